@@ -22,7 +22,7 @@ from factmem.detection.conversations import (
 )
 from factmem.detection.flags import flags_in
 from factmem.detection.origins import OriginPolicy
-from factmem.detection.redaction import Finding, Redacted, redact, redact_conversation
+from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
 from factmem.detection.taint import REPEATS, Heard, repetitions
 from factmem.detection.topics import instructions_in, overtakes
 from factmem.detection.utterances import Utterance, covers, utterances
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 __all__ = [
     "REPEATS",
     "ConversationFile",
-    "Finding",
     "Heard",
     "InstructorAnalyst",
     "InstructorDetector",
     "InstructorQuestionAnalyst",
     "OriginPolicy",
     "Redacted",
+    "RedactedSecret",
     "Treatment",
     "Utterance",
     "VerbatimDetector",

@@ -25,8 +25,8 @@ from factmem.patterns import lazy_pattern
 __all__ = [
     "PHRASE_RULES",
     "TOKEN_RULES",
-    "Finding",
     "Redacted",
+    "RedactedSecret",
     "SecretRule",
     "Span",
     "matches",
@@ -362,7 +362,7 @@ _PLACEHOLDERS: Final = lazy_pattern(r"\[redacted: [a-z ]{1,40}\]")
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
+class RedactedSecret:
     """A secret that was found, without its text.
 
     Attributes:
@@ -386,7 +386,7 @@ class Redacted:
     """
 
     text: str = attrs.field(repr=False)
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[RedactedSecret, ...] = ()
 
 
 @attrs.frozen
@@ -474,12 +474,12 @@ def _repeats(text: str, secrets: Mapping[str, int]) -> list[_Hit]:
 
 def _replaced(text: str, hits: list[_Hit]) -> Redacted:
     parts: list[str] = []
-    findings: list[Finding] = []
+    findings: list[RedactedSecret] = []
     length = at = 0
     for hit in _merged(sorted(hits, key=lambda hit: (hit.start, hit.rank))):
         before, stand_in = text[at : hit.start], placeholder(_RULES[hit.rank].kind)
         start = length + len(before)
-        findings.append(Finding(kind=_RULES[hit.rank].kind, start=start, end=start + len(stand_in)))
+        findings.append(RedactedSecret(kind=_RULES[hit.rank].kind, start=start, end=start + len(stand_in)))
         parts += (before, stand_in)
         length, at = start + len(stand_in), hit.end
     return Redacted("".join((*parts, text[at:])), tuple(findings))

@@ -19,10 +19,10 @@ from factmem.facts import STATEMENT
 from factmem.fold import Current
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.findings import cited_message
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.pipeline import Pipeline
+from factmem.memory.read_units import cited_message
 from factmem.memory.reader import Reader
 from factmem.memory.screening import Screening
 from factmem.memory.writer import Writer

@@ -378,10 +378,10 @@ class Inbox:
             return kept, {}, None
         vectors = await self._writer.vectors([said for each in kept for said in each])
         starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
-        newcomers = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
-        if any(newcomer.vector is None for newcomer in newcomers):
+        candidates = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
+        if any(candidate.vector is None for candidate in candidates):
             return kept, {}, list(vectors)
-        found = await to_thread.run_sync(duplicates_in, newcomers, self._context.policies.consolidation)
+        found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
         twins = {alone[again]: alone[first] for again, first in found.items()}
         for number in twins:
             kept[number] = ()

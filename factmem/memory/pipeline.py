@@ -39,16 +39,6 @@ from factmem.fold import Current, fold, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.background import UnitReader
 from factmem.memory.context import Context
-from factmem.memory.findings import (
-    Finding,
-    cited_message,
-    forgotten_messages,
-    message_of,
-    outcomes_of,
-    quarantined_by,
-    transaction,
-    words_taken_back,
-)
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import (
     Unit,
@@ -61,6 +51,16 @@ from factmem.memory.journal import (
 )
 from factmem.memory.observed import operation
 from factmem.memory.outcomes import Remembered
+from factmem.memory.read_units import (
+    ReadUnit,
+    cited_message,
+    forgotten_messages,
+    message_of,
+    outcomes_of,
+    quarantined_by,
+    transaction,
+    words_taken_back,
+)
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.screening import Screening
@@ -145,7 +145,7 @@ class Pipeline:
     @operation(Operation.READ)
     async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         found = await self._found(units)
-        readable = [item for item in found if isinstance(item, Finding)]
+        readable = [item for item in found if isinstance(item, ReadUnit)]
         results: dict[str, Remembered | FactMemError] = {}
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
             results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
@@ -186,8 +186,8 @@ class Pipeline:
         rows = [row for row in visible if any(cited_message(item) in messages for item in row.details.evidence)]
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
 
-    async def _found(self, units: Sequence[Unit]) -> list[Finding | FactMemError]:
-        found: list[Finding | FactMemError] = [ModelError("not read yet")] * len(units)
+    async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
+        found: list[ReadUnit | FactMemError] = [ModelError("not read yet")] * len(units)
         limit = anyio.Semaphore(self._backend.concurrency)
         in_use = await self._reader.info() if any(unit.job.infer for unit in units) else None
 
@@ -205,16 +205,16 @@ class Pipeline:
                 tasks.start_soon(read, number, unit)
         return found
 
-    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> Finding:
+    async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         match unit.job.kind:
             case JobKind.DETECT:
                 return await self._detected(unit)
             case JobKind.KEEP:
                 return await self._analysed(unit, in_use)
             case JobKind.CONSOLIDATE:
-                return Finding(unit=unit, newcomers=tuple((_read_words(item), False) for item in unit.words))
+                return ReadUnit(unit=unit, candidates=tuple((_read_words(item), False) for item in unit.words))
 
-    async def _detected(self, unit: Unit) -> Finding:
+    async def _detected(self, unit: Unit) -> ReadUnit:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
         reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
         here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
@@ -228,16 +228,16 @@ class Pipeline:
             if not item.assertion.only_shown
         }
         shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
-        newcomers: list[tuple[Assertion, bool]] = []
+        asserted: list[tuple[Assertion, bool]] = []
         dropped = Counter(detection.dropped)
         for candidate in detection.candidates:
             message = message_of(candidate.details)
             if message in positions:
                 said = self._asserted(candidate, unit, positions[message], here)
-                newcomers += [(assertion, candidate.removed) for assertion in said]
+                asserted += [(assertion, candidate.removed) for assertion in said]
             elif message not in shown:
                 dropped[DropReason.QUOTE_NOT_FOUND] += 1
-        return Finding(unit=unit, newcomers=tuple(newcomers), dropped=dict(dropped))
+        return ReadUnit(unit=unit, candidates=tuple(asserted), dropped=dict(dropped))
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
         """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
@@ -278,12 +278,12 @@ class Pipeline:
             for said in assertions_of(fact, place, details, removed=removed)
         )
 
-    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> Finding:
+    async def _analysed(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         analysis = await self._analysis(unit, in_use)
         place = Place(unit.place.subject, self.proposed(analysis.scope, unit.place.scope))
-        return Finding(
+        return ReadUnit(
             unit=unit,
-            newcomers=tuple(
+            candidates=tuple(
                 (
                     attrs.evolve(
                         _read_words(item), place=place, details=_analysed_details(analysis, item.assertion.details)
@@ -349,7 +349,7 @@ class Pipeline:
         return tuple((dict(declared) | found).values())
 
     async def _applied_or_single(
-        self, found: Sequence[Finding], *, tries: int = 5
+        self, found: Sequence[ReadUnit], *, tries: int = 5
     ) -> dict[str, Remembered | FactMemError]:
         """Apply findings in one transaction; if it fails, bisect down to the failing ones."""
         try:
@@ -395,12 +395,12 @@ class Pipeline:
             return result
         return attrs.evolve(result, records=(await self.standing(unit.words)).records)
 
-    async def _applied(self, found: Sequence[Finding]) -> dict[str, Remembered]:
+    async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
         await self._check_not_forgotten(found)
-        newcomers = await self._newcomers(found)
-        places = {item.assertion.place.key for item in newcomers}
-        planned = await self._planned(newcomers, places, words.keys(), found[0].unit.job)
+        candidates = await self._candidates(found)
+        places = {item.assertion.place.key for item in candidates}
+        planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
         before = await self._rows(places, without=words.keys())
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
@@ -414,7 +414,7 @@ class Pipeline:
         apart = quarantined_by(statements, receipts, words)
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
 
-    def _kept_words(self, found: Sequence[Finding], planned: Plan) -> frozenset[str]:
+    def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
         """Return the ids of the words that stay as statements beside the facts found in them.
 
         These are words of the user that were read for facts, except requests to forget and the words that these mean.
@@ -433,7 +433,7 @@ class Pipeline:
         )
 
     async def _taken_back(
-        self, found: Sequence[Finding], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
+        self, found: Sequence[ReadUnit], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
     ) -> list[StateRequest]:
         """Return the requests that retract earlier words together with the facts found in them."""
         if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
@@ -441,7 +441,7 @@ class Pipeline:
         log = await self._log_of({*places, *(item.unit.place.key for item in found)})
         return await to_thread.run_sync(words_taken_back, planned.statements, log, self._context.moment, waiting)
 
-    async def _check_not_forgotten(self, found: Sequence[Finding]) -> None:
+    async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:
         """Raise if words were forgotten meanwhile: findings must not outlive them.
 
         The transaction itself checks words that wait.
@@ -450,9 +450,9 @@ class Pipeline:
         if len(await self._not_forgotten(read)) < len(read):
             raise RecordNotFoundError("words were forgotten while they were read")
 
-    async def _newcomers(self, found: Sequence[Finding]) -> list[CandidateAssertion]:
+    async def _candidates(self, found: Sequence[ReadUnit]) -> list[CandidateAssertion]:
         screening = Screening(self._context.policies.flagged)
-        said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.newcomers]
+        said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.candidates]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None
         return [
@@ -460,7 +460,7 @@ class Pipeline:
             for (assertion, removal), vector in zip(said, vectors, strict=True)
         ]
 
-    async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[Finding]) -> list[Any]:
+    async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[ReadUnit]) -> list[Any]:
         """Embed the findings whose text differs from words that were embedded at submission."""
         await self._reader.corpus(embedded=found[0].unit.job.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
@@ -472,7 +472,7 @@ class Pipeline:
 
     async def _planned(
         self,
-        newcomers: Sequence[CandidateAssertion],
+        candidates: Sequence[CandidateAssertion],
         places: Iterable[tuple[Any, ...]],
         words: Iterable[str],
         job: Job,
@@ -482,11 +482,11 @@ class Pipeline:
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
         policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
         if job.consolidate:
-            newcomers = await to_thread.run_sync(without_duplicates, newcomers, policy)
+            candidates = await to_thread.run_sync(without_duplicates, candidates, policy)
         consolidator = self._backend.consolidator if job.consolidate else None
         log = await self._log_of(wanted)
-        with nested(Operation.CONSOLIDATE, records_in=len(newcomers)) as call:
-            planned = await plan(newcomers, known, consolidator, policy, log=log, leave_out=frozenset(words))
+        with nested(Operation.CONSOLIDATE, records_in=len(candidates)) as call:
+            planned = await plan(candidates, known, consolidator, policy, log=log, leave_out=frozenset(words))
             call.gave(len(planned.statements))
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
@@ -520,7 +520,7 @@ class Pipeline:
         return await to_thread.run_sync(fold, kept, self._context.moment)
 
 
-def _manner_of(found: Finding) -> tuple[bool, MetadataMerge]:
+def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
     """Return the settings that the findings of one transaction share."""
     return (found.unit.job.consolidate, found.unit.job.merge)
 

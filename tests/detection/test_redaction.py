@@ -20,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from factmem.abc import Conversation, Message
-from factmem.detection import Finding, Redacted, redact, redact_conversation
+from factmem.detection import Redacted, RedactedSecret, redact, redact_conversation
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ def test_findings_tell_where_the_placeholders_stand() -> None:
 
 def test_overlapping_findings_are_one_and_take_the_more_telling_kind() -> None:
     secret = next(sample.secret for sample in SAMPLES if sample.kind == "github token")
-    assert redact(f"api_key = {secret}").findings == (Finding(kind="github token", start=10, end=34),)
+    assert redact(f"api_key = {secret}").findings == (RedactedSecret(kind="github token", start=10, end=34),)
 
 
 def test_a_redacted_text_shows_nothing_in_its_repr() -> None:

@@ -25,8 +25,17 @@ in a folder, in Python or in SQLite by `apsw`, is reported to it, and it writes 
 
 from __future__ import annotations
 
-from factmem.testing.simulation.disk import Call, CallKind, SimulatedDisk
+from factmem.testing.simulation.disk import CallKind, DiskCall, SimulatedDisk
 from factmem.testing.simulation.histories import BrokenPromiseError, Lives, SimulatedStore, play
 from factmem.testing.simulation.intercepting import intercepted
 
-__all__ = ["BrokenPromiseError", "Call", "CallKind", "Lives", "SimulatedDisk", "SimulatedStore", "intercepted", "play"]
+__all__ = [
+    "BrokenPromiseError",
+    "CallKind",
+    "DiskCall",
+    "Lives",
+    "SimulatedDisk",
+    "SimulatedStore",
+    "intercepted",
+    "play",
+]

@@ -28,7 +28,7 @@ import attrs
 
 from factmem.validators import check_number
 
-__all__ = ["Call", "CallKind", "SimulatedDisk"]
+__all__ = ["CallKind", "DiskCall", "SimulatedDisk"]
 
 _SECTOR: Final = 512
 
@@ -62,7 +62,7 @@ _ERRORS: Final[Mapping[CallKind, tuple[int, ...]]] = {
 
 
 @attrs.frozen
-class Call:
+class DiskCall:
     """A call that changes the disk.
 
     Attributes:
@@ -148,7 +148,7 @@ class SimulatedDisk:
     def __init__(self, root: Path, chance: Random, *, fault_rate: float = 0.0, dies_at: int | None = None) -> None:
         self.root: Path = root.absolute()
         self._prefix = f"{self.root}{os.sep}"
-        self.calls: list[Call] = []
+        self.calls: list[DiskCall] = []
         self.faults: int = 0
         self._chance = chance
         self._fault_rate = check_number(fault_rate, "fault_rate", most=1)
@@ -321,7 +321,7 @@ class SimulatedDisk:
         """
         if self._dead:
             raise _error(errno.EIO)
-        self.calls.append(Call(kind, path))
+        self.calls.append(DiskCall(kind, path))
         if self._dies_at is not None and len(self.calls) >= self._dies_at:
             self._dead = True
             if self._chance.random() < 0.5:

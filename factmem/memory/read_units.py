@@ -1,4 +1,4 @@
-"""Findings in waiting words: what follows from them for the words, and the outcome of each job. Pure functions."""
+"""Units of words that were read: the changes that follow for the words, and the outcome of each job. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from factmem.records import (
 )
 
 __all__ = [
-    "Finding",
+    "ReadUnit",
     "cited_message",
     "forgotten_messages",
     "message_of",
@@ -41,12 +41,17 @@ __all__ = [
 
 
 @attrs.frozen(kw_only=True)
-class Finding:
-    """Findings in a unit of words, before they are applied."""
+class ReadUnit:
+    """A unit of words that was read, before anything of it is applied.
+
+    Attributes:
+        unit: The words.
+        candidates: Assertions that were found, each with whether it is a request to forget.
+        dropped: Number of findings that are not used, by reason.
+    """
 
     unit: Unit
-    newcomers: tuple[tuple[Assertion, bool], ...]
-    """Assertions, each with whether it is a request to forget."""
+    candidates: tuple[tuple[Assertion, bool], ...]
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
@@ -91,14 +96,14 @@ def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collectio
     return [*closing, *statements]
 
 
-def forgotten_messages(found: Sequence[Finding], planned: Plan) -> set[tuple[str | None, str | None] | None]:
+def forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
     """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
-    newcomers = [(said, removal or said.removed) for item in found for said, removal in item.newcomers]
-    wishes = [said for said, removal in newcomers if removal]
+    candidates = [(said, removal or said.removed) for item in found for said, removal in item.candidates]
+    wishes = [said for said, removal in candidates if removal]
     of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
     for wish in wishes:
         of_slots[_slot(wish)].append(wish)
-    meant = [said for said, removal in newcomers if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
+    meant = [said for said, removal in candidates if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -187,7 +192,7 @@ def quarantined_by(
 
 
 def outcomes_of(
-    findings: Sequence[Finding],
+    findings: Sequence[ReadUnit],
     after: Sequence[Current],
     apart: Sequence[Recorded],
     changed: Sequence[Change],
@@ -238,14 +243,14 @@ class _Sources:
     slots: Mapping[tuple[object, ...], set[int]]
 
     @classmethod
-    def of(cls, findings: Sequence[Finding]) -> _Sources:
+    def of(cls, findings: Sequence[ReadUnit]) -> _Sources:
         messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
         slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
         for number, item in enumerate(findings):
             for recorded in item.unit.words:
                 if (message := message_of(recorded.assertion.details)) is not None:
                     messages[message].add(number)
-            for said, _ in item.newcomers:
+            for said, _ in item.candidates:
                 slots[_slot(said)].add(number)
         return cls(messages, slots)
 
