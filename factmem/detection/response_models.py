@@ -49,7 +49,7 @@ from factmem.abc import (
     QuestionRequest,
     SubQuestion,
 )
-from factmem.detection.candidates import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.tasks import DetectionTask
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.facts import Concept, FactType
