@@ -14,7 +14,7 @@ from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
+from factmem_sqlite_vec.outlines import OutlineRow, insert_outlines, use_outlines
 from factmem_sqlite_vec.reading import read_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
@@ -98,7 +98,7 @@ class Batch:
         if outlines is not None and self._outlined is None:
             use_outlines(connection, outlines)
             self._outlined = outlines
-        self._outlines: list[Kept] = []
+        self._outlines: list[OutlineRow] = []
         self._tracks: dict[tuple[bytes, str, str], Track] = {}
         self._heads: dict[tuple[int, str], int] = {}
         self._timed: set[str | None] = set()
@@ -297,7 +297,7 @@ class Batch:
             ),
         )
         if row.outline is not None and row.outline.version == self._outlined:
-            kept = Kept(
+            kept = OutlineRow(
                 seq=seq,
                 id=id,
                 record_id=record_id,
