@@ -117,6 +117,12 @@ class NewSeqs:
         last.seq += 1
         return last.base + last.seq
 
+    def advance_to(self, tenant: str, seq: int) -> int:
+        """Continue a tenant's numbers after a given one, which is not lower than the last; return its key."""
+        last = self._last_of(tenant)
+        last.seq = seq
+        return last.base + seq
+
     def base_of(self, tenant: str) -> int:
         """Return the base of a tenant, which gets one if it has none."""
         return self._last_of(tenant).base
@@ -135,7 +141,7 @@ class NewSeqs:
     def _new_number(self, tenant: str) -> int:
         """Store a tenant; the one without a name has number 0."""
         number = "0" if not tenant else "(SELECT coalesce(max(number), 0) + 1 FROM tenants)"
-        self._connection.execute(f"INSERT INTO tenants VALUES ({number}, ?, 0, 0)", (tenant,))
+        self._connection.execute(f"INSERT INTO tenants(number, name, seq, again) VALUES ({number}, ?, 0, 0)", (tenant,))
         return self._connection.last_insert_rowid()
 
     def marks(self) -> dict[str, int]:
