@@ -68,7 +68,7 @@ def copied(connection: apsw.Connection, tenant: str | None) -> int | None:
 def begin_copy(connection: apsw.Connection, batch: Batch, names: Sequence[str | None]) -> None:
     """Mark tenants as unfinished copies; in a transaction."""
     for name in names:
-        batch.seqs.base_of(name or "")
+        batch.seqs.entered(name or "")
     connection.executemany("UPDATE tenants SET copying = 1 WHERE name = ?", [(name or "",) for name in names])
 
 
