@@ -329,10 +329,11 @@ class Corpus:
         return self._updates.get((seen.key, row))
 
     def keep_updates(self, seen: Seen, found: Mapping[int, Sequence[int]]) -> None:
-        """Keep the rows that may update some rows, in what a caller sees."""
+        """Keep the rows that may update some rows, in what a caller sees; too many at once are not kept."""
         if len(self._updates) + len(found) > _KNOWN_UPDATES:
             self._updates.clear()
-        self._updates.update({(seen.key, row): updates for row, updates in found.items()})
+        if len(found) <= _KNOWN_UPDATES:
+            self._updates.update({(seen.key, row): updates for row, updates in found.items()})
 
     def currents(self, standing: Standing) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.
