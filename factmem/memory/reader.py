@@ -152,7 +152,7 @@ class Reader:
         check_range(limit=limit, offset=offset)
         if page is not None and offset:
             raise InvalidDataError("give a page or an offset, not both", path="$.offset")
-        wanted = attrs.evolve(self.wanted(filters), strongest=strongest)
+        wanted = self.wanted(filters, strongest=strongest)
 
         def listed(corpus: Corpus, found: Standing) -> tuple[list[Current], str | None]:
             rows = sorted_rows(corpus, found, order_by, descending=descending)
@@ -223,11 +223,11 @@ class Reader:
         """Return the corpus if it is up to date. This may block: for worker threads only."""
         return None if self._context.past else self._backend.mirror.up_to_date(embedded=embedded)
 
-    def wanted(self, filters: Filters) -> RecallFilter:
+    def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant."""
         scope = self._context.anchored(filters.get("scope"))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
-        return filter_of(filters, scope, subject, subjects)
+        return filter_of(filters, scope, subject, subjects, strongest=strongest)
 
     def _subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
         if subjects is None or isinstance(subjects, str):
