@@ -34,10 +34,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
+from factmem.detection.negation import negations_in
 from factmem.detection.numerals import Number, numbers_in
 from factmem.detection.paraphrases import paraphrases_of
 from factmem.detection.passages import Passage, Word, folded, is_foreign, word_set, words_of
-from factmem.detection.polarity import Leaning, Stance, negations_in, stance_of
+from factmem.detection.polarity import stance_of
+from factmem.detection.stances import Leaning, Stance
 from factmem.detection.times_said import Found, days_in, lengths_in, times_in
 from factmem.facts import STATEMENT, Concept
 
