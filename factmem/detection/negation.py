@@ -23,6 +23,10 @@ _NOT: Final = word_set(
     " cant hardly barely nowhere non ain't aint ex-"
 )
 _UNBEARABLE: Final = ("can't stand", "cannot stand", "couldn't stand", "can't bear", "cannot bear", "can't abide")
+_UNOPPOSED: Final = (
+    *("don't mind", "do not mind", "fine with", "ok with", "okay with", "problem with", "nothing against"),
+)
+"""Phrases that take back a dislike."""
 _HARMLESS: Final = (
     *("not only", "not just", "not merely", "no doubt", "no problem", "no worries", "no matter", "no question"),
     *(
@@ -46,6 +50,7 @@ _HARMLESS: Final = (
         "not later than",
         "no earlier than",
     ),
+    *("can't beat", "cannot beat", "can't resist", "can't get enough", "cannot get enough", "never say no to"),
     *("can't help", "don't worry", "do not worry", "nothing but", "none other than", "if not", "whether or not"),
     *("not bad", "can't complain", "won't lie", "not gonna lie", "not going to lie", "no idea why"),
     *("couldn't be happier", "can't believe", "cannot believe", "couldn't believe", "never been better", "no rush"),
@@ -77,6 +82,11 @@ _ENDED: Final = word_set(
     " divorced"
 )
 """Words that say of what follows that it is over, or is not so."""
+_ENDED_BEHIND: Final = (
+    *("off the table", "out of the question", "on hold", "called off", "fell through", "is over", "is history"),
+    *("is off", "isn't happening", "not happening", "is no more", "is gone", "out of the picture", "is a no-go"),
+)
+"""Phrases that say of what stands before them that it is over, or will not be."""
 _LEFT_BY: Final = word_set("i we i've we've have had just recently he she they finally already has")
 _CHANGES: Final = word_set(
     "moved move moving switched switch changed change went go migrated migrate upgraded upgrade downgraded downgrade"
@@ -145,7 +155,9 @@ def denied(clause: Clause) -> Stance:
         behind = set(clause.texts(clause.last + 1, clause.end)[:5])
         if behind & {"is", "are"} and behind & {"fine", "ok", "okay", "problem", "safe"}:
             return Stance.DENIED
-        if phrases_in(texts, ("don't mind", "do not mind", "fine with", "ok with", "okay with", "problem with")):
+        if phrases_in(
+            texts, ("don't mind", "do not mind", "fine with", "ok with", "okay with", "problem with", "nothing against")
+        ):
             return Stance.DENIED
         return Stance.DENIED if count % 2 and (disliked or _denies_concept(clause, texts)) else Stance.STATED
     if clause.leaning.liking:
@@ -172,6 +184,10 @@ def _negations(clause: Clause, texts: Sequence[str]) -> Iterator[int]:
             continue
         if text == "no" and at + 1 < len(texts) and texts[at + 1] in SUBJECTS | OWN:
             continue  # "no I live in Oslo": an answer, without its comma
+        if text in ("nothing", "nobody") and texts[-1] in ("like", "than") and texts[at + 1] != "like":
+            continue  # "nothing calms me like tea", "nothing is better than tea"
+        if "without" in texts[at + 1 :] or (text == "without" and any(map(is_not, texts[:at]))):
+            continue  # "I can't live without tea"
         if texts[-1] in ("before", "until", "till"):
             continue  # "I'm never up before 8"
         if texts[-1] == "than" and len(texts) > 1 and texts[-2] in ("more", "less", "fewer", "under", "over"):
@@ -215,7 +231,7 @@ def _over(clause: Clause, texts: Sequence[str]) -> bool:
     ended = [
         at + 1
         for at, text in enumerate(near)
-        if (text in _ENDED and stem(text) not in clause.leaning.stems)
+        if (text in _ENDED and near[at + 1 : at + 2] not in (["me"], ["us"]) and stem(text) not in clause.leaning.stems)
         or (text == "left" and at and near[at - 1] in _LEFT_BY and "left" not in clause.leaning.stems)
     ]
     if ended and not set(near[max(ended) :]) & {"and", "to", "for", "into", "with", "by", "because"}:
@@ -233,7 +249,10 @@ def _is_replaced(clause: Clause, near: Sequence[str]) -> bool:
 def _is_denied_behind(clause: Clause) -> bool:
     """Return whether the words behind the mention deny it: "Oslo is not my home", "12 is wrong"."""
     behind = clause.texts(clause.last + 1, clause.end)[:5]
-    copula = next((at for at, text in enumerate(behind[:2]) if text in _COPULAS), None)
+    if phrases_in(behind, _ENDED_BEHIND):
+        return True
+    near = behind[: 3 if behind[:1] == ["of"] else 2]  # "the first of June is wrong"
+    copula = next((at for at, text in enumerate(near) if text in _COPULAS), None)
     if copula is None:
         return False
     behind = behind[copula:]

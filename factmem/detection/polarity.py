@@ -1,19 +1,20 @@
 """Polarity: whether a sentence states what it mentions, denies it, asks for it, or quotes somebody else.
 
 The rules are those of English sentences, clause by clause (see `clauses`). Each has a room of its own: `quotations`,
-`questioning`, `negation` and `supposition`. In a language whose grammar is not known here, a denial makes a mention
-unclear, and no more is read.
+`questioning`, `negation`, `supposition` and `bystanders`. In a language whose grammar is not known here, a denial makes
+a mention unclear.
 """
 
 from __future__ import annotations
 
+from factmem.detection.bystanders import is_of_another
 from factmem.detection.clauses import Clause
 from factmem.detection.negation import denied, is_denied_abroad
 from factmem.detection.passages import Passage
 from factmem.detection.questioning import asked
 from factmem.detection.quotations import is_quotation
 from factmem.detection.stances import Leaning, Stance
-from factmem.detection.supposition import supposed
+from factmem.detection.supposition import is_supposed, is_supposed_abroad
 
 __all__ = ["stance_of"]
 
@@ -35,6 +36,8 @@ def stance_of(passage: Passage, first: int, last: int, leaning: Leaning) -> Stan
     if passage.is_fenced(first):
         return Stance.UNCLEAR
     if passage.is_foreign:
-        return Stance.UNCLEAR if is_denied_abroad(clause) else Stance.STATED
-    stance = denied(clause)
-    return stance if stance is not Stance.STATED else supposed(clause)
+        doubted = is_denied_abroad(clause) or is_supposed_abroad(clause) or is_of_another(clause)
+        return Stance.UNCLEAR if doubted else Stance.STATED
+    if (stance := denied(clause)) is not Stance.STATED:
+        return stance
+    return Stance.UNCLEAR if is_supposed(clause) or is_of_another(clause) else Stance.STATED

@@ -15,6 +15,7 @@ __all__ = ["is_quotation"]
 
 
 _SPEAKERS: Final = word_set("i we i've i'd")
+_OPENS: Final = word_set("opens begins starts ends insisted insists promised shouted whispered announced added")
 _NAMING: Final = word_set(
     "called named titled is are as song book film movie motto nickname alias title word name handle username"
     " project label tag team band play game known at in for my the to of and"
@@ -35,8 +36,9 @@ def is_quotation(clause: Clause) -> bool:
         return not _names(clause, inner)
     if clause.leaning.loose and before[-1] in _NAMING and not set(before) & REPORTS:
         return False
-    if set(before) & REPORTS:
-        return not set(before) & _SPEAKERS
+    if set(before) & (REPORTS | _OPENS):
+        told = next(at for at, text in enumerate(before) if text in REPORTS | _OPENS)
+        return not set(before[max(0, told - 2) : told]) & _SPEAKERS
     return not (before[-1] in _NAMING and _covers(clause, inner)) and not _names(clause, inner)
 
 

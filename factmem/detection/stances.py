@@ -49,6 +49,7 @@ class Leaning:
         liking: whether its values are liked.
         forward: whether its values may be plans.
         loose: whether its values are sentences, which tell of supposing and asking themselves.
+        about: folded words that name those whom facts are asked of.
     """
 
     stems: frozenset[str] = frozenset()
@@ -57,9 +58,10 @@ class Leaning:
     liking: bool = False
     forward: bool = False
     loose: bool = False
+    about: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, *texts: str, loose: bool = False) -> Leaning:
+    def of(cls, *texts: str, loose: bool = False, about: frozenset[str] = frozenset()) -> Leaning:
         """Return the leaning of a concept with some texts: its keyword and its description."""
         stem = stemmer()
         words = [word.text for text in texts for word in words_of(text.replace("_", " ").replace("-", " "))]
@@ -71,4 +73,5 @@ class Leaning:
             liking=bool(stems & _LIKING),
             forward=bool(stems & _FORWARD),
             loose=loose,
+            about=about,
         )

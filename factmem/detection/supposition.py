@@ -8,9 +8,8 @@ from typing import Final
 from factmem.detection.clauses import REPORTS, SUBJECTS, Clause, phrases_in
 from factmem.detection.negation import is_not
 from factmem.detection.passages import word_set
-from factmem.detection.stances import Stance
 
-__all__ = ["supposed"]
+__all__ = ["is_supposed", "is_supposed_abroad"]
 
 
 _SUPPOSED: Final = word_set(
@@ -28,6 +27,11 @@ _SUPPOSED_BY: Final = (
         "not sure",
         "no idea",
         "as if",
+        "as though",
+        "i were",
+        "let's say",
+        "let us say",
+        "for the sake",
         "would have",
         "could have",
     ),
@@ -46,6 +50,24 @@ _SUPPOSED_BY: Final = (
         "say that",
     ),
 )
+_CERTAIN: Final = (
+    *("can't imagine", "cannot imagine", "couldn't imagine", "if there's", "if i'm honest", "if you ask me"),
+    *("if you must know", "if anything", "if you need", "if you want", "whether or not"),
+)
+"""Phrases with a word of doubt that doubt nothing behind them."""
+_WOULD: Final = word_set("would i'd we'd could should might")
+_WANTED: Final = word_set("like love prefer rather be say appreciate better give recommend want")
+"""Verbs that wish politely: "I'd like the newsletter if possible"."""
+_AIMS: Final = word_set("goal aim target ambition dream resolution dreamed dreamt objective")
+_LATER: Final = word_set("will i'll we'll might may won't can shall")
+_HEDGES: Final = word_set("if unless could might may suppose imagine perhaps maybe probably")
+_HEDGED: Final = word_set(
+    "when whenever case possibl consid think want would like wonder plan hope unsur depend condit probabl potenti will"
+    " interest can open prefer wish"
+)
+"""Stems by which a statement itself tells that something is possible only."""
+_IF_ABROAD: Final = word_set("wenn falls se si s'il als jos om jezeli gdyby")
+_SHUNNED: Final = word_set("avoid avoids hate hates dislike detest loathe dread despise skip refuse")
 _CLAIMS: Final = word_set(
     "claims claim claimed claiming pretends alleges alleged insinuates supposedly rumours rumors rumour thinks"
     " believes assumes"
@@ -56,16 +78,58 @@ _WRITTEN: Final = word_set(
 )
 
 
-def supposed(clause: Clause) -> Stance:
-    """Return UNCLEAR if the mention is only supposed, wished or reported with doubt, else STATED."""
+def is_supposed(clause: Clause) -> bool:
+    """Return whether a mention is only supposed, wished for, or reported with doubt."""
     texts = clause.texts(clause.start, clause.first)
     if _is_told_of_the_user(clause) or _is_taken_back(clause):
-        return Stance.UNCLEAR
-    if clause.leaning.loose or clause.leaning.forward:
-        return Stance.STATED
-    if set(texts) & (_SUPPOSED | _CLAIMS) - {"might"} or "might" in texts[-4:]:
-        return Stance.UNCLEAR
-    return Stance.UNCLEAR if phrases_in(texts, _SUPPOSED_BY) or _is_for_some_day(clause, texts) else Stance.STATED
+        return True
+    if clause.leaning.loose:
+        return _is_hedged(clause, texts)
+    if clause.leaning.forward:
+        return _is_conditional(clause, texts)
+    doubts = {text for at, text in enumerate(texts) if at not in phrases_in(texts, _CERTAIN)}
+    if doubts & (_SUPPOSED | _CLAIMS) - {"might"} or "might" in texts[-4:]:
+        return True
+    return (
+        bool(phrases_in(texts, _SUPPOSED_BY))
+        or _is_for_some_day(clause, texts)
+        or _is_aimed_at(clause, texts)
+        or _is_conditional(clause, texts)
+        or _is_to_come(clause, texts)
+    )
+
+
+def is_supposed_abroad(clause: Clause) -> bool:
+    """Return whether a clause of another language opens with its word for "if"."""
+    return clause.text(clause.start) in _IF_ABROAD and clause.start < clause.first
+
+
+def _is_hedged(clause: Clause, texts: Sequence[str]) -> bool:
+    """Return whether a clause calls possible or supposed what a statement tells as a fact."""
+    told = bool(clause.leaning.stems) and not phrases_in(texts, ("could you", "if not"))
+    return told and bool(set(texts) & _HEDGES) and not clause.leaning.stems & (_HEDGES | _HEDGED)
+
+
+def _is_aimed_at(clause: Clause, texts: Sequence[str]) -> bool:
+    """Return whether a mention is what somebody aims at: "my goal is to weigh 70 kilos"."""
+    before = clause.texts(clause.sentence[0], clause.first)
+    return bool(set(before[-8:]) & _AIMS) and "to" in (*texts[:5], *before[-3:])
+
+
+def _is_conditional(clause: Clause, texts: Sequence[str]) -> bool:
+    """Return whether a mention would hold under a condition that the sentence names: "I'd smoke if ..."."""
+    would = next((at for at, text in enumerate(texts) if text in _WOULD), None)
+    if would is None or set(texts[would + 1 : would + 3]) & _WANTED:
+        return False
+    behind = clause.texts(clause.last + 1, clause.sentence[1])
+    return bool({"if", "unless", "were"} & set(behind) or {"if", "unless"} & set(texts))
+
+
+def _is_to_come(clause: Clause, texts: Sequence[str]) -> bool:
+    """Return whether a mention holds only later: "once I'm married I might ..."."""
+    if not texts or texts[0] not in ("when", "once", "until", "till"):
+        return False
+    return bool(set(clause.texts(clause.last + 1, clause.sentence[1])) & _LATER)
 
 
 def _is_for_some_day(clause: Clause, texts: Sequence[str]) -> bool:
@@ -102,7 +166,7 @@ def _is_taken_back(clause: Clause) -> bool:
         not clause.leaning.against
         and ends
         and ends[-1] in ("it", "them", "there", "him", "her")
-        and any(map(is_not, ends))
+        and (any(map(is_not, ends)) or set(ends) & _SHUNNED)
     ):
         return True
     return ends[:1] == ["but"] and len(ends) <= 4 and is_not(ends[-1])
