@@ -53,6 +53,11 @@ _DETERMINERS: Final = word_set(
     " another every each"
 )
 THIRD_PERSONS: Final = word_set("he she he's she's he'd she'd he'll she'll")
+_THEIRS: Final = word_set("his her their")
+_OF_OTHERS: Final = word_set(
+    "pet dog cat animal horse child children kid son daughter wife husband partner friend name"
+)
+"""Stems of concepts that are about somebody whom a pronoun may mean."""
 _FILLERS: Final = word_set(
     "and but because since that so well apparently now today then also although though while fyi btw as yes no oh ok"
     " remember note did for"
@@ -84,6 +89,8 @@ def is_of_another(clause: Clause) -> bool:
     if clause.text(opening) in ("who", "who's", "whose", "which"):
         opening = _skipped(clause, clause.sentence[0])
     subject = _subject(clause, opening)
+    if subject is None:
+        subject = _person_reached(clause, opening)
     if subject is None or not opening <= subject < clause.first or _is_on_topic(clause, subject):
         return False
     behind = subject + 3 if clause.text(subject + 1) in _PLACES else subject + 1  # "a guy from my street"
@@ -110,9 +117,11 @@ def _skipped(clause: Clause, at: int) -> int:
 def _subject(clause: Clause, opening: int) -> int | None:
     """Return the position of the noun, name or pronoun for somebody else with which a clause opens."""
     text = clause.text(opening)
-    if text in THIRD_PERSONS or (
+    if (text in THIRD_PERSONS and not clause.leaning.stems & _OF_OTHERS - {"name"}) or (
         text == "they" and clause.text(opening + 1) in ("live", "work", "speak", "smoke", "own")
     ):
+        return opening
+    if text in _THEIRS and not clause.leaning.stems & _OF_OTHERS:
         return opening
     if text in _DETERMINERS:
         return _noun_behind(clause, opening)
@@ -126,15 +135,31 @@ def _subject(clause: Clause, opening: int) -> int | None:
     return opening if clause.text(opening + 1) in _DONE_BY_PERSONS else None
 
 
+def _person_reached(clause: Clause, opening: int) -> int | None:
+    """Return the position of the person of "you can reach my assistant on ...", of a clause without the speaker."""
+    texts = clause.texts(opening, clause.first)
+    if set(texts) & (_SPEAKER - OWN):
+        return None
+    owner = next((at for at, text in enumerate(texts) if text in OWN), None)
+    return None if owner is None else _noun_behind(clause, opening + owner)
+
+
 def _noun_behind(clause: Clause, determiner: int) -> int | None:
     """Return the position of the person that a determiner introduces: "my older brother", "the man next door"."""
     for at in range(determiner + 1, min(determiner + 1 + _FARTHEST, clause.first)):
         text = clause.text(at)
         if text in _SPEAKER | _PLACES | _COPULAS:
             return None
+        if clause.text(determiner) == "the" and at == determiner + 1 and _is_family_name(clause, at):
+            return at
         if clause.passage.words[at].stem in _stems() or text in _PEOPLE:
             return at
     return None
+
+
+def _is_family_name(clause: Clause, at: int) -> bool:
+    """Return whether a word names a family: "the Hendersons are"."""
+    return clause.passage.words[at].is_name and clause.text(at).endswith("s") and clause.text(at + 1) in ("are", "were")
 
 
 def _is_on_topic(clause: Clause, subject: int) -> bool:

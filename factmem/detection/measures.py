@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from factmem.detection.clauses import Clause
 from factmem.detection.numerals import Number
 from factmem.detection.passages import Word, word_set
 from factmem.detection.stances import Leaning
 
-__all__ = ["counts_something_else"]
+__all__ = ["counts_something_else", "measures_thing"]
 
 _UNITS: Final = {
     "time": {
@@ -56,6 +57,9 @@ _ASKED: Final = {
     "share": word_set("discount rate share percent percentag probabl"),
 }
 """Stems of concepts, by the dimension of their numbers."""
+_OF_BODIES: Final = word_set("age weight weigh height tall birthday scale scales clock bmi")
+_DETERMINERS: Final = word_set("my our the this that")
+_SPEAKERS: Final = word_set("i me we i'm i've i'd we're")
 _COUNTED: Final = word_set("mani number count")
 _PARTS_OF_MONEY: Final = ("cent", "penny", "pence")
 
@@ -71,11 +75,23 @@ def counts_something_else(words: Sequence[Word], number: Number, leaning: Leanin
     unit = _unit_behind(words, number)
     held = {name for name, units in _UNITS.items() if unit in units}
     asked = {name for name, stems in _ASKED.items() if leaning.stems & stems}
+    if not held and asked and _people_behind(words, number):
+        return True
     if not held:
         return _counts_other_things(words, number, leaning)
     if held & asked:
         return all(_differs(unit, name, leaning) for name in held & asked)
     return bool(asked) or bool(leaning.stems & _COUNTED)
+
+
+def measures_thing(clause: Clause) -> bool:
+    """Return whether a clause gives the size or the age of a thing, where that of a person is asked for."""
+    opening, named = clause.text(clause.start), clause.start + 1
+    if not clause.leaning.stems & _OF_BODIES or opening not in _DETERMINERS or named >= clause.first:
+        return False
+    between = set(clause.texts(named, clause.first))
+    thing = clause.passage.words[named]
+    return thing.stem not in clause.leaning.stems | _OF_BODIES and not between & _SPEAKERS
 
 
 def _unit_behind(words: Sequence[Word], number: Number) -> str:
@@ -84,6 +100,10 @@ def _unit_behind(words: Sequence[Word], number: Number) -> str:
         return "%"
     unit = behind[2] if len(behind) > 2 and behind[1] == "-" else behind[1] if len(behind) > 1 else ""
     return unit if unit in ("feet", "%", "€", "$", "£") else unit.removesuffix("s")
+
+
+def _people_behind(words: Sequence[Word], number: Number) -> bool:
+    return [word.text for word in words[number.last + 1 : number.last + 2]] in (["people"], ["guests"], ["employees"])
 
 
 def _differs(unit: str, dimension: str, leaning: Leaning) -> bool:

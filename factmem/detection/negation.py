@@ -60,6 +60,16 @@ _HARMLESS: Final = (
 )
 """Phrases with a negation that denies nothing behind it."""
 _INSTEAD: Final = (
+    *(
+        "ruled out",
+        "decided against",
+        "backed out of",
+        "pulled out of",
+        "passed on",
+        "bailed on",
+        "given up",
+        "done with",
+    ),
     *("no longer", "instead of", "rather than", "other than", "anything but", "except for", "apart from", "far from"),
     *(
         "not any more",
@@ -79,7 +89,7 @@ _INSTEAD: Final = (
 _ENDED: Final = word_set(
     "formerly previously former except unlike excluding quit quitting stopped stop cancelled canceled cancel sold"
     " replaced abandoned drop dropped ditch ditched unsubscribed deleted removed lost refused rejected resigned"
-    " divorced"
+    " divorced scrapped shelved axed binned dumped renounced relinquished declined dismissed"
 )
 """Words that say of what follows that it is over, or is not so."""
 _ENDED_BEHIND: Final = (
@@ -107,6 +117,7 @@ _BELIEVED: Final = word_set(
     " be let have like"
 )
 """Verbs whose denial denies what follows them."""
+_BEFORE_SUBJECTS: Final = word_set("the a an this that and so well no nope on at in")
 _COPULAS: Final = word_set("is was are were isn't wasn't aren't weren't would might could")
 _WRONG: Final = word_set("wrong incorrect false untrue outdated obsolete")
 _NEGATED_ABROAD: Final = word_set(
@@ -162,9 +173,20 @@ def denied(clause: Clause) -> Stance:
         return Stance.DENIED if count % 2 and (disliked or _denies_concept(clause, texts)) else Stance.STATED
     if clause.leaning.liking:
         count += disliked
+    if not count and _is_subject_of_denial(clause, texts):
+        return Stance.UNCLEAR
     if count % 2 and clause.leaning.past and _over(clause, texts):
         return Stance.STATED
     return Stance.DENIED if count % 2 else Stance.STATED
+
+
+def _is_subject_of_denial(clause: Clause, texts: Sequence[str]) -> bool:
+    """Return whether a mention that opens its clause is the subject of a denied verb: "golf never interested me"."""
+    if clause.leaning.loose or set(texts) - _BEFORE_SUBJECTS:
+        return False
+    behind = clause.texts(clause.last + 1, min(clause.end, clause.last + 5))
+    verb = next((at for at, text in enumerate(behind) if is_not(text)), None)
+    return verb is not None and verb not in phrases_in(behind, _HARMLESS) and not set(behind[:verb]) & (SUBJECTS | OWN)
 
 
 def _denies_concept(clause: Clause, texts: Sequence[str]) -> bool:
@@ -182,6 +204,8 @@ def _negations(clause: Clause, texts: Sequence[str]) -> Iterator[int]:
     for at, text in enumerate(texts):
         if at in harmless or at in longer or not is_not(text):
             continue
+        if texts[at + 1 : at + 2] in (["just"], ["only"], ["merely"], ["simply"]):
+            continue  # "I don't just like tea"
         if text == "no" and at + 1 < len(texts) and texts[at + 1] in SUBJECTS | OWN:
             continue  # "no I live in Oslo": an answer, without its comma
         if text in ("nothing", "nobody") and texts[-1] in ("like", "than") and texts[at + 1] != "like":
@@ -225,9 +249,11 @@ def _over(clause: Clause, texts: Sequence[str]) -> bool:
     near = list(texts[-8:])
     if "than" in near[-4:] and "rather" in texts:
         return True
-    if any(not set(near[at + len(phrase) :]) & {"and", "but"} for phrase, at in starts_of(near, by_first(_INSTEAD))):
-        return True
     stem = stemmer()
+    for phrase, at in starts_of(near, by_first(_INSTEAD)):
+        told = clause.leaning.loose and all(stem(text) in clause.leaning.stems for text in phrase)
+        if not told and not set(near[at + len(phrase) :]) & {"and", "but"}:
+            return True
     ended = [
         at + 1
         for at, text in enumerate(near)

@@ -16,6 +16,11 @@ __all__ = ["is_quotation"]
 
 _SPEAKERS: Final = word_set("i we i've i'd")
 _OPENS: Final = word_set("opens begins starts ends insisted insists promised shouted whispered announced added")
+_WRITTEN: Final = word_set(
+    "message error letter mail email e-mail voicemail ad advert manual banner popup pop-up template headline notice"
+    " prompt warning caption subtitle poem lyrics horoscope leaflet flyer brochure slogan"
+)
+"""Things whose words nobody in the conversation says."""
 _NAMING: Final = word_set(
     "called named titled is are as song book film movie motto nickname alias title word name handle username"
     " project label tag team band play game known at in for my the to of and"
@@ -36,6 +41,8 @@ def is_quotation(clause: Clause) -> bool:
         return not _names(clause, inner)
     if clause.leaning.loose and before[-1] in _NAMING and not set(before) & REPORTS:
         return False
+    if set(before) & _WRITTEN:
+        return True
     if set(before) & (REPORTS | _OPENS):
         told = next(at for at, text in enumerate(before) if text in REPORTS | _OPENS)
         return not set(before[max(0, told - 2) : told]) & _SPEAKERS

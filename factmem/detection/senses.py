@@ -15,6 +15,9 @@ from factmem.detection.passages import Word, word_set
 __all__ = ["is_in_another_sense", "qualifies_another_noun"]
 
 _SPEAKER: Final = OWN | word_set("i i'm i've i'd i'll we we're we've we'd we'll me us")
+_DONE_BY_PERSONS: Final = word_set(
+    "called phoned rang texted wrote laughed cried smiled shouted asked told said says thinks hates loves married died"
+)
 _POINTING: Final = word_set("the that this these those")
 _VERBS: Final = word_set(
     "is are was were isn't aren't wasn't weren't has had looks feels seems gets got leaves took takes"
@@ -43,18 +46,27 @@ _JOINTS: Final = word_set(
 
 def is_in_another_sense(clause: Clause) -> bool:
     """Return whether the words that name a value are part of a longer name, or told of a thing."""
-    return not clause.leaning.loose and (_is_part_of_name(clause) or _is_of_thing(clause))
+    return not clause.leaning.loose and (_is_part_of_name(clause) or _is_of_thing(clause) or _is_a_person(clause))
 
 
 def qualifies_another_noun(clause: Clause) -> bool:
     """Return whether a member of an enumeration qualifies a noun of another topic, or is compared with."""
     before = clause.texts(clause.first - 2, clause.first)
-    if before in (["like", "a"], ["like", "the"]) or before[-1:] == ["too"]:
+    if before in (["like", "a"], ["like", "the"]) or before[-1:] == ["too"] or _is_state_of_thing(clause, before):
         return True
     head = _next(clause)
+    if head is not None and head.text == "of" and before[-1:] == ["the"]:
+        return True  # "the design of that lamp"
     if head is None or head.text in _HEADS | _JOINTS or head.stem in clause.leaning.stems:
         return False
     return not head.text.endswith("ly") and head.text[0].isalpha() and not _is_adverb(clause)
+
+
+def _is_state_of_thing(clause: Clause, before: list[str]) -> bool:
+    """Return whether a mention tells how the speaker wants some other thing: "I like my steak medium"."""
+    if len(before) < 2 or before[0] not in OWN or before[1] in _HEADS | _JOINTS:
+        return False
+    return clause.passage.words[clause.first - 1].stem not in clause.leaning.stems
 
 
 def _is_adverb(clause: Clause) -> bool:
@@ -78,6 +90,12 @@ def _is_part_of_name(clause: Clause) -> bool:
     if behind is None or not (word.is_name and behind.is_name) or clause.first != clause.start:
         return False
     return behind.stem not in clause.leaning.stems and not _has_speaker(clause)
+
+
+def _is_a_person(clause: Clause) -> bool:
+    """Return whether a mention does what persons alone do: "Florence called"."""
+    behind = clause.text(clause.last + 1)
+    return clause.first == clause.start and clause.passage.words[clause.first].is_name and behind in _DONE_BY_PERSONS
 
 
 def _is_of_thing(clause: Clause) -> bool:

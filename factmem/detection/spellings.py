@@ -11,8 +11,19 @@ from typing import Final
 from factmem.detection.passages import Word
 from factmem.stemming import stemmer
 
-__all__ = ["misspellings_of", "respellings_of"]
+__all__ = ["misspellings_of", "other_forms_of", "respellings_of"]
 
+_FORMS: Final = (
+    "breed: bred; build: built; buy: bought; catch: caught; dive: dove; draw: drew drawn; drink: drank; drive:"
+    " drove driven; eat: ate; fight: fought; fly: flew flown; grow: grew grown; hang: hung; keep: kept; knit:"
+    " knitted; lead: led; make: made; ride: rode ridden; row: rowed; run: ran; sell: sold; sew: sewn; sing: sang"
+    " sung; ski: skied; sleep: slept; speak: spoke; swim: swam swum; take: took; teach: taught; wear: wore worn;"
+    " weave: wove woven; win: won; write: wrote written"
+)
+"""Forms of verbs that no ending makes, behind the verb."""
+_IRREGULAR: Final = {
+    form: verb for verb, _, forms in (row.partition(":") for row in _FORMS.split("; ")) for form in forms.split()
+}
 _FEWEST_INITIALS: Final = 2
 _MOST_INITIALS: Final = 6
 _SHORTEST_JOINED: Final = 5
@@ -42,6 +53,14 @@ def respellings_of(words: Sequence[Word], passage: Sequence[Word]) -> Iterator[t
             run = passage[at : at + len(joined)]
             if all(one.is_name for one in run) and "".join(one.text[0] for one in run) == joined:
                 yield at, at + len(run) - 1
+
+
+def other_forms_of(word: Word, passage: Sequence[Word]) -> Iterator[tuple[int, int]]:
+    """Yield where a passage has an irregular form of a verb."""
+    stem = stemmer()
+    for at, said in enumerate(passage):
+        if said.text in _IRREGULAR and stem(_IRREGULAR[said.text]) == word.stem:
+            yield at, at
 
 
 def misspellings_of(words: Sequence[Word], passage: Sequence[Word]) -> Iterator[tuple[int, int]]:

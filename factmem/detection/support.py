@@ -37,15 +37,15 @@ import attrs
 
 from factmem.detection.bystanders import THIRD_PERSONS
 from factmem.detection.clauses import Clause
-from factmem.detection.measures import counts_something_else
+from factmem.detection.measures import counts_something_else, measures_thing
 from factmem.detection.negation import negations_in
 from factmem.detection.numerals import Number, numbers_in
-from factmem.detection.occasions import is_of_another_occasion, is_over
+from factmem.detection.occasions import is_anniversary, is_of_another_occasion, is_over
 from factmem.detection.paraphrases import paraphrases_of
 from factmem.detection.passages import Passage, Word, folded, is_foreign, word_set, words_of
 from factmem.detection.polarity import stance_of
 from factmem.detection.senses import is_in_another_sense, qualifies_another_noun
-from factmem.detection.spellings import misspellings_of, respellings_of
+from factmem.detection.spellings import misspellings_of, other_forms_of, respellings_of
 from factmem.detection.stances import Leaning, Stance
 from factmem.detection.times_said import Found, days_in, lengths_in, times_in
 from factmem.facts import STATEMENT, Concept
@@ -307,7 +307,7 @@ class _Judge:
             if any(negations_in([word]) for word in self._passage.words) and self._is_on_topic():
                 return Stance.STATED
         if places:
-            return self._best(places, lambda clause: self._counts_else(value, clause))
+            return self._best(places, lambda clause: self._counts_else(value, clause) or measures_thing(clause))
         if (answered := self._of_question(lambda judge: judge._number(value))) is not None:
             return answered
         said = [one for one in numbers if not self._is_article(one.first, one.last)]
@@ -354,8 +354,16 @@ class _Judge:
         if places:
             today = self.citation.said_at.date()
             return self._best(places, lambda clause: is_of_another_occasion(clause) or is_over(clause, day, today))
+        if is_anniversary(self.leaning) and self._says_anniversary(day):
+            return Stance.UNCLEAR  # "I turned thirty yesterday"
         answered = self._of_question(lambda judge: judge._day(day))
         return self._unfound() if answered is None else answered
+
+    def _says_anniversary(self, day: dt.date) -> bool:
+        """Return whether the passage says a day and a month, but another year."""
+        said_at = self.citation.said_at
+        this_year = dt.date(said_at.year, day.month, day.day) if (day.month, day.day) != (2, 29) else day
+        return bool(days_in(self._passage.words, this_year, said_at))
 
     def _moment(self, moment: dt.datetime) -> Stance:
         if abs(moment - self.citation.said_at) < dt.timedelta(minutes=5):
@@ -375,7 +383,7 @@ class _Judge:
 
     def _time(self, time: dt.time) -> Stance:
         if places := times_in(self._passage.words, time):
-            return self._best(places)
+            return self._best(places, is_of_another_occasion)
         return self._unfound()
 
     def _length(self, length: dt.timedelta) -> Stance:
@@ -599,7 +607,7 @@ class _Judge:
             found = self._within_words(word.text) or _with_other_ending(word.text, passage.words)
             found = found or self._by_neighbours(word.text)
         if not found and not word.is_name:
-            found = _derived(word.text, passage.words)
+            found = [*other_forms_of(word, passage.words)] or _derived(word.text, passage.words)
         return found
 
     def _by_neighbours(self, text: str) -> list[Found]:

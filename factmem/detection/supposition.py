@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -32,6 +33,13 @@ _SUPPOSED_BY: Final = (
         "let's say",
         "let us say",
         "for the sake",
+        "in another life",
+        "ideal world",
+        "perfect world",
+        "my dreams",
+        "in theory",
+        "given the chance",
+        "with any luck",
         "would have",
         "could have",
     ),
@@ -55,6 +63,7 @@ _CERTAIN: Final = (
     *("if you must know", "if anything", "if you need", "if you want", "whether or not"),
 )
 """Phrases with a word of doubt that doubt nothing behind them."""
+_MODALS: Final = word_set("may might")
 _WOULD: Final = word_set("would i'd we'd could should might")
 _WANTED: Final = word_set("like love prefer rather be say appreciate better give recommend want")
 """Verbs that wish politely: "I'd like the newsletter if possible"."""
@@ -85,6 +94,8 @@ def is_supposed(clause: Clause) -> bool:
         return True
     if clause.leaning.loose:
         return _is_hedged(clause, texts)
+    if set(texts) & {"perhaps", "maybe"} or any(text in _MODALS for text in _behind_subjects(texts)):
+        return True
     if clause.leaning.forward:
         return _is_conditional(clause, texts)
     doubts = {text for at, text in enumerate(texts) if at not in phrases_in(texts, _CERTAIN)}
@@ -102,6 +113,11 @@ def is_supposed(clause: Clause) -> bool:
 def is_supposed_abroad(clause: Clause) -> bool:
     """Return whether a clause of another language opens with its word for "if"."""
     return clause.text(clause.start) in _IF_ABROAD and clause.start < clause.first
+
+
+def _behind_subjects(texts: Sequence[str]) -> list[str]:
+    """Return the words right behind subjects, where modal verbs stand."""
+    return [text for subject, text in itertools.pairwise(texts) if subject in SUBJECTS]
 
 
 def _is_hedged(clause: Clause, texts: Sequence[str]) -> bool:
