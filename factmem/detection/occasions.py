@@ -83,7 +83,7 @@ def is_over(clause: Clause, day: dt.date, today: dt.date) -> bool:
 
 
 def is_anniversary(leaning: Leaning) -> bool:
-    """Return whether a concept asks for a day that is told by its anniversaries: a birthday."""
+    """Return whether a concept asks for a day that is given by its anniversaries: a birthday."""
     return _own(leaning) is _BIRTH
 
 

@@ -45,7 +45,7 @@ _JOINTS: Final = word_set(
 
 
 def is_in_another_sense(clause: Clause) -> bool:
-    """Return whether the words that name a value are part of a longer name, or told of a thing."""
+    """Return whether the words that name a value are part of a longer name, or describe a thing."""
     return not clause.leaning.loose and (_is_part_of_name(clause) or _is_of_thing(clause) or _is_a_person(clause))
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSERTION_COLUMNS",
+    "HEADS_SINCE",
     "OF_RECORD",
     "SEQ_BITS",
     "SEQ_MASK",
@@ -40,6 +41,7 @@ __all__ = [
     "assertion_columns",
     "checksum",
     "format_version",
+    "key_of_id",
     "microseconds",
     "new_id",
     "own_record_id",
@@ -74,7 +76,9 @@ OF_RECORD: Final = "(record_id = ? OR (rowid = ? AND id = ? AND record_id IS NUL
 """Condition on the assertions of a record; see `record_key`."""
 
 _COLUMNS_BEFORE_HEADS: Final = f"{_OWN_COLUMNS}, NULL"
-_HEADS_SINCE: Final = 5
+HEADS_SINCE: Final = 5
+"""Version of the format from which documents share their heads."""
+
 
 _MOST_HEADS: Final = 1024
 _HEADS: Final[dict[tuple[object, ...], str]] = {}
@@ -142,7 +146,7 @@ def format_version(connection: apsw.Connection) -> int:
 
 def assertion_columns(connection: apsw.Connection) -> str:
     """Return `ASSERTION_COLUMNS` for the file's format."""
-    return ASSERTION_COLUMNS if format_version(connection) >= _HEADS_SINCE else _COLUMNS_BEFORE_HEADS
+    return ASSERTION_COLUMNS if format_version(connection) >= HEADS_SINCE else _COLUMNS_BEFORE_HEADS
 
 
 def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
@@ -209,13 +213,13 @@ def _key_digest(key: PlaceKey) -> bytes:
     return hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest()
 
 
-def new_id(seq: int) -> tuple[str, bytes]:
-    """Return a new id of an assertion, and its stored form; see `pack_id`.
+def new_id(seq: int) -> str:
+    """Return a new id of an assertion.
 
     It begins with the sequence number, which locates its row without an index, and ends at random.
     """
     random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
-    return f"{seq:0{_ID_DIGITS}x}{random.hex()}", random
+    return f"{seq:0{_ID_DIGITS}x}{random.hex()}"
 
 
 def seq_of(id: str) -> int:
@@ -243,6 +247,24 @@ def pack_id(id: str, seq: int | None = None) -> bytes | str:
     if seq is None:
         return packed
     return packed[_ID_DIGITS // 2 :] if seq_of(id) == seq else id
+
+
+def key_of_id(connection: apsw.Connection, base: int, tenant: str, id: str) -> int | None:
+    """Return the key of a tenant's assertion by its id, or None.
+
+    Args:
+        connection: Connection in a transaction.
+        base: Key of the tenant's first row; see `factmem_sqlite_vec.sequences`.
+        tenant: The tenant.
+        id: Id; one that another store gave does not name its row, and is looked up.
+    """
+    seq = seq_of(id)
+    own = "SELECT rowid FROM assertions WHERE rowid = ? AND id = ? AND tenant = ?"
+    found = select(connection, own, (base + seq, pack_id(id, seq), tenant))
+    if not found:
+        foreign = "SELECT rowid FROM assertions WHERE id = ? AND typeof(id) = 'text' AND tenant = ?"
+        found = select(connection, foreign, (id, tenant))
+    return int(found[0][0]) if found else None
 
 
 def unpack_id(stored: bytes | str, seq: int) -> str:
