@@ -21,6 +21,7 @@ from factmem.memory.facade import Memory
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 __all__ = ["BlockingDeadLetters", "BlockingMemory", "BlockingQuarantine", "BlockingSubmission"]
 
@@ -177,6 +178,10 @@ class BlockingMemory(_Twin):
     ) -> BlockingMemory:
         """See `Memory.slice`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.slice(scopes, exact=exact, read_only=read_only))
+
+    def about(self, subjects: Iterable[MemorySubject | str]) -> BlockingMemory:
+        """See `Memory.about`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.about(subjects))
 
     def _twin_of(self, memory: Memory) -> BlockingMemory:
         other = BlockingMemory(memory)

@@ -281,6 +281,8 @@ class Inbox:
             )
         if request.subjects == (_EVERYTHING,):
             return attrs.evolve(request, subjects=(subject,))
+        for wanted in request.subjects:
+            self._context.named(wanted)
         return request
 
     async def _store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:

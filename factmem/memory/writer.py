@@ -414,7 +414,7 @@ class Writer:
         """
         if not assertions:
             return []
-        if not all(self._context.reaches(assertion.place.scope) for assertion in assertions):
+        if not all(self._context.view.holds(assertion.place) for assertion in assertions):
             raise OutOfViewError(
                 "something lies outside of this view: hand it in to the memory that the view was made of"
             )
