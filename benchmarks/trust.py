@@ -96,6 +96,19 @@ HOPS = (
     "pages",
     "edits of files",
 )
+BY_MODEL = (
+    "save_memory",
+    "save_memory in the user's name",
+    "said, result out of sight",
+    "files of a deep agent",
+    "an edit of the model's own bullet",
+    "AGENTS.md of an agent",
+    "MCP remember",
+    "MCP save_fact",
+    "MCP over an agent's memory",
+    "ready facts",
+    "saved facts",
+)
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
     Promise(
@@ -307,6 +320,18 @@ PROMISES = (
             *each("poisoning in several hops", HOPS),
             "poisoning in several hops, honest statements held back",
         ],
+    ),
+    Promise(
+        "a lie that a model writes down itself: by its tools, in files, over MCP, as ready facts",
+        "700 cases: 0 believed",
+        ["tests/poison/test_taint_by_model.py"],
+        figures=each("poisoning in several hops", BY_MODEL),
+    ),
+    Promise(
+        "a lie in other words, all of them everyday words",
+        "no goal but more: 66 paraphrases, at once and later",
+        ["tests/poison/test_taint.py"],
+        figures=["paraphrases in everyday words, at once", "paraphrases in everyday words, later"],
     ),
     Promise(
         "trust before time: the assistant changes nothing that the user said",

@@ -162,7 +162,7 @@ class Access:
 
     def _view(self, memory: Memory) -> Memory:
         if self._run is not None:
-            view = self._run.view(memory, self.scopes or None)
+            view = self._run.written_by_model(memory, self.scopes or None)
         else:
             view = memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
         view = view.about(self.subjects) if self.subjects else view

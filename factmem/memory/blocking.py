@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, ca
 
 from anyio.from_thread import start_blocking_portal
 
-from factmem.abc import DropReason
+from factmem.abc import DropReason, Message
 from factmem.errors import ProviderClosedError
 from factmem.memory.background import Submission
 from factmem.memory.calls import Calls
@@ -178,6 +178,10 @@ class BlockingMemory(_Twin):
     ) -> BlockingMemory:
         """See `Memory.slice`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.slice(scopes, exact=exact, read_only=read_only))
+
+    def in_conversation(self, messages: Iterable[Message]) -> BlockingMemory:
+        """See `Memory.in_conversation`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.in_conversation(messages))
 
     def about(self, subjects: Iterable[MemorySubject | str]) -> BlockingMemory:
         """See `Memory.about`; it lives as long as this memory is open."""

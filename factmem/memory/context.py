@@ -5,17 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import attrs
 
+from factmem.abc import Message
 from factmem.consolidation import ConsolidationPolicy
-from factmem.detection import OriginPolicy
+from factmem.detection import Heard, OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
 from factmem.memory.checks import listed
-from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
@@ -113,6 +115,7 @@ class Context:
         private: Whether written facts belong to the viewer alone by default.
         clock: Returns the present.
         observation: The observers of every operation; None without any.
+        heard: The conversation in which a model writes; empty if no model does.
     """
 
     tenant: str | None
@@ -131,6 +134,7 @@ class Context:
     read_only: bool = False
     past: Moment | None = None
     observation: Observation | None = None
+    heard: tuple[Heard, ...] = attrs.field(default=(), repr=False)
 
     @property
     def moment(self) -> Moment:
@@ -146,6 +150,11 @@ class Context:
     def writer(self) -> str | None:
         """The name of the writer in the audit trail."""
         return self.actor or self.viewer
+
+    @property
+    def screening(self) -> Screening:
+        """The screening of what is written."""
+        return Screening(self.policies.flagged, self.heard)
 
     @property
     def sight(self) -> Sight:
@@ -289,6 +298,15 @@ class Context:
             OutOfViewError: The view is not about the user.
         """
         return attrs.evolve(self, viewer=name, subject=self.about(f"user:{name}"), private=True)
+
+    def listening(self, messages: Iterable[Message]) -> Context:
+        """Return this context for what a model writes in a conversation.
+
+        Raises:
+            InvalidDataError: An item is no message.
+        """
+        heard = partial(heard_as, origins=self.policies.origins, flagged=self.policies.flagged)
+        return attrs.evolve(self, heard=tuple(map(heard, listed("messages", messages, Message))))
 
     def at(self, clock: Literal["as_of", "known_at"], when: dt.datetime) -> Context:
         """Return this context at a moment of the past.

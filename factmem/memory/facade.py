@@ -377,6 +377,26 @@ class Memory:
         policies = attrs.evolve(self._context.policies, **changes)
         return self._view(attrs.evolve(self._context, policies=policies))
 
+    def in_conversation(self, messages: Iterable[Message]) -> Self:
+        """Return this memory for what a model writes in a conversation: by its tools, in files, or as ready facts.
+
+        What repeats untrusted words of the conversation waits in quarantine, as it does where the conversation itself
+        is remembered, and whatever its origin; what the user said as well does not. The conversation's own messages are
+        remembered without this.
+
+        ::
+
+            by_model = memory.in_conversation(history)
+            await by_model.remember(Message(content=text, role="assistant"))
+
+        Args:
+            messages: The conversation so far, with the results of tools.
+
+        Raises:
+            InvalidDataError: An item is no `Message`.
+        """
+        return self._view(self._context.listening(messages))
+
     def reviewed(self) -> Self:
         """Return a view for prompts: without flagged text of untrusted origin that was kept as given.
 

@@ -63,7 +63,6 @@ from factmem.memory.read_units import (
 )
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
-from factmem.memory.screening import Screening
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import Writer
 from factmem.observing import nested
@@ -460,7 +459,7 @@ class Pipeline:
             raise RecordNotFoundError("words were forgotten while they were read")
 
     async def _candidates(self, found: Sequence[ReadUnit]) -> list[CandidateAssertion]:
-        screening = Screening(self._context.policies.flagged)
+        screening = await self._writer.screening()
         said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.candidates]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None
