@@ -1,4 +1,4 @@
-"""Programs that run in other processes in the tests of forgetting, each in one of its own that may be killed."""
+"""Programs that the tests of forgetting run in other processes, each of which may be killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.forgetting.stores import STORES, DenseEmbedder, likes, word
 
 
 def keep_erasing(kind: str, folder: Path, start: int, told: Connection) -> None:
-    """Save and forget, one after the other, and tell before and after each; for ever."""
+    """Save and forget in turn without end, and print a line before and after each."""
     anyio.run(_keep_erasing, kind, folder, start, told)
 
 
@@ -30,7 +30,7 @@ async def _keep_erasing(kind: str, folder: Path, start: int, told: Connection) -
 
 
 def hold_a_reading_transaction(path: Path, told: Connection) -> None:
-    """Read a SQLite file and go on reading the same state of it until told to stop."""
+    """Read a SQLite file and hold the same snapshot of it until stdin closes."""
     import apsw
 
     connection = apsw.Connection(str(path))
