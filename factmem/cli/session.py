@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from factmem.abc import AgentMemoryProvider, LanguageModel
     from factmem.memory import Memory, MemoryEvent
+    from factmem.records import Change
 
 __all__ = [
     "BROKEN_PIPE",
@@ -201,6 +202,16 @@ class Session:
         from factmem.cli.output import console
 
         render(console())
+
+    def show_line(self, data: Json, line: str) -> None:
+        """Print a result that is one line for people."""
+        self.show(data, lambda out: out.print(line))
+
+    def show_changes(self, changes: tuple[Change, ...], label: str) -> None:
+        """Print changes, each with a label for people."""
+        from factmem.cli.output import change_json, print_changes
+
+        self.show([change_json(change) for change in changes], lambda out: print_changes(out, changes, label))
 
     def note(self, text: str) -> None:
         """Print a note for people to stderr, unless the output is JSON."""

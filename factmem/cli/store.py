@@ -13,7 +13,7 @@ import typer
 from anyio import to_thread
 
 from factmem.cli.options import ExactOption
-from factmem.cli.output import show_text, shown
+from factmem.cli.output import shown
 from factmem.cli.progress import progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
@@ -184,7 +184,7 @@ async def export(
     if to_stdout:
         session.note(f"exported {lines} assertion(s)")
     else:
-        show_text(session, {"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
+        session.show_line({"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
 
 
 async def import_(
@@ -201,7 +201,7 @@ async def import_(
     text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
     if receipt.let_in:
         text += f", {receipt.let_in} let in"
-    show_text(session, {**attrs.asdict(receipt), "file": str(file)}, text)
+    session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
     if receipt.quarantined:
         session.note(f"Review them with  {session.command_line('quarantine', 'list')}")
 
@@ -210,7 +210,7 @@ async def reembed(session: Session) -> None:
     """Bind the store to the current embedder, and compute all vectors again."""
     async with session.memory(read_only=False) as memory:
         count = await memory.reembed()
-    show_text(session, {"reembedded": count}, f"embedded {count} record(s) again")
+    session.show_line({"reembedded": count}, f"embedded {count} record(s) again")
 
 
 async def new_key(session: Session) -> None:

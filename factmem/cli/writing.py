@@ -25,7 +25,7 @@ from factmem.cli.options import (
     parsed_value,
     scalar,
 )
-from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, show_changes, shown
+from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, shown
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, known_subject, report
 from factmem.facts import Concept, FactType
@@ -231,7 +231,7 @@ async def retract(
     """Retract records: they are no longer loaded or recalled, and `restore` brings them back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.retract(*ids, reason=reason)
-    show_changes(session, changes, "retracted")
+    session.show_changes(changes, "retracted")
 
 
 async def restore(
@@ -242,7 +242,7 @@ async def restore(
     """Bring retracted records back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.restore(*ids, reason=reason)
-    show_changes(session, changes, "restored")
+    session.show_changes(changes, "restored")
 
 
 def _revision(text: str) -> int:

@@ -25,7 +25,7 @@ from factmem.recall.index.blob import REMOVED, microseconds, term_numbers
 from factmem.recall.index.column_fold import Standing, takes_part
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.ranking import RecallMatch, hydrate
+from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.text.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
 from factmem.records import Evidence, FactRecord, Origin, Recorded, record_of
 from factmem.views import Sight

@@ -13,7 +13,7 @@ If a filter leaves few rows, the second pass scores them directly.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -28,17 +28,15 @@ from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.corpus import Corpus, Seen
 from factmem.recall.index.segments import Hits, Segment, conversation_keys
 from factmem.recall.index.selection import kept_by_part, without
+from factmem.recall.results import RecallMatch, ScoreParts, hydrate
 from factmem.recall.scoring import Evidence, RecallSettings
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import Kind, asking_words
 from factmem.records import FactRecord
-from factmem.showing import shown_record
 from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from factmem.recall.deep import DeepRecall
 
     Rows = NDArray[np.intp]
     Floats = NDArray[Any]
@@ -47,11 +45,7 @@ __all__ = [
     "CorpusQuery",
     "Query",
     "QueryTerm",
-    "RecallMatch",
-    "RecallMatches",
-    "ScoreParts",
     "Scored",
-    "hydrate",
     "ranked",
     "search",
 ]
@@ -67,91 +61,6 @@ _POOL: Final = 8
 
 _LEAST_COVERED: Final = 1e-6
 """Least share of the query that a named concept covers."""
-
-
-# Results
-
-
-@attrs.frozen(kw_only=True)
-class ScoreParts:
-    """Parts of a score, each from 0 to 1.
-
-    The similarity fuses the evidence of words and of meaning; names, times and numbers raise it. With recency and
-    importance it makes the score. See `factmem.recall.scoring`.
-
-    Attributes:
-        similarity: Similarity of the query and the record; 0 if neither words nor meaning agree.
-        lexical: Evidence of words: of the record, its neighbours and its conversation.
-        semantic: Evidence of meaning: of the record and its neighbours.
-        named: 1 if the query names the speaker, the subject or the concept, else 0.
-        dated: Closeness to the times that the query names; 0 if it names none.
-        cosine: Raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
-            neighbours or age: compare it with thresholds for near-duplicates.
-        recency: 1 for now, halved with each half-life.
-        importance: Importance of the record.
-    """
-
-    similarity: float
-    lexical: float
-    semantic: float
-    named: float
-    dated: float
-    cosine: float
-    recency: float
-    importance: float
-
-
-@attrs.frozen(kw_only=True)
-class RecallMatch:
-    """One result of recall.
-
-    Attributes:
-        record: The record.
-        score: Similarity, recency and importance in one number from 0 to 1; see `Boost` and `Additive`. It is a
-            function of the query, the record, its conversation and the statistics of what the caller may see, never of
-            the other results. With `Boost` it is low if nothing answers, and near 0 for a query without meaning, so
-            that ``min_score`` can cut there: on conversations .3 keeps 99 % of the right messages that are among the
-            first ten, and nothing for 95 % of such queries. A record that agrees in meaning alone scores less than
-            one that shares words.
-        parts: Parts of the score.
-        reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``.
-        newer: The newer record that overtakes this statement, if there is one: a later statement of the same person,
-            or the present value of a fact that was found in the same message. It passes the filters of the search.
-            The order of results does not depend on it.
-        retracted: Whether a fact that was found in this statement's message was retracted or removed since, and not
-            restored.
-        earlier: Earlier revisions of the record, newest first, each with its state; empty unless requested.
-    """
-
-    record: FactRecord[Any]
-    score: float
-    parts: ScoreParts
-    reasons: tuple[str, ...]
-    newer: FactRecord[Any] | None = None
-    retracted: bool = False
-    earlier: tuple[FactRecord[Any], ...] = ()
-
-
-class RecallMatches(list[RecallMatch]):
-    """The results of a recall, best first.
-
-    Attributes:
-        failure: The reason why the results go by words alone although meaning was requested; None otherwise. It holds
-            no text of the query.
-        deep: The report of a deep recall; None after a shallow one.
-    """
-
-    def __init__(
-        self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None, deep: DeepRecall | None = None
-    ) -> None:
-        super().__init__(matches)
-        self.failure: str | None = failure
-        self.deep: DeepRecall | None = deep
-
-
-def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
-    """Return a current record as users see it, read as its declared concept if that fits."""
-    return shown_record(current.recorded, concepts, details=current.details)
 
 
 # The query

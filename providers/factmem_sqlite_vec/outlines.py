@@ -34,7 +34,7 @@ from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
 from factmem_sqlite_vec.sums import check_tenant
 
 __all__ = [
-    "Kept",
+    "OutlineRow",
     "delete_outlines",
     "insert_outlines",
     "outlined",
@@ -94,7 +94,7 @@ def use_outlines(connection: apsw.Connection, version: int) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Kept:
+class OutlineRow:
     """An outline with the columns of its assertion.
 
     Attributes:
@@ -132,7 +132,7 @@ def _numbered(connection: apsw.Connection, tenant: str | None, seqs: Iterable[in
     return json.dumps([base + seq for seq in seqs]), tenant or ""
 
 
-def insert_outlines(connection: apsw.Connection, kept: Sequence[Kept]) -> None:
+def insert_outlines(connection: apsw.Connection, kept: Sequence[OutlineRow]) -> None:
     """Store outlines; in a transaction."""
     shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
     connection.executemany(
@@ -164,7 +164,7 @@ def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapp
     insert_outlines(
         connection,
         [
-            Kept(
+            OutlineRow(
                 seq=seq,
                 id=unpack_id(id, seq),
                 record_id=unpack_record_id(record_id, unpack_id(id, seq)),

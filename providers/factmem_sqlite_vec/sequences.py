@@ -113,24 +113,23 @@ class NewSeqs:
 
     def next_key(self, tenant: str) -> int:
         """Return the key of the next row of a tenant; its low bits are the sequence number."""
-        last = self._last_of(tenant)
+        last = self._stored(tenant)
+        if last is None:
+            last = self._last[tenant] = _Last(self._new_number(tenant) << SEQ_BITS, 0, 0)
         last.seq += 1
         return last.base + last.seq
 
-    def base_of(self, tenant: str) -> int:
-        """Return the base of a tenant, which gets one if it has none."""
-        return self._last_of(tenant).base
+    def base_of(self, tenant: str | None) -> int:
+        """Return the base of a tenant: of one that has no rows yet, a base that no row has."""
+        last = self._stored(tenant or "")
+        return _UNKNOWN if last is None else last.base
 
-    def _last_of(self, tenant: str) -> _Last:
+    def _stored(self, tenant: str) -> _Last | None:
         if tenant not in self._last:
-            found = select(self._connection, _LAST, (tenant,))
-            if found:
-                number, *copies = found[0]
+            for number, *copies in select(self._connection, _LAST, (tenant,)):
                 seq = _agreed(copies)
-            else:
-                number, seq = self._new_number(tenant), 0
-            self._last[tenant] = _Last(number << SEQ_BITS, seq, seq)
-        return self._last[tenant]
+                self._last[tenant] = _Last(number << SEQ_BITS, seq, seq)
+        return self._last.get(tenant)
 
     def _new_number(self, tenant: str) -> int:
         """Store a tenant; the one without a name has number 0."""

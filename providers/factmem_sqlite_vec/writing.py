@@ -14,7 +14,7 @@ from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
 from factmem.records import AssertionState, Recorded
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
+from factmem_sqlite_vec.outlines import OutlineRow, insert_outlines, use_outlines
 from factmem_sqlite_vec.reading import read_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
@@ -37,7 +37,7 @@ from factmem_sqlite_vec.rows import (
     unpack_moment,
     unpack_record_id,
 )
-from factmem_sqlite_vec.sequences import NewSeqs, base_of, of_tenant
+from factmem_sqlite_vec.sequences import NewSeqs
 from factmem_sqlite_vec.sums import NewSums, row_sum
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
@@ -98,7 +98,7 @@ class Batch:
         if outlines is not None and self._outlined is None:
             use_outlines(connection, outlines)
             self._outlined = outlines
-        self._outlines: list[Kept] = []
+        self._outlines: list[OutlineRow] = []
         self._tracks: dict[tuple[bytes, str, str], Track] = {}
         self._heads: dict[tuple[int, str], int] = {}
         self._timed: set[str | None] = set()
@@ -136,7 +136,7 @@ class Batch:
 
     def replace_vectors(self, tenant: str, vectors: Mapping[int, bytes]) -> None:
         """Replace vectors of a tenant, by sequence number; numbers without an assertion are ignored."""
-        base = base_of(self._connection, tenant)
+        base = self.seqs.base_of(tenant)
         known: dict[int, tuple[str, bytes]] = {}
         for seq, vector in vectors.items():
             key = base + (seq & SEQ_MASK)
@@ -189,10 +189,10 @@ class Batch:
         if tenant in self._timed:
             return
         self._timed.add(tenant)
-        _, first, last = of_tenant(self._connection, tenant)
+        base = self.seqs.base_of(tenant)
         for table in ("assertions", "state_changes"):
             newest = f"SELECT recorded_at FROM {table} WHERE rowid > ? AND rowid <= ? ORDER BY rowid DESC LIMIT 1"
-            for (moment,) in select(self._connection, newest, (first, last)):
+            for (moment,) in select(self._connection, newest, (base, base + SEQ_MASK)):
                 self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
 
     def _append_assertion(self, row: NewRow) -> Receipt:
@@ -236,7 +236,7 @@ class Batch:
         return self._heads[key]
 
     def _check_followed(self, row: NewRow) -> None:
-        key = base_of(self._connection, row.assertion.place.scope.tenant) + ((row.follows or 0) & SEQ_MASK)
+        key = self.seqs.base_of(row.assertion.place.scope.tenant) + ((row.follows or 0) & SEQ_MASK)
         if not select(self._connection, "SELECT 1 FROM assertions WHERE rowid = ?", (key,)):
             raise erased_meanwhile()
 
@@ -297,7 +297,7 @@ class Batch:
             ),
         )
         if row.outline is not None and row.outline.version == self._outlined:
-            kept = Kept(
+            kept = OutlineRow(
                 seq=seq,
                 id=id,
                 record_id=record_id,
@@ -311,7 +311,7 @@ class Batch:
 
     def _append_state(self, request: StateRequest) -> None:
         tenant, wanted = request.tenant or "", seq_of(request.assertion_id)
-        at = base_of(self._connection, tenant) + wanted
+        at = self.seqs.base_of(tenant) + wanted
         found = select(
             self._connection,
             f"SELECT a.track, a.joined, {ASSERTION_COLUMNS} FROM assertions a WHERE a.rowid = ? AND a.id = ?",

@@ -113,7 +113,8 @@ async def test_an_old_store_gives_what_it_held(store: OldStore) -> None:
     async with open_provider(store.address) as provider:
         await check(provider, store)
         assert isinstance(provider, FeedsChanges)
-        assert await provider.version(None) in (store.version, store.last(""))
+        counted = store.version if "sqlite" in store.address else store.last("")
+        assert await provider.version(None) == counted, "before its first write, a SQLite file counts all tenants' rows"
 
 
 async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldStore) -> None:
