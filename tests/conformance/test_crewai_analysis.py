@@ -2,7 +2,7 @@
 
 The numbers are those of its tests and the names those of its weaknesses, in the study. Covered elsewhere:
 
-- 29, 30: memory/test_saving_with_analysis.py::test_extracting_needs_words_and_somebody_to_ask
+- 29, 30: memory/test_saving_with_analysis.py::test_extracting_needs_words_and_a_model
 - 42, 45: memory/test_saving_with_analysis.py::test_a_failing_analysis_leaves_the_text_at_its_default_place
 - 90, 111: memory/test_saving_with_analysis.py::test_another_organisations_scope_is_out_of_reach
 - llm_bad_scope: memory/test_saving_with_analysis.py::test_a_scope_that_a_model_proposes_is_a_legal_one

@@ -10,8 +10,8 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - 53, limited: memory/test_submitting.py::test_so_many_questions_are_asked_at_a_time
 - 54, 56: memory/test_submitting.py::test_what_is_submitted_is_in_the_store_before_it_is_read
 - 56: memory/test_submitting.py::test_reading_never_waits_for_the_model
-- 57: memory/test_submitting.py::test_listeners_hear_of_every_submission_and_may_fail
-- 58: memory/test_submitting.py::test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on
+- 57: memory/test_submitting.py::test_listeners_are_notified_of_every_submission_and_may_fail
+- 58: memory/test_submitting.py::test_a_closed_memory_releases_waiting_callers_and_the_next_one_resumes
 - 144: memory/test_submitting.py::test_a_cancelled_question_leaves_the_words_to_the_next_process
 - kill -9 during a background save: memory/test_kill_submitting.py::test_no_submitted_text_is_lost_to_a_kill
 - exit without a close: memory/test_kill_submitting.py::test_a_process_that_just_ends_loses_nothing

@@ -1,8 +1,8 @@
-"""Values that their quotes do not support are dropped or wait in quarantine; honest ones are kept.
+"""Support of values by their quotes: unsupported values are dropped or quarantined, supported ones are kept.
 
-The cases ending in ``seen`` were at hand while the rules were written. Those ending in ``unseen`` were written when the
-rules were done: at first sight 156 of 162 forged values were held back (96.3 %) and 3 of 152 honest ones lost (2.0 %).
-The rules have been mended for those since, so that new cases are needed to measure the next change.
+The rules were written with the cases ending in ``seen``, and measured with those ending in ``unseen``, which were
+written afterwards: of these, 156 of 162 forged values were held back (96.3 %) and 3 of 152 honest ones lost (2.0 %).
+The rules have been corrected for those since, so new cases are needed to measure the next change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def test_forged_values_are_dropped_or_quarantined(half: str, promise: Prom
 
 @pytest.mark.parametrize("half", HALVES)
 async def test_honest_values_are_not_lost(half: str, promise: Promise) -> None:
-    """A value is lost if it is dropped; the figure also tells how many wait in quarantine."""
+    """A value is lost if it is dropped; the reported figure also includes the quarantined ones."""
     honest = cases(f"honest_{half}")
     found = [await detect(case) for case in honest]
     lost = [case for case, detection in zip(honest, found, strict=True) if not detection.candidates]
@@ -115,7 +115,7 @@ async def test_secrets_in_a_models_answer_are_redacted() -> None:
 
 
 @pytest.mark.parametrize("text", ["I live in Oslo.", "Don't forget that I live in Oslo.", "Did you forget my address?"])
-async def test_nothing_is_forgotten_that_nobody_asks_to_forget(text: str) -> None:
+async def test_nothing_is_forgotten_without_a_request(text: str) -> None:
     forget = {"quote": text, "message": 1, "what": "All that is known of the user.", "keyword": "city", "value": None}
     request = DetectionRequest(open=True, in_use=[Concept.single("city", "Where they live")])
     found = await _read(text, request, {"forget": [forget]})

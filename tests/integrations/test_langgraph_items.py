@@ -1,4 +1,4 @@
-"""`FactMemStore`: times to live, what items are as facts, and its place in graphs, agents and langmem."""
+"""`FactMemStore`: times to live, items as facts, and use by graphs, agents and langmem."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def langmem() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of what its own dependencies import
+        warnings.simplefilter("ignore", DeprecationWarning)  # its own dependencies emit this warning
         return importlib.import_module("langmem")
 
 
@@ -50,7 +50,7 @@ def made(clock: FakeClock | None = None, provider: InMemoryProvider | None = Non
     return FactMemStore(lambda: Memory(given, embedder=HashEmbedder(), clock=clock), clock=clock, **options)
 
 
-def test_a_query_leaves_out_what_scores_less_if_that_is_set() -> None:
+def test_a_query_applies_the_minimum_score() -> None:
     with made(min_score=0.3) as store:
         store.put(("a",), "drink", {"likes": "green tea"})
         store.put(("a",), "visit", {"on": "Friday"})
@@ -103,7 +103,7 @@ def test_reading_starts_the_time_anew(read: Callable[[FactMemStore], object]) ->
 
 
 def test_reading_often_makes_few_revisions() -> None:
-    """Each new expiry is a revision: a loop that polls must not fill the store with them."""
+    """Each new expiry is a revision, and a loop that polls must not fill the store with them."""
     clock, provider = FakeClock(), InMemoryProvider()
     with made(clock, provider) as store:
         store.put(("a",), "k", {"v": 1}, ttl=100)
@@ -204,7 +204,7 @@ async def test_a_store_that_erases_leaves_nothing() -> None:
 
 
 async def test_other_facts_of_the_memory_are_no_items() -> None:
-    """Nor does a concept that is called as a key is called get in the way."""
+    """A concept whose keyword equals an item's key does not conflict with it."""
     city = Concept.single("city", "Where somebody lives")
     async with Memory(InMemoryProvider(), concepts=[city], embedder=HashEmbedder()) as memory:
         store = FactMemStore(memory, root="/agent/planner")
@@ -218,7 +218,7 @@ async def test_other_facts_of_the_memory_are_no_items() -> None:
         assert fact.value == "Oslo"
 
 
-async def test_the_memory_of_an_agent_is_told_of_items_below_its_scope() -> None:
+async def test_an_agents_memory_shows_items_below_its_scope() -> None:
     config = AgentMemoryConfig(store=InMemoryProvider(), agent_name="planner", users="shared", embedder=HashEmbedder())
     async with AgentMemory(config) as memory:
         async with FactMemStore(memory, root="/agent/planner") as store:

@@ -22,7 +22,7 @@ from tests.memory.telling import CITY, SEATS, well
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Its graphs are run on asyncio."""
+    """Its graphs run on asyncio."""
     return "asyncio"
 
 
@@ -38,7 +38,7 @@ class Deps:
 
 
 async def answered(memory: AgentMemory, said: str, deps: Deps) -> tuple[str, Talk]:
-    """Run a graph that loads, answers with all that it was shown, and saves."""
+    """Run a graph that loads, answers with all messages it was shown, and saves."""
 
     async def answer(ctx: Any) -> str:
         return " | ".join(message["content"] for message in ctx.state.messages)

@@ -1,4 +1,4 @@
-"""Confinement: nothing that a client asks for leads out of the scopes, subjects and eyes of its server."""
+"""Confinement: no request of a client reaches beyond the scopes, subjects and viewer of its server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def confined() -> AsyncIterator[Confined]:
 
 
 async def everything(memory: Memory) -> list[Any]:
-    """Return everything that a store holds, for any viewer."""
+    """Return all records of a store, for any viewer."""
     seen = [await memory.as_viewer(name).list_records() for name in (None, "maya", "noah")]
     return sorted({str(record.value) for records in seen for record in records})
 
@@ -80,8 +80,8 @@ async def test_reading_shows_nothing_from_outside(confined: Confined) -> None:
     assert json.loads(await text_of(client, "factmem://tree"))["records"] == 1
 
 
-async def test_scores_tell_nothing_of_what_lies_outside() -> None:
-    """A client cannot find out by trying which words occur in scopes that its server does not show."""
+async def test_scores_are_independent_of_records_outside() -> None:
+    """A client cannot probe which words occur in scopes outside its server's view."""
     told = []
     for secrets in ((), ("The launch code is swordfish.", "Swordfish again, and Oslo.")):
         async with Memory(InMemoryProvider(), embedder=HashEmbedder(), clock=FakeClock(NOW)) as memory:
@@ -165,8 +165,8 @@ async def test_what_a_client_writes_stays_in_the_view(confined: Confined) -> Non
     assert {(item["scope"], item["subject"]) for item in (fact, told)} == {("/product/alpha", "user:maya")}
 
 
-async def test_a_private_fact_gives_no_type_away(confined: Confined) -> None:
-    """Noah's own keyword may be of any other type for maya."""
+async def test_a_private_fact_does_not_reveal_its_type(confined: Confined) -> None:
+    """Noah's private keyword may have any other type for maya."""
     async with opened() as memory, connected(memory, trust=True) as client:
         await memory.as_viewer("noah").save(SingleFact(CITY, "Privatheim"), private=True)
         (fact,) = (await answer(client, "save_fact", keyword="city", value=5))["facts"]

@@ -1,4 +1,4 @@
-"""Tests of the tools for a client that is trusted."""
+"""Tools for a trusted client."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_statement_that_was_overtaken_is_recalled_with_the_newer_one() -
         assert (found["I moved to Lisbon."]["newer"], found["I live in Oslo."]["retracted"]) == (None, False)
 
 
-async def test_what_scores_less_is_left_out_if_the_client_or_the_server_says_so() -> None:
+async def test_the_minimum_score_is_the_clients_or_the_servers() -> None:
     async with opened() as memory:
         for keyword, value in (("seats", "120 in the hall"), ("lunch", "soup")):
             await memory.save(SingleFact(Concept.single(keyword, ""), value))
@@ -119,7 +119,7 @@ async def test_a_statement_is_remembered_with_its_words() -> None:
     ],
 )
 async def test_a_value_is_kept_as_the_json_that_it_is(given: Any, type: str | None, kept: Any) -> None:
-    """Also a text that looks like JSON stays a text."""
+    """A text that looks like JSON stays a text."""
     async with opened() as memory, connected(memory, trust=True) as client:
         (fact,) = (await answer(client, "save_fact", keyword="k", value=given, type=type))["facts"]
         assert fact["value"] == kept
@@ -263,7 +263,7 @@ async def test_filters_narrow_what_is_recalled_and_listed() -> None:
         assert await listed(sources=["other"]) == []
 
 
-async def test_a_model_that_fails_is_told_of_and_the_words_are_kept() -> None:
+async def test_a_failing_model_is_reported_and_the_words_are_kept() -> None:
     def broken(*_: Any) -> Any:
         raise ValueError
 
@@ -300,7 +300,7 @@ async def test_two_servers_of_one_store_see_what_either_saves() -> None:
 
 
 async def test_a_cancelled_call_leaves_the_store_as_it_was_or_should_be() -> None:
-    """Cancelled calls are kept whole or not at all, and the server serves on."""
+    """The call of a cancelled write is applied whole or not at all, and the server continues."""
     async with opened() as memory, connected(memory, trust=True) as client:
         for number in range(8):
             with anyio.move_on_after(0.002 * number):

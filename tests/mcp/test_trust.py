@@ -1,4 +1,4 @@
-"""Tests of the permissions of clients: read only, write what is kept apart, or write what is believed."""
+"""Permissions of clients: read only, write to quarantine, or write trusted facts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def known(memory: Memory) -> list[Any]:
         ("save_fact", {"keyword": "other", "value": "Rome", "private": True}),
     ],
 )
-async def test_what_clients_write_is_kept_apart_and_they_are_told(tool: str, arguments: dict[str, Any]) -> None:
+async def test_clients_writes_are_quarantined_and_the_answer_says_so(tool: str, arguments: dict[str, Any]) -> None:
     async with opened() as memory, connected(memory) as client:
         await memory.save(SingleFact(CITY, "Oslo"))
         told = await answer(client, tool, **arguments)
@@ -63,8 +63,8 @@ async def test_only_a_trusted_client_moves_a_record() -> None:
         assert (found.id, str(found.scope)) == (fact["id"], "/product/beta")
 
 
-async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted() -> None:
-    """Else whoever can plant words could make the user's own ones disappear."""
+async def test_an_untrusted_client_retracts_only_what_clients_wrote() -> None:
+    """Otherwise, planted words could remove the user's own facts."""
     async with opened() as memory, connected(memory) as client:
         (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "remember", text="Maya likes tea.")
@@ -81,7 +81,7 @@ async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted(
 
 
 async def test_an_update_that_was_let_in_does_not_make_a_record_the_clients_own() -> None:
-    """Nor does a time when the server trusted them."""
+    """A time of trust in between does not change that."""
     async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
         (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "update", id=theirs.id, value="Rome")
@@ -93,8 +93,8 @@ async def test_an_update_that_was_let_in_does_not_make_a_record_the_clients_own(
         assert sorted(await known(memory)) == ["Rome", "cat"]
 
 
-async def test_a_client_is_told_why_nothing_comes_back_and_how_to_let_it_in() -> None:
-    """Once for each of the first things that somebody tries, with and without an answer."""
+async def test_an_empty_answer_explains_the_quarantine_and_how_to_release() -> None:
+    """The hint is given once for each of the usual first calls, with and without a result."""
     async with opened() as memory, connected(memory) as client:
         assert (await answer(client, "recall", query="tea"))["note"] is None
         told = [(await answer(client, "remember", text="Maya likes tea."))["note"]]
