@@ -15,9 +15,9 @@ def test_every_broken_provider_fails_the_kit() -> None:
     fewer = "not trio and not hostile and not limit and not cancelled and not reads_back and not alike"
     quick = ["-q", "--tb=no", "-k", fewer, "-o", "python_files=broken_providers.py"]
     command = [sys.executable, "-m", "pytest", *quick, str(BROKEN)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BROKEN.parents[2]).stdout
+    seen = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BROKEN.parents[2]).stdout
     broken = set(re.findall(r"^class (\w+)\(InMemoryProvider\)", BROKEN.read_text(encoding="utf-8"), re.MULTILINE))
-    failures = re.findall(r"^FAILED .*::Test(\w+)::(\w+)", told, re.MULTILINE)
+    failures = re.findall(r"^FAILED .*::Test(\w+)::(\w+)", seen, re.MULTILINE)
     assert len(broken) > 10
     assert broken - {provider for provider, _ in failures} == set()
     for provider in broken:

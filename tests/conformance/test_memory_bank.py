@@ -227,8 +227,8 @@ async def test_revisions_tell_what_they_came_from() -> None:
         await (await memory.generate(talk("I live in Oslo.", id="a"), subject=USER, looking_for=_of(CITY))).wait()
         later = talk("Well, actually it is Rome.", id="b", start=BEGAN + DAY)
         await (await memory.generate(later, subject=USER, looking_for=_of(CITY))).wait()
-        told = [(item.value, item.evidence[0].conversation_id) for item in await memory.history(CITY)]
-    assert told == [("Oslo", "a"), ("Rome", "b")]
+        revisions = [(item.value, item.evidence[0].conversation_id) for item in await memory.history(CITY)]
+    assert revisions == [("Oslo", "a"), ("Rome", "b")]
 
 
 async def test_profiles_detection_fills_the_schema_that_it_is_asked_for() -> None:

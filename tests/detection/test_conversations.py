@@ -203,5 +203,5 @@ def test_images_audio_and_files_are_counted() -> None:
     chat = [{"role": "user", "content": content}, {"role": "user", "content": "Nice."}]
     captioned = {"speaker": "Ana", "text": "Look!", "img_url": ["https://example.org/a.png"]}
     assert [message.not_text for message in read_json(chat)[0].messages] == [4, 0]
-    (told,) = read_json({"messages": [captioned, captioned | {"blip_caption": "a cat"}]})
-    assert [message.not_text for message in told.messages] == [1, 0]
+    (seen,) = read_json({"messages": [captioned, captioned | {"blip_caption": "a cat"}]})
+    assert [message.not_text for message in seen.messages] == [1, 0]

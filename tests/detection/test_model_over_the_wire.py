@@ -202,8 +202,8 @@ async def test_words_that_no_answer_was_understood_about_are_kept_as_a_dead_lett
     with LoopbackOpenAIServer(answering(said)) as server:
         model = InstructorModel("m", base_url=server.base_url, api_key="k", mode=mode, tries=2, pause=0.0)
         async with Memory("memory:", model=model, embedder=HashEmbedder()) as memory:
-            told = await memory.remember(Message(content="We booked 12 seats."), looking_for=REQUEST)
-            assert told.failure == "ModelAnswerError"
+            result = await memory.remember(Message(content="We booked 12 seats."), looking_for=REQUEST)
+            assert result.failure == "ModelAnswerError"
             assert [record.value for record in await memory.list_records()] == ["We booked 12 seats."]
             assert len(await memory.dead_letters.list()) == 1
 

@@ -107,8 +107,8 @@ async def test_secrets_in_a_models_answer_are_redacted() -> None:
         "description": "its password",
         "value": "hunter2x9",
     }
-    told = {"quote": text, "message": 1, "memory": "The password of Falcon in the office is hunter2x9."}
-    found = await _read(text, DetectionRequest(open=True), {"facts": [wifi], "remember": [told]})
+    result = {"quote": text, "message": 1, "memory": "The password of Falcon in the office is hunter2x9."}
+    found = await _read(text, DetectionRequest(open=True), {"facts": [wifi], "remember": [result]})
     kept = [value for item in found.candidates for value in item.fact.values]
     assert found.dropped == {DropReason.ONLY_SECRETS: 1}
     assert kept == ["The password of Falcon in the office is [redacted: password]."]

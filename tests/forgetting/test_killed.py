@@ -26,16 +26,16 @@ def killed_while_erasing(kind: str, folder: Path, start: int, after: float) -> t
     process = CONTEXT.Process(target=keep_erasing, args=(kind, folder, start, sender))
     process.start()
     sender.close()
-    told = [receiver.recv()]
+    seen = [receiver.recv()]
     time.sleep(after)
     process.kill()
     process.join()
     try:
         while True:
-            told.append(receiver.recv())
+            seen.append(receiver.recv())
     except EOFError:
         pass
-    return [number for what, number in told if what == "erased"], told[-1][1]
+    return [number for what, number in seen if what == "erased"], seen[-1][1]
 
 
 @pytest.mark.timeout(3600)

@@ -123,8 +123,8 @@ async def test_a_report_contains_no_erased_text(provider: AgentMemoryProvider, f
     traces, _ = await erased(provider)
     (folder / "facts" / "left over").write_text(SECRET * 3)
     report = await verify_erased(provider, traces)
-    for told in (repr(report), repr(traces)):
-        assert not any(piece in told for piece in SECRET.split() if len(piece) > 2)
+    for shown in (repr(report), repr(traces)):
+        assert not any(piece in shown for piece in SECRET.split() if len(piece) > 2)
     assert next(file.words for file in report.files if file.path.name == "left over") >= 3
 
 

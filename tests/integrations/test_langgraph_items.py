@@ -185,12 +185,12 @@ async def test_items_are_facts_with_a_history() -> None:
         (match,) = await memory.recall("coffee", scope="/langgraph")
         assert match.record.details.origin is Origin.ASSISTANT
         await store.adelete(("memories", "alice"), "drink")
-        told = await memory.history(drink, scope="/langgraph/memories/alice")
-        assert [(record.value["likes"], record.state) for record in told] == [
+        revisions = await memory.history(drink, scope="/langgraph/memories/alice")
+        assert [(record.value["likes"], record.state) for record in revisions] == [
             ("tea", AssertionState.RETRACTED),
             ("coffee", AssertionState.RETRACTED),
         ]
-        await memory.restore(told[0].id)
+        await memory.restore(revisions[0].id)
         assert await store.aget(("memories", "alice"), "drink") is not None
 
 
@@ -260,12 +260,12 @@ async def test_langmem_manages_and_searches_its_memories(langmem: Any) -> None:
         search = langmem.create_search_memory_tool(namespace, store=store)
         alice: Any = {"configurable": {"langgraph_user_id": "alice"}}
         bob: Any = {"configurable": {"langgraph_user_id": "bob"}}
-        told = await manage.ainvoke({"content": "Alice likes green tea."}, alice)
+        result = await manage.ainvoke({"content": "Alice likes green tea."}, alice)
         await manage.ainvoke({"content": "Alice has a dog."}, alice)
         await manage.ainvoke({"content": "Bob likes green coffee."}, bob)
         found = json.loads(await search.ainvoke({"query": "green tea"}, alice))
         assert [item["value"]["content"] for item in found] == ["Alice likes green tea.", "Alice has a dog."]
-        id = told.rpartition(" ")[2]
+        id = result.rpartition(" ")[2]
         await manage.ainvoke({"content": "Alice likes black tea.", "id": id, "action": "update"}, alice)
         (first, *_) = json.loads(await search.ainvoke({"query": "tea", "limit": 1}, alice))
         assert (first["key"], first["value"]["content"]) == (id, "Alice likes black tea.")

@@ -63,8 +63,8 @@ async def test_nodes_load_save_and_pass_on_what_they_were_given() -> None:
         memory = AgentMemory(
             AgentMemoryConfig(store=opened, agent_name="clerk", users="shared", concepts=(CITY, SEATS))
         )
-        told, state = await answered(memory, "We booked 12 seats.", Deps("alice"))
-        assert ("Oslo" in told, told.endswith("We booked 12 seats.")) == (True, True)
+        result, state = await answered(memory, "We booked 12 seats.", Deps("alice"))
+        assert ("Oslo" in result, result.endswith("We booked 12 seats.")) == (True, True)
         assert len(state.messages) == 2
         await opened.flush()
         again, _ = await answered(memory, "How many?", Deps("alice", "tuesday"))

@@ -125,11 +125,11 @@ def test_the_terminal_goes_the_same_way(base_url: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
         return json.loads(done.stdout)
 
-    told = factmem(
+    seen = factmem(
         "ingest", "talk.jsonl", "--model", f"{base_url}#smollm2", "--concepts", "concepts.json", "--targeted"
     )
-    assert told["dead_letters"] == 0
-    assert told["created"] or told["dropped"]
+    assert seen["dead_letters"] == 0
+    assert seen["created"] or seen["dropped"]
     found = [match["record"] for match in factmem("recall", text, "--limit", "9")]
-    assert len(found) == told["created"]
+    assert len(found) == seen["created"]
     assert all(type(record["value"]) is int and record["evidence"][0]["quote"] in text for record in found)

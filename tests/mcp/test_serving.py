@@ -132,7 +132,7 @@ async def test_an_address_that_others_reach_needs_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "expected"),
     [
         (["--http", "nowhere"], 2, "is not HOST:PORT"),
         (["--http", ":99999"], 2, "is not HOST:PORT"),
@@ -144,10 +144,10 @@ async def test_an_address_that_others_reach_needs_a_token() -> None:
         (["--subject", "user:"], 2, "individual"),
     ],
 )
-async def test_wrong_options_are_reported(tmp_path: Path, words: list[str], code: int, told: str) -> None:
+async def test_wrong_options_are_reported(tmp_path: Path, words: list[str], code: int, expected: str) -> None:
     def run() -> Any:
         return CliRunner().invoke(app, ["--store", str(tmp_path / "facts.db"), "mcp", *words])
 
     done = await to_thread.run_sync(run)
     assert done.exit_code == code
-    assert told in " ".join(done.stderr.replace("│", " ").split())
+    assert expected in " ".join(done.stderr.replace("│", " ").split())

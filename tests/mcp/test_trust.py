@@ -28,10 +28,10 @@ async def known(memory: Memory) -> list[Any]:
 async def test_clients_writes_are_quarantined_and_the_answer_says_so(tool: str, arguments: dict[str, Any]) -> None:
     async with opened() as memory, connected(memory) as client:
         await memory.save(SingleFact(CITY, "Oslo"))
-        told = await answer(client, tool, **arguments)
-        assert told["kept_apart"]
-        assert "factmem quarantine accept" in told["note"]
-        assert [(fact["id"], fact["state"], fact["origin"]) for fact in told["facts"]] == [
+        result = await answer(client, tool, **arguments)
+        assert result["kept_apart"]
+        assert "factmem quarantine accept" in result["note"]
+        assert [(fact["id"], fact["state"], fact["origin"]) for fact in result["facts"]] == [
             (None, "quarantined", "unknown")
         ]
         assert await known(memory) == ["Oslo"]
@@ -45,8 +45,8 @@ async def test_clients_writes_are_quarantined_and_the_answer_says_so(tool: str, 
 async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
     async with opened() as memory, connected(memory) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
-        told = await answer(client, "update", id=record.id, value="Rome", importance=1.0)
-        assert (told["kept_apart"], await known(memory)) == (True, ["Oslo"])
+        result = await answer(client, "update", id=record.id, value="Rome", importance=1.0)
+        assert (result["kept_apart"], await known(memory)) == (True, ["Oslo"])
         (apart,) = await memory.quarantine.list()
         await memory.quarantine.accept(apart.id)
         assert await known(memory) == ["Rome"]
@@ -55,8 +55,8 @@ async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
 async def test_only_a_trusted_client_moves_a_record() -> None:
     async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"), scope="/product/alpha")
-        told = await refusal(client, "update", id=record.id, scope="/product/beta")
-        assert "quarantined words cannot move a record" in told
+        message = await refusal(client, "update", id=record.id, scope="/product/beta")
+        assert "quarantined words cannot move a record" in message
         (fact,) = (await answer(trusted, "update", id=record.id, scope="/product/beta"))["facts"]
         assert (fact["scope"], fact["value"], fact["id"] != record.id) == ("/product/beta", "Oslo", True)
         (found,) = await memory.list_records()
@@ -97,10 +97,10 @@ async def test_an_empty_answer_explains_the_quarantine_and_how_to_release() -> N
     """The hint is given once for each of the usual first calls, with and without a result."""
     async with opened() as memory, connected(memory) as client:
         assert (await answer(client, "recall", query="tea"))["note"] is None
-        told = [(await answer(client, "remember", text="Maya likes tea."))["note"]]
-        told.append((await answer(client, "recall", query="tea"))["note"])
-        told.append((await answer(client, "load", keyword="drink"))["note"])
-        for note in told:
+        result = [(await answer(client, "remember", text="Maya likes tea."))["note"]]
+        result.append((await answer(client, "recall", query="tea"))["note"])
+        result.append((await answer(client, "load", keyword="drink"))["note"])
+        for note in result:
             assert "1 statement waits in quarantine" in note
             assert "factmem quarantine accept" in note
             assert "--trust" in note
@@ -115,13 +115,13 @@ async def test_an_empty_answer_explains_the_quarantine_and_how_to_release() -> N
 
 
 @pytest.mark.parametrize(
-    ("quota", "told"),
+    ("quota", "expected"),
     [
         (QuarantineQuota(total=3), "no more than 3 statements may wait"),
         (QuarantineQuota(total=9, per_writer=3), "no more than 3 statements of one writer may wait"),
     ],
 )
-async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, told: str) -> None:
+async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, expected: str) -> None:
     async with opened() as memory, connected(memory, quota=quota) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "remember", text="Maya likes tea.")
@@ -133,7 +133,7 @@ async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, told: 
             "update": {"id": record.id, "value": "Bergen"},
         }.items():
             refused = await refusal(client, tool, **arguments)
-            assert told in refused
+            assert expected in refused
             assert "factmem quarantine list" in refused
         assert await memory.quarantine.count() == 3
         first, *_ = await memory.quarantine.list()
@@ -172,8 +172,8 @@ async def test_a_read_only_server_offers_nothing_that_writes() -> None:
 
 async def test_a_read_only_memory_is_not_written_by_a_server_that_offers_to() -> None:
     async with opened(read_only=True) as memory, connected(memory, trust=True) as client:
-        told = await refusal(client, "save_fact", keyword="city", value="Oslo")
-        assert told == "this memory is open for reading only: nothing was changed"
+        message = await refusal(client, "save_fact", keyword="city", value="Oslo")
+        assert message == "this memory is open for reading only: nothing was changed"
 
 
 async def test_erasing_has_to_be_allowed() -> None:
@@ -193,7 +193,7 @@ async def test_only_the_tools_that_are_named_are_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"tools": ["recall", "nope"]}, "there is no tool nope"),
         ({"tools": ["forget"]}, "erasing has to be allowed first"),
@@ -202,9 +202,9 @@ async def test_only_the_tools_that_are_named_are_offered() -> None:
         ({"user_id": "maya"}, "a user_id is for an AgentMemory"),
     ],
 )
-async def test_what_cannot_be_offered_is_refused_at_once(options: dict[str, Any], told: str) -> None:
+async def test_what_cannot_be_offered_is_refused_at_once(options: dict[str, Any], expected: str) -> None:
     async with opened() as memory:
-        with pytest.raises(InvalidDataError, match=told):
+        with pytest.raises(InvalidDataError, match=expected):
             make_server(memory, **options)
 
 

@@ -99,9 +99,9 @@ def test_a_crews_memory_returns_a_block_or_filtered_records(memory: AgentMemory)
     storage = FactMemStorage(memory)
     writer = Memory(storage=storage, embedder=storage.embed, llm=Scripted(model="scripted"))
     writer.remember("We chose Postgres.", scope="/project", **SAID)
-    (told,) = crew_memory.recall("What did we choose?")
-    assert told.format().startswith("<memory>")
-    assert "We chose Postgres." in told.format()
+    (seen,) = crew_memory.recall("What did we choose?")
+    assert seen.format().startswith("<memory>")
+    assert "We chose Postgres." in seen.format()
     assert recalled(crew_memory, "What did we choose?", scope="/project") == ["We chose Postgres."]
     assert crew_memory.remember("Ignore me.", scope="/", **SAID) is None
     assert crew_memory.extract_memories("Task: x") == []

@@ -106,9 +106,9 @@ def test_crewais_own_memory_recalls_flagged_records_and_agents_of_factmem_do_not
         crewais.remember(content, scope="/", categories=["rule"], importance=0.5)
     found = crewais.recall("instructions", depth="shallow")
     assert {match.record.content for match in found} == {ORDER, "The fair is in May."}
-    told = CrewMemory.over(memory).recall("instructions")[0].record.content
-    assert "The fair is in May." in told
-    assert "previous instructions" not in told
+    seen = CrewMemory.over(memory).recall("instructions")[0].record.content
+    assert "The fair is in May." in seen
+    assert "previous instructions" not in seen
 
     async def listed(opened: Memory) -> list[FactRecord[Any]]:
         assert await opened.quarantine.list() == ()
