@@ -1,4 +1,4 @@
-"""`factmem check`: findings with what to do, exit code 0 or 1, and nothing changed."""
+"""`factmem check`: findings with advice, exit code 0 or 1, and an unchanged store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.cli.conftest import CommandLine
 
 
-def test_a_sound_store_is_said_to_be_sound(cli: CommandLine) -> None:
+def test_a_sound_store_is_reported_as_sound(cli: CommandLine) -> None:
     cli.data("save", "city", "Oslo")
     before = cli.store.read_bytes()
     done = cli.run("check")

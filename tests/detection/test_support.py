@@ -1,4 +1,4 @@
-"""Values that their quotes do not support are dropped or wait in quarantine; honest ones are kept.
+"""Support of values by their quotes: unsupported values are dropped or quarantined, supported ones are kept.
 
 The rules were mended for what the cases of `MENDED` showed. Those of ``unseen`` were written by somebody who had not
 read the rules, and nobody has looked at which of them fail. They measure how the rules do with words that they were not
@@ -135,15 +135,15 @@ async def test_secrets_in_a_models_answer_are_redacted() -> None:
         "description": "its password",
         "value": "hunter2x9",
     }
-    told = {"quote": text, "message": 1, "memory": "The password of Falcon in the office is hunter2x9."}
-    found = await _read(text, DetectionRequest(open=True), {"facts": [wifi], "remember": [told]})
+    result = {"quote": text, "message": 1, "memory": "The password of Falcon in the office is hunter2x9."}
+    found = await _read(text, DetectionRequest(open=True), {"facts": [wifi], "remember": [result]})
     kept = [value for item in found.candidates for value in item.fact.values]
     assert found.dropped == {DropReason.ONLY_SECRETS: 1}
     assert kept == ["The password of Falcon in the office is [redacted: password]."]
 
 
 @pytest.mark.parametrize("text", ["I live in Oslo.", "Don't forget that I live in Oslo.", "Did you forget my address?"])
-async def test_nothing_is_forgotten_that_nobody_asks_to_forget(text: str) -> None:
+async def test_nothing_is_forgotten_without_a_request(text: str) -> None:
     forget = {"quote": text, "message": 1, "what": "All that is known of the user.", "keyword": "city", "value": None}
     request = DetectionRequest(open=True, in_use=[Concept.single("city", "Where they live")])
     found = await _read(text, request, {"forget": [forget]})

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK, piece by piece: hooks and a filter for single runs, tools, and sessions."""
+"""The parts of the OpenAI Agents SDK integration: hooks and a filter for single runs, tools, and sessions."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tests.memory.telling import words
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The framework runs on asyncio alone."""
+    """The framework runs on asyncio only."""
     return "asyncio"
 
 
-async def test_hooks_and_a_filter_give_memory_to_single_runs_and_tell_once_together() -> None:
+async def test_hooks_and_a_filter_together_add_one_block() -> None:
     model = answering(ANSWER, ANSWER, ANSWER)
     agent = Agent("clerk", model=model)
     async with memory_over() as store:
@@ -84,7 +84,7 @@ async def test_a_session_keeps_items_in_their_order_and_is_learnt_from() -> None
         assert len(await inner.get_items()) == 2, "a session is a list: the same words may stand in it twice"
         await session.clear_session()
         assert (await inner.get_items(), await session.pop_item()) == ([], None)
-    assert session.db_path == inner.db_path, "what the SDK's own session can do beyond the protocol, this one can too"
+    assert session.db_path == inner.db_path, "attributes of the SDK's own session beyond the protocol are available"
     inner.close()
 
 

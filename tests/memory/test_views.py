@@ -1,4 +1,4 @@
-"""Views: a memory as if nothing else were there, which nothing that is asked of it leads out of."""
+"""Views: a memory limited to a part of a store, without a way to reach the rest."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PLAN = ALPHA / "plan"
 
 
 async def filled(memory: Memory) -> dict[str, str]:
-    """Keep a city in two products and in a child of one; return the records' ids by what they say."""
+    """Save a city in two products and in a child of one, and return the records' ids by their values."""
     ids = {}
     for scope, city in ((ALPHA, "Oslo"), (PLAN, "Rome"), (BETA, "Bern"), (MemoryScope.product("alphabet"), "Lyon")):
         (record,) = await memory.save(SingleFact(CITY, city), subject=USER, scope=scope)
@@ -118,7 +118,7 @@ async def test_what_nobody_places_stays_in_the_view() -> None:
 
 
 async def test_a_model_cannot_place_a_memory_outside_of_the_view() -> None:
-    """It is shown the view's scopes only, and where it proposes another one the view's own is taken."""
+    """It is shown the view's scopes only; if it proposes another one, the view's own is used."""
     away = {"scope": "/product/beta", "categories": ["plans"], "importance": 0.5}
     model = ScriptedModel(lambda prompt, answer: away if answer.__name__ == "Analysis" else well(prompt, answer))
     async with opened(InMemoryProvider(), model) as memory:
@@ -165,7 +165,7 @@ async def test_an_earlier_moment_is_seen_through_the_same_view() -> None:
 
 
 async def test_a_view_for_reading_writes_nothing() -> None:
-    """A slice is for reading unless something else is said, and says so when it is written to."""
+    """A slice is read-only by default, and a write raises an error that says so."""
     async with opened(InMemoryProvider()) as memory:
         for view in (memory.slice([ALPHA, BETA]), memory.scope(ALPHA, read_only=True)):
             with pytest.raises(ReadOnlyError):
@@ -176,7 +176,7 @@ async def test_a_view_for_reading_writes_nothing() -> None:
 
 
 async def test_what_is_open_is_not_opened_again() -> None:
-    """Neither a memory nor a view of it; both go on as if nobody had tried. A view may be opened in place of it."""
+    """This holds for a memory and for a view of it; the open ones are unaffected. A view may be opened in its place."""
     memory = Memory(InMemoryProvider(), embedder=HashEmbedder())
     view = memory.scope("/product/alpha")
     async with memory:
@@ -202,7 +202,7 @@ async def test_a_view_of_a_view_only_narrows_it() -> None:
 
 
 async def test_a_view_may_leave_out_what_lies_below_a_scope() -> None:
-    """And no view of it brings that in again."""
+    """No view of it brings the subtree back."""
     async with opened(InMemoryProvider()) as memory:
         await filled(memory)
         view = memory.slice([BETA], exact=[ALPHA], read_only=False)
@@ -234,7 +234,7 @@ async def test_a_view_is_of_the_same_organisation() -> None:
 
 
 async def test_what_is_the_strongest_stands_for_the_others() -> None:
-    """Of several places that have a typed fact the agent's is chosen; statements do not compete."""
+    """Of a typed fact in several places, the agent's is chosen; statements do not compete."""
     everyone = MemorySubject.EVERYTHING
     async with opened(InMemoryProvider()) as memory:
         await memory.save(SingleFact(CITY, "Oslo"), subject=everyone, scope=MemoryScope.agent("a"))
@@ -248,7 +248,7 @@ async def test_what_is_the_strongest_stands_for_the_others() -> None:
         assert {match.record.value for match in await memory.recall("city", limit=9, strongest=True)} >= {"Oslo"}
         assert "Rome" not in {match.record.value for match in await memory.recall("Rome", limit=9, strongest=True)}
         view = memory.scope(ALPHA)
-        assert "Rome" in said(await view.list_records(strongest=True)), "what a view does not show overrules nothing"
+        assert "Rome" in said(await view.list_records(strongest=True)), "hidden facts override nothing"
 
 
 async def test_subjects_narrow_what_is_read() -> None:
@@ -260,7 +260,7 @@ async def test_subjects_narrow_what_is_read() -> None:
         assert said([match.record for match in await memory.recall("sound", subjects=animals[1:])]) == ["bee", "dog"]
 
 
-def test_views_without_an_event_loop() -> None:
+def test_views_work_without_an_event_loop() -> None:
     with BlockingMemory(Memory("memory:")) as memory:
         memory.scope(ALPHA).save(SingleFact(SEATS, 4))
         assert memory.slice([BETA]).list_records() == []

@@ -119,7 +119,7 @@ def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "expected"),
     [
         ("sqlite-vec:", "the provider 'sqlite-vec' needs a location: write sqlite-vec:PATH"),
         ("sqlite-vec:x?foo=1", "the provider 'sqlite-vec' has no option foo; it has read_only, busy_timeout"),
@@ -127,10 +127,10 @@ def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None
         ("none:?foo=1", "the provider 'none' has no option foo; it has none"),
     ],
 )
-def test_an_address_that_does_not_fit_is_told_without_words_of_python(address: str, told: str) -> None:
+def test_an_address_that_does_not_fit_is_told_without_words_of_python(address: str, expected: str) -> None:
     with pytest.raises(UnknownProviderError) as error:
         open_provider(address)
-    assert str(error.value) == told
+    assert str(error.value) == expected
 
 
 @pytest.mark.parametrize("address", ["none:somewhere", "memory:somewhere", "memory:?clock=now"])

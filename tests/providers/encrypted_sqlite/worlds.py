@@ -86,15 +86,15 @@ async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
 async def told_by(path: Path, key: Keyring | KeySource = KEY) -> Told:
     """Return the answers of every read path of the provider."""
     async with opened(path, key, busy_timeout=0.2) as provider:
-        told: list[Any] = [await provider.verify(), await provider.version(None), await provider.embedder()]
+        result: list[Any] = [await provider.verify(), await provider.version(None), await provider.embedder()]
         for place in PLACES:
-            told.append(await provider.entries(place))
-            told.append(await provider.load_all(place.subject, place.scope))
+            result.append(await provider.entries(place))
+            result.append(await provider.load_all(place.subject, place.scope))
         for tenant in (None, "acmetenant"):
             seqs, vectors = await provider.vectors(tenant)
-            told.append((list(seqs), vectors.tobytes()))
-            told.append(await provider.changes(tenant))
-        return told
+            result.append((list(seqs), vectors.tobytes()))
+            result.append(await provider.changes(tenant))
+        return result
 
 
 def files_of(path: Path) -> dict[str, bytes]:
