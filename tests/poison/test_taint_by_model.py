@@ -177,7 +177,7 @@ async def settled(work: Awaitable[None]) -> None:
 
 async def told_by(memory: Memory, lie: Lie) -> list[str]:
     """Return what the next session hears of a lie, whoever is said to have said it."""
-    records = [*await memory.list_records(), *(match.record for match in await memory.recall(lie.told, limit=99))]
+    records = [*await memory.list_records(), *(match.record for match in await memory.recall(lie.original, limit=99))]
     return [str(record.value) for record in records if lie.bait in str(record.value).casefold()]
 
 
@@ -191,7 +191,7 @@ async def test_no_lie_is_believed_because_a_model_writes_it_down(
         folder = tmp_path / str(number)
         folder.mkdir()
         async with opened() as memory:
-            await WAYS[way](memory, lie.told, "tool", said, folder)
+            await WAYS[way](memory, lie.original, "tool", said, folder)
             assert await told_by(memory, lie) == [], said
             apart = await memory.quarantine.list()
             assert apart
@@ -227,7 +227,7 @@ async def test_what_is_kept_as_given_elsewhere_is_quarantined_if_it_repeats_a_to
     """Where text that reads like an instruction is only flagged, as in files, and where nothing is searched at all."""
     for policy in FlaggedPolicy:
         async with opened(policies=Policies(flagged=policy)) as memory:
-            await memory.in_conversation(heard(LIES[0].told)).save(MultipleFacts(STATEMENT, (LIES[0].echo,)))
+            await memory.in_conversation(heard(LIES[0].original)).save(MultipleFacts(STATEMENT, (LIES[0].echo,)))
             assert await told_by(memory, LIES[0]) == []
 
 
@@ -236,7 +236,7 @@ async def test_what_one_user_heard_holds_nothing_back_for_another() -> None:
         agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", loading=Loading()))
         for user, session in (("alice", "one"), ("alice", "two"), ("bob", "one")):
             run = agent.for_run(RunIdentity(user_id=user, session_id=session))
-            await run.load(heard(LIES[0].told if (user, session) == ("alice", "one") else "Nothing new."))
+            await run.load(heard(LIES[0].original if (user, session) == ("alice", "one") else "Nothing new."))
             told = await run.tools.save_memory(LIES[0].echo)
             assert (told == "Saved.") is ((user, session) != ("alice", "one"))
 
