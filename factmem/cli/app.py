@@ -57,6 +57,7 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "export": "store:export",
     "import": "store:import_",
     "reembed": "store:reembed",
+    "move": "moving:move",
     "new-key": "store:new_key",
     "rotate-key": "store:rotate_key",
     "mcp": "serving:mcp",
