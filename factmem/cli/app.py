@@ -52,6 +52,7 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "tree": "store:tree",
     "info": "store:info",
     "check": "checking:check",
+    "upgrade": "checking:upgrade",
     "providers": "store:providers",
     "audit": "audit:audit",
     "export": "store:export",
