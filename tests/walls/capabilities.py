@@ -158,6 +158,8 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
     "put_vectors": Neither("hands nothing back"),
     "files": Neither("names the store's files, whosever they are, so that they can be searched for what was erased"),
     "check": Neither("names files and tenants, and counts what waits in each, for whoever keeps the whole store"),
+    "format_versions": Neither("are of the whole store"),
+    "upgrade": Neither("hands nothing back"),
     "aclose": Neither("ends it"),
 }
 """Of the abstract provider and of every protocol among the capabilities."""

@@ -164,6 +164,8 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "extract": Neither("takes a text apart, and looks at nothing that is kept"),
     "mcp": Neither("serves what make_server makes, whose own paths are listed"),
     "check": Neither("names files and tenants, and counts what waits in each, for whoever keeps the whole store"),
+    "upgrade": Neither("changes the format of a store, and shows no more of it than a check"),
+    "move": Neither("names tenants and counts their entries, for whoever keeps the whole store"),
     "providers": Neither("lists what is installed"),
     "new-key": Neither("makes a key"),
     "rotate-key": Neither("changes the key of a store, and shows nothing of it"),
