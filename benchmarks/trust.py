@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("FACTMEM_DATA", ROOT.parent / "shared" / "data"))
 DURABLE = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite")
 
 
@@ -68,7 +70,9 @@ class Promise:
         name: what is promised.
         goal: the figure that keeps it.
         tests: what pytest is given; or one benchmark.
-        figures: how the names of the figures begin that must be told; each at least once.
+        figures: how the names of the figures begin that must be told; each at least once. Without any, the number of
+            passed tests is the figure.
+        of_data: those of the figures that are told where the public data sets are at hand only.
         good: whether a figure is good enough.
     """
 
@@ -76,6 +80,7 @@ class Promise:
     goal: str
     tests: Sequence[str]
     figures: Sequence[str] = attrs.field(kw_only=True)
+    of_data: Sequence[str] = attrs.field(default=(), kw_only=True)
     good: Callable[[str], bool] = attrs.field(default=any_figure, kw_only=True)
 
 
@@ -95,6 +100,19 @@ HOPS = (
     "summaries",
     "pages",
     "edits of files",
+)
+BY_MODEL = (
+    "save_memory",
+    "save_memory in the user's name",
+    "said, result out of sight",
+    "files of a deep agent",
+    "an edit of the model's own bullet",
+    "AGENTS.md of an agent",
+    "MCP remember",
+    "MCP save_fact",
+    "MCP over an agent's memory",
+    "ready facts",
+    "saved facts",
 )
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
@@ -278,6 +296,7 @@ PROMISES = (
         "AMSB 15 of 15, 0 of 6 false; 0.1% on real dialogue at most",
         ["tests/poison"],
         figures=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
+        of_data=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
     ),
     Promise(
         "evidence supports the value",
@@ -313,6 +332,43 @@ PROMISES = (
             *each("poisoning in several hops", HOPS),
             "poisoning in several hops, honest statements held back",
         ],
+        of_data=["poisoning in several hops, honest statements held back"],
+    ),
+    Promise(
+        "a lie that a model writes down itself: by its tools, in files, over MCP, as ready facts",
+        "700 cases: 0 believed",
+        ["tests/poison/test_taint_by_model.py"],
+        figures=each("poisoning in several hops", BY_MODEL),
+    ),
+    Promise(
+        "views of scopes and subjects, a server confined to either",
+        "1,000 worlds: 0 answers differ by what lies outside",
+        ["tests/walls/test_unheard_of.py"],
+        figures=["views: scores, order, counts, errors", "views: a server confined to subjects"],
+    ),
+    Promise(
+        "two event loops on one memory",
+        "a typed error at once",
+        ["tests/memory/test_loops.py"],
+        figures=[],
+    ),
+    Promise(
+        "MCP clients that are not trusted, or send malformed lines",
+        "nothing trusted erased, quotas kept, every line answered; tools/list of 12 KB at most",
+        ["tests/mcp/test_trust.py", "tests/mcp/test_malformed_lines.py", "tests/mcp/test_schema.py"],
+        figures=[],
+    ),
+    Promise(
+        "sequences of other organizations, words forgotten by another process",
+        "numbers and pages tell nothing of others; forgotten words are dropped",
+        ["tests/memory/test_organizations.py", "tests/memory/test_forgotten_words.py"],
+        figures=[],
+    ),
+    Promise(
+        "a lie in other words, all of them everyday words",
+        "no goal but more: 66 paraphrases, at once and later",
+        ["tests/poison/test_taint.py"],
+        figures=["paraphrases in everyday words, at once", "paraphrases in everyday words, later"],
     ),
     Promise(
         "trust before time: the assistant changes nothing that the user said",
@@ -331,6 +387,7 @@ class Outcome:
         promise: which.
         figures: what its tests told, as name and figure.
         missing: the figures that none of them told.
+        skipped: the figures that need data sets, which are not at hand.
         passed: whether they passed.
         seconds: how long they took.
         command: that ran them.
@@ -339,6 +396,7 @@ class Outcome:
     promise: Promise
     figures: Sequence[tuple[str, str]]
     missing: Sequence[str]
+    skipped: Sequence[str]
     passed: bool
     seconds: float
     command: str
@@ -369,8 +427,13 @@ def keep(promise: Promise, *, big: bool) -> Outcome:
     figures = list(dict.fromkeys((line["promise"], line["figure"]) for line in map(json.loads, lines)))
     if "pytest" not in arguments and not run.returncode:
         figures = [("recall", _measured(json.loads(run.stdout)))]
-    missing = [name for name in promise.figures if not any(found.startswith(name) for found, _ in figures)]
-    return Outcome(promise, figures, missing, run.returncode == 0, seconds, " ".join(["python", *arguments]))
+    if not promise.figures:
+        figures = [("tests", counted[0] if (counted := re.search(r"\d+ passed", run.stdout)) else "none passed")]
+    untold = [name for name in promise.figures if not any(found.startswith(name) for found, _ in figures)]
+    skipped = [name for name in untold if name in promise.of_data and not DATA.is_dir()]
+    missing = [name for name in untold if name not in skipped]
+    command = " ".join(["python", *arguments])
+    return Outcome(promise, figures, missing, skipped, run.returncode == 0, seconds, command)
 
 
 def _arguments(promise: Promise, big: bool) -> list[str]:
@@ -390,6 +453,7 @@ def table_of(outcomes: Sequence[Outcome]) -> Table:
     for outcome in outcomes:
         lines = [f"{name}: {figure}" for name, figure in outcome.figures]
         lines += [f"{name}: not told" for name in outcome.missing]
+        lines += [f"{name}: skipped, the data sets are not there (FACTMEM_DATA)" for name in outcome.skipped]
         kept = "yes" if outcome.kept else "NO"
         table.add_row(outcome.promise.name, outcome.promise.goal, "\n".join(lines), kept, outcome.command)
     return table
@@ -402,6 +466,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "goal": outcome.promise.goal,
         "figures": [{"name": name, "figure": figure} for name, figure in outcome.figures],
         "missing": list(outcome.missing),
+        "skipped": list(outcome.skipped),
         "kept": outcome.kept,
         "seconds": round(outcome.seconds),
         "command": outcome.command,

@@ -24,7 +24,6 @@ from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.rows import NewRow, prepared
 from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.sums import sum_of_vectors
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
 
 if TYPE_CHECKING:
@@ -103,9 +102,9 @@ class SqliteEngine:
         Raises:
             CorruptStoreError: A vector was changed. The facts are not affected.
         """
-        seqs, rows, expected = self.store.read(partial(embeddings.vectors_with_sum, tenant=tenant, since=since))
+        seqs, rows, whole = self.store.read(partial(embeddings.vectors, tenant=tenant, since=since))
         # Raised outside of the store's own checks, which would refuse further writes: vectors can be recomputed.
-        if expected is not None and expected != sum_of_vectors(seqs, rows):
+        if not whole:
             raise CorruptStoreError(
                 f"the embeddings in {self.store.name} are damaged, its facts are not: make them again with "
                 "Memory.reembed() or `factmem reembed`, or restore it from a backup"

@@ -39,6 +39,7 @@ def agent_seat(seat: Seat) -> Seat:
     scopes = (MemoryScope.product(_NAME), MemoryScope.agent(_NAME))
     return attrs.evolve(
         seat,
+        subjects=(),
         roots=tuple(scope.within(seat.tenant) for scope in scopes),
         exact=(MemoryScope.CROSS_PRODUCT.within(seat.tenant),),
     )

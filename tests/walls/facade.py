@@ -235,6 +235,8 @@ WAITING: Final[Mapping[str, Door]] = {
     "for_user": Neither("gives a memory: somebody's own seat"),
     "scope": Neither("gives a view, of which everything is asked"),
     "slice": Neither("gives a view, of which everything is asked"),
+    "in_conversation": Neither("gives the same memory, which compares what is written with a conversation"),
+    "about": Neither("gives a view, of which everything is asked"),
     "extract": Neither("takes a text apart, and looks at nothing that is kept"),
     "aclose": Neither("ends it"),
 }

@@ -22,8 +22,8 @@ from tests.walls.capabilities import CAPABILITIES
 from tests.walls.facade import READING, WAITING, at_other_moments
 from tests.walls.leaves import Leaf, unnamed
 from tests.walls.stores import STORES, Grown, planted
-from tests.walls.touring import AGENT, MEMORY, PAGES, SERVER, Tables, steps_of
-from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, memory_at, walked
+from tests.walls.touring import AGENT, CONFINED, MEMORY, PAGES, SERVER, Tables, served_steps, steps_of
+from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, memory_at, plain, walked
 from tests.walls.worlds import NOW, Seat, World, seats, world
 from tests.walls.writing import WRITING
 
@@ -35,6 +35,9 @@ READ: Final = {"memory": (12, 1000), **dict.fromkeys(("sqlite-vec", "file", "enc
 
 _VERBS: Final = {"Provider": {name: CAPABILITIES[name] for name in ("load", "load_all", "load_by_description")}}
 _KEPT: Final = {name: WAITING[name] for name in ("audit", "export", "traces", "accesses")}
+
+SERVED: Final = (8, 1000)
+"""How many worlds a confined server serves, and how many if the numbers are big."""
 
 Walk: TypeAlias = Callable[[Grown, Seat, random.Random], Awaitable[list[tuple[str, list[Leaf]]]]]
 """Returns all that is told from a seat, by paths."""
@@ -64,19 +67,39 @@ async def test_what_is_hidden_changes_no_answer(
 async def test_a_view_is_a_world_of_its_own(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tenants, owners, scopes, slices, moments of the past and what is unreviewed: whatever is read from a view."""
+    """Tenants, owners, scopes, slices, subjects, the past and what is unreviewed: whatever is read from a view."""
     monkeypatch.setattr(factmem.recall.overtaken, "_MOST_ROWS", 2)  # so that some words are common
     count, answers = READ[store][big], 0
     for seed in range(count):
         chance = random.Random(f"view {store} {seed}")
         full = world(chance, size=chance.randrange(12, 48)).with_unreviewed(chance)
         (seat,) = seats(chance, full, 1)
-        if seed % 2 and not (seat.roots or seat.exact):
-            seat = attrs.evolve(seat, roots=(chance.choice(full.seen_from(seat)).scope,))
+        if seed % 2 and not seat.confined:
+            within = chance.choice(full.seen_from(seat))
+            narrower = {"roots": (within.scope,)} if chance.random() < 0.5 else {"subjects": (plain(within.subject),)}
+            seat = attrs.evolve(seat, **narrower)
         reviewing = attrs.evolve(seat, reviewed=chance.random() < 0.3)
         seat = reviewing if full.seen_from(reviewing) else seat
         answers += await _compared(store, tmp_path / str(seed), full, seat, chance, _read)
     promise("views: scores, order, counts, errors", f"{store}: {count} worlds, {answers} answers the same, 0 others")
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.usefixtures("without_threads")
+async def test_the_subjects_that_a_server_serves_are_a_world_of_their_own(
+    tmp_path: Path, big: bool, promise: Callable[[str, str], None]
+) -> None:
+    """Two stores, of which one holds what is said about others as well, and all that a confined client is told."""
+    count, answers = SERVED[big], 0
+    async with Tables.laid() as tables:
+        for seed in range(count):
+            chance = random.Random(f"served {seed}")
+            full = world(chance)
+            (anybody,) = seats(chance, full, 1)
+            seat = attrs.evolve(anybody, subjects=CONFINED)
+            walk = functools.partial(_served, tables)
+            answers += await _compared("memory", tmp_path / str(seed), full, seat, chance, walk)
+    promise("views: a server confined to subjects", f"{count} worlds, {answers} answers the same, 0 others")
 
 
 async def _compared(store: str, folder: Path, full: World, seat: Seat, chance: random.Random, walk: Walk) -> int:
@@ -109,7 +132,7 @@ async def _everything(tables: Tables, grown: Grown, seat: Seat, chance: random.R
     steps = [*steps_of(MEMORY | PAGES, program, Reads)]
     steps += steps_of(SERVER, attrs.evolve(program, client=tables.serving(memory)), Reads)
     told = [(step.path, await _told(step)) for step in steps]
-    if not (seat.roots or seat.exact):  # the others have a view of their own, or none
+    if not seat.confined:  # the others have a view of their own, or none
         async with Memory(grown.provider, **options) as base:
             agent = Asked.of(grown, agent_seat(seat), chance, base)
             steps = [*steps_of(_VERBS, program, Reads), *steps_of(AGENT, agent, Reads)]
@@ -122,6 +145,14 @@ async def _everything(tables: Tables, grown: Grown, seat: Seat, chance: random.R
         asked = attrs.evolve(program, memory=writing, reader=writing)
         told += [(step.path, await _told(step)) for step in steps_of({"Memory": WRITING}, asked, Writes)]
     return told
+
+
+async def _served(tables: Tables, grown: Grown, seat: Seat, chance: random.Random) -> list[tuple[str, list[Leaf]]]:
+    """Walk what a confined server offers of a memory that is about everybody."""
+    async with memory_at(attrs.evolve(seat, subjects=()), grown) as memory:
+        asked = Asked.of(grown, seat, chance, memory)
+        steps = [step for kind in (Reads, Writes) for step in served_steps(asked, tables, kind, confined=True)]
+        return [(step.path, await _told(step)) for step in steps]
 
 
 async def _read(grown: Grown, seat: Seat, chance: random.Random) -> list[tuple[str, list[Leaf]]]:

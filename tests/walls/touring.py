@@ -36,7 +36,20 @@ from tests.walls.ways import EMBEDDER, Asked, Door, Reads, Shows, Step, Way, Wri
 from tests.walls.worlds import SUBJECTS, Seat
 from tests.walls.writing import WRITING
 
-__all__ = ["AGENT", "MEMORY", "PAGES", "SERVER", "Leak", "Notes", "Tables", "looked_around", "steps_of", "worked"]
+__all__ = [
+    "AGENT",
+    "CONFINED",
+    "MEMORY",
+    "PAGES",
+    "SERVER",
+    "Leak",
+    "Notes",
+    "Tables",
+    "looked_around",
+    "served_steps",
+    "steps_of",
+    "worked",
+]
 
 Doors = Mapping[str, Door]
 
@@ -159,7 +172,7 @@ def _reading_steps(program: Asked, agent: Asked, tables: Tables, chance: random.
         shows = Shows.EVER if step.way.shows is Shows.NOW else step.way.shows
         yield attrs.evolve(step, way=attrs.evolve(step.way, shows=shows, whole=False))
     yield from steps_of({"Provider": CAPABILITIES, **_own(program)}, program, Reads)
-    yield from served_steps(program, tables, Reads, confined=chance.random() < 0.5)
+    yield from served_steps(program, tables, Reads, confined=_confines(program.seat, chance))
     yield from steps_of(AGENT, agent, Reads)
 
 
@@ -168,6 +181,11 @@ def served_steps(asked: Asked, tables: Tables, kind: type[Reads] | type[Writes],
     client = tables.serving(asked.memory, confined=confined)
     for step in steps_of(SERVER, attrs.evolve(asked, client=client), kind):
         yield attrs.evolve(step, way=_confined(step.way), path=f"confined {step.path}") if confined else step
+
+
+def _confines(seat: Seat, chance: random.Random) -> bool:
+    """Whether a server is confined to some subjects; one of a view that is about others cannot be."""
+    return chance.random() < 0.5 and not seat.subjects
 
 
 def _confined(way: Way) -> Way:
@@ -201,7 +219,7 @@ async def worked(grown: Grown, seat: Seat, chance: random.Random, tables: Tables
         asked = Asked.of(grown, seat, chance, memory)
         doors = {"DeadLetters": DEAD_LETTERS, "Memory": WRITING, "Quarantine": QUARANTINE, **PAGES}
         steps = [*steps_of(doors, asked, Writes), *steps_of({"Provider": CAPABILITIES}, asked, Writes)]
-        steps += served_steps(asked, tables, Writes, confined=chance.random() < 0.5)
+        steps += served_steps(asked, tables, Writes, confined=_confines(seat, chance))
         steps.sort(key=lambda step: step.path.removeprefix("confined ") in _LATE)
         for step in steps:
             if step.path == _LATE[0]:

@@ -31,6 +31,7 @@ __all__ = [
     "Writes",
     "leaked",
     "memory_at",
+    "plain",
     "remarks",
     "walked",
 ]
@@ -223,6 +224,7 @@ def memory_at(seat: Seat, grown: Grown, **options: Any) -> Memory:
 def viewed(memory: Memory, seat: Seat) -> Memory:
     """Return a seat's view of a memory."""
     memory = memory.reviewed() if seat.reviewed else memory
+    memory = memory.about(seat.subjects) if seat.subjects else memory
     if not (seat.roots or seat.exact):
         return memory
     return memory.slice(seat.roots, exact=seat.exact, read_only=False)

@@ -166,8 +166,9 @@ class Seat:
     Attributes:
         tenant: the organization whose memory it is.
         viewer: who looks.
-        roots: the scopes of the view with all that lies below; with neither these nor ``exact``, there is no view.
+        roots: the scopes of the view with all that lies below; with neither these nor ``exact``, these are all scopes.
         exact: the scopes of the view without what lies below.
+        subjects: whom the view is about; everybody if nobody is named.
         reviewed: whether unreviewed records are left out.
     """
 
@@ -175,11 +176,19 @@ class Seat:
     viewer: str | None
     roots: tuple[MemoryScope, ...] = ()
     exact: tuple[MemoryScope, ...] = ()
+    subjects: tuple[MemorySubject, ...] = ()
     reviewed: bool = False
+
+    @property
+    def confined(self) -> bool:
+        """Whether it is a view."""
+        return bool(self.roots or self.exact or self.subjects)
 
     def sees(self, plant: Plant) -> bool:
         """Whether nothing stands between this seat and what was planted. Written down apart from the library's own."""
         if self.reviewed and plant.unreviewed:
+            return False
+        if self.subjects and plant.subject.key not in [subject.key for subject in self.subjects]:
             return False
         return self.tenant == plant.scope.tenant and plant.owner in (None, self.viewer) and self.reaches(plant.scope)
 
@@ -316,10 +325,15 @@ def seats(chance: random.Random, world: World, count: int) -> Sequence[Seat]:
 def _seat(chance: random.Random, plant: Plant) -> Seat:
     tenant, viewer = plant.scope.tenant, plant.owner or chance.choice(OWNERS)
     some = [scope.within(tenant) for scope in chance.sample(SCOPES, chance.randrange(1, 5))]
-    match chance.randrange(5):
+    (about,) = (subject for subject in SUBJECTS if subject.key == plant.subject.key)
+    match chance.randrange(7):
         case 0:
             return Seat(tenant=tenant, viewer=viewer, roots=(plant.scope,))
         case 1:
             return Seat(tenant=tenant, viewer=viewer, roots=tuple(some), exact=(plant.scope,))
+        case 2:
+            return Seat(tenant=tenant, viewer=viewer, subjects=(about, chance.choice(SUBJECTS)))
+        case 3:
+            return Seat(tenant=tenant, viewer=viewer, exact=(*some, plant.scope), subjects=(about,))
         case _:
             return Seat(tenant=tenant, viewer=viewer)
