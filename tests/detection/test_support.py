@@ -178,3 +178,17 @@ async def test_yes_says_what_was_asked_just_before(asked: str, text: str, value:
 async def test_a_quote_that_occurs_twice_is_judged_where_it_holds() -> None:
     found = await detect(Case("city", "Oslo", "I don't live in Oslo! Sorry, wrong: I live in Oslo.", "live in Oslo"))
     assert _is_believed(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "believed"),
+    [
+        ("New York City", "I live in NYC.", True),
+        ("NYC", "I live in New York City.", True),
+        ("Newyork", "I live in New York.", True),
+        ("Helsinki East", "He says that I live in a dream.", False),
+        ("Portuguese Town", "I live in Portugese.", False),
+    ],
+)
+async def test_a_name_may_be_spelled_in_another_way(value: str, text: str, believed: bool) -> None:
+    assert _is_believed(await detect(Case("city", value, text, text))) is believed
