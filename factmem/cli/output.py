@@ -155,13 +155,14 @@ def deep_block(found: DeepRecall) -> list[Text]:
     return [Text(shown(line), style="dim") for line in lines]
 
 
-def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]:
+def record_block(record: FactRecord[Any], *, with_id: bool = True, all_evidence: bool = False) -> list[Text]:
     """Return a record as lines: its value, its place and its evidence."""
     lines = [_headline(record), Text(" · ".join(_where(record)), style="dim")]
     value = value_json(record)
-    lines += [_source(item, value=value) for item in record.evidence[:3]]
-    if len(record.evidence) > 3:
-        lines.append(Text(f"… and said {len(record.evidence) - 3} times more", style="dim"))
+    cited = record.evidence if all_evidence else record.evidence[:3]
+    lines += [_source(item, value=value) for item in cited]
+    if len(record.evidence) > len(cited):
+        lines.append(Text(f"… and said {len(record.evidence) - len(cited)} times more", style="dim"))
     if with_id:
         lines.append(Text(f"id {shown(record.id)}", style="dim"))
     return lines

@@ -29,16 +29,24 @@ if TYPE_CHECKING:
 __all__ = ["export", "import_", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
 
 
-async def tree(session: Session) -> None:
+async def tree(
+    session: Session,
+    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]", help="Scope (default: the whole store).")] = None,
+    depth: Annotated[
+        int | None, typer.Option("--depth", "-d", min=0, metavar="LEVELS", help="Levels to show (default: all).")
+    ] = None,
+) -> None:
     """Show the scopes as a tree, with their numbers of records."""
-    async with session.memory() as memory:
-        root = await memory.tree()
-        await session.note_if_empty(memory)
+    async with session.memory(scope=scope) as memory:
+        root = await memory.tree(scope, depth)
+        if not root.records:
+            await session.note_if_empty(memory, scope=scope)
 
     def render(out: Console) -> None:
         from rich.tree import Tree
 
-        shown_tree = Tree(f"{session.organization or 'everything'}  {root.records}")
+        top = shown(scope) if scope else session.organization or "everything"
+        shown_tree = Tree(f"{top}  {root.records}")
         _grow(shown_tree, root)
         out.print(shown_tree)
 
@@ -68,7 +76,8 @@ async def info(
     async with session.memory(scope=scope) as memory:
         found = await memory.info(scope, exact=exact)
         waiting = await _waiting(memory) if scope is None else {}
-        await session.note_if_empty(memory)
+        if not found.records:
+            await session.note_if_empty(memory, scope=scope)
     data = _info_json(session, found) | waiting
 
     def render(out: Console) -> None:
@@ -94,7 +103,7 @@ def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
     return {
         "store": session.address,
         "organization": session.organization,
-        "viewer": session.viewer,
+        "viewer": session.user or session.viewer,
         "scope": str(found.scope) if found.scope else None,
         "records": found.records,
         "oldest": _iso(found.oldest),

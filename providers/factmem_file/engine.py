@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
+import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
-from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
-from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StoreUnavailableError
-from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in
-from factmem.providers import Request, SteadyClock
-from factmem.records import LogEntry, Place, Recorded, Tombstone
+from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, LogPart, Storage
+from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
+from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
+from factmem.providers import Request, SteadyClock, check_part, misfit
+from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.accesses import Accesses
 from factmem_file.counter import Counter
 from factmem_file.log_copies import LogCopies, LogCopy
-from factmem_file.logs import HISTORY_KINDS, assertion_id, erased_log, payload_of, place_log
+from factmem_file.logs import ARRIVAL_KIND, HISTORY_KINDS, arrival_log, assertion_id, erased_log, payload_of, place_log
 from factmem_file.plan import WritePlan
 from factmem_file.sidecars import Sidecars
 
@@ -164,32 +167,41 @@ class FileEngine:
 
     def changes(self, tenant: str | None, since: int) -> list[LogEntry]:
         """Return the log of a tenant after a sequence number."""
+        return self._until(tenant, since)[1]
+
+    def _until(self, tenant: str | None, since: int, limit: int | None = None) -> tuple[int, list[LogEntry]]:
+        """Return the last number of a tenant, and its log after a number, or the beginning of that."""
         # Read first: a number is committed only when everything up to it is in the logs.
         committed = self.version(tenant)
         if since >= committed:
-            return []
-        found = self._read(lambda: self._changes(tenant, since, committed))
+            return committed, []
+        found = self._read(lambda: self._changes(tenant, since, committed, limit))
         if found is None:
             with self._storage.lock(self._lock_timeout):
                 committed = self._counter.last(tenant)
                 with self._guard:
-                    found = self._changes(tenant, since, committed)
-        return found or []
+                    found = self._changes(tenant, since, committed, limit)
+        return committed, found or []
 
-    def _changes(self, tenant: str | None, since: int, committed: int) -> list[LogEntry] | None:
-        """Return the log up to a number, or None if an erasure after it hides a part of it."""
+    def _changes(
+        self, tenant: str | None, since: int, committed: int, limit: int | None = None
+    ) -> list[LogEntry] | None:
+        """Return the log up to a number, or its beginning; None if an erasure after that number hides a part of it."""
         copies = self._of_tenant(tenant, committed)
         graves = self._copies.caught_up(erased_log(tenant))
         if graves.after(committed):
             return None
         hidden = graves.erased
-        found = [
-            entry
-            for _, copy in copies
-            for entry in copy.after(since)
-            if entry.seq <= committed and (isinstance(entry, Tombstone) or assertion_id(entry) not in hidden)
-        ]
-        return sorted(found, key=lambda entry: entry.seq)
+
+        def visible(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
+            for entry in entries:
+                if entry.seq <= committed and (isinstance(entry, Tombstone) or assertion_id(entry) not in hidden):
+                    yield entry
+
+        if limit is None:
+            return sorted((entry for _, copy in copies for entry in visible(copy.after(since))), key=_seq)
+        logs = (copy.following(since) for _, copy in copies)
+        return list(itertools.islice(visible(heapq.merge(*logs, key=_seq)), limit))
 
     def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, LogCopy]]:
         """Return the copies of a tenant's logs, read only if something was written since the last time."""
@@ -211,8 +223,7 @@ class FileEngine:
     def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors of a tenant's assertions."""
         identity = self.embedder()
-        dimension = identity.dimension if identity else None
-        checked = {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
+        checked = _storable(vectors, identity)
         if identity is None or not checked:
             return
         with self._storage.lock(self._lock_timeout), self._guard:
@@ -319,9 +330,129 @@ class FileEngine:
 
     def _rewrite(self, log: LogName, copy: LogCopy, hidden: set[str]) -> None:
         kept = [entry for entry in copy.entries if assertion_id(entry) not in hidden]
+        graves = erased_log(log.folder[0] or None)
+        # Whoever wrote the tombstones may have died before they were durable, and nothing else will hold these ids.
+        self._storage.settle(graves, self._copies.caught_up(graves).position)
         self._sidecars.keep(log, {entry.seq for entry in kept})
         self._accesses.keep(log, {entry.record_id for entry in kept if isinstance(entry, Recorded)})
         self._storage.replace(log, [payload_of([entry]) for entry in kept])
+
+    def tenants(self) -> list[str | None]:
+        """Return the tenants with a log, or with a copy that has begun."""
+        if not self._storage.exists():
+            return []
+        names = {log.folder[0] for log in self._storage.logs(kinds=(*HISTORY_KINDS, ARRIVAL_KIND))}
+        return [name or None for name in sorted(names)]
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant."""
+        last, entries = self._until(tenant, since, limit + 1)
+        until = entries[limit - 1].seq if len(entries) > limit else max(since, last)
+        del entries[limit:]
+        vectors: dict[int, NDArray[np.float32]] = {}
+        identity = self.embedder()
+        said = {entry.seq: place_log(entry.assertion.place) for entry in entries if isinstance(entry, Recorded)}
+        if identity is not None:
+            with self._guard:
+                rows = {log: self._sidecars.rows(log, identity) for log in set(said.values())}
+            vectors = {seq: rows[log][seq] for seq, log in said.items() if seq in rows[log]}
+        return LogPart(since=since, until=until, entries=entries, vectors=vectors)
+
+    def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies."""
+        with self._storage.lock(self._lock_timeout), self._guard:
+            for tenant in tenants:
+                if self.copied(tenant) is None:
+                    self._complete(tenant, self._counter.last(tenant))
+            self._storage.seal()
+
+    def copied(self, tenant: str | None) -> int | None:
+        """Return the number up to which an unfinished copy is complete."""
+        payload = self._storage.last(arrival_log(tenant)) if self._storage.exists() else None
+        if payload is None:
+            return None
+        try:
+            return int(json.loads(payload)["until"])
+        except (ValueError, TypeError, LookupError):
+            raise CorruptStoreError(
+                "the mark of an unfinished move is damaged: delete the store, and move again"
+            ) from None
+
+    def _complete(self, tenant: str | None, until: int) -> None:
+        log = arrival_log(tenant)
+        self._storage.append(log, json.dumps({"until": until}).encode(), self._storage.scan(log).position)
+
+    def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy: each log, then the number up to which it is complete."""
+        with self._storage.lock(self._lock_timeout), self._guard:
+            check_part(part, tenant, self.copied(tenant))
+            identity = self._sidecars.embedder()
+            vectors = _storable(part.vectors, identity)
+            logs = self._sorted_out(part, self._left_behind(part, tenant), tenant)
+            for log, entries in logs.items():
+                copy = self._copies.caught_up(log) if log.kind == "erased" else self._writable(log)
+                if entries:
+                    self._storage.append(log, payload_of(entries), copy.position)
+                else:
+                    self._storage.settle(log, copy.position)
+                if identity and (rows := {entry.seq: vectors[entry.seq] for entry in entries if entry.seq in vectors}):
+                    self._sidecars.append(log, rows, identity)
+            self._complete(tenant, part.until)
+            self._storage.seal()
+            for entry in part.entries:
+                if not isinstance(entry, Tombstone):
+                    self._clock.reached(entry.recorded_at)
+            self._counter.commit({tenant: part.until})
+            if erased_log(tenant) in logs:
+                self._finished(self._copies.of_tenant(tenant))
+
+    def _left_behind(self, part: LogPart, tenant: str | None) -> set[int]:
+        """Return the numbers of entries of a part that a killed process has written already.
+
+        Raises:
+            StateConflictError: Another entry has one of its numbers.
+        """
+        if self._counter.last(tenant) == part.since:
+            return set()
+        there = {entry.seq: entry for _, copy in self._copies.of_tenant(tenant) for entry in copy.after(part.since)}
+        if any(there.get(entry.seq, entry) != entry for entry in part.entries):
+            raise StateConflictError(
+                "something else was written to the target of the move; nothing was written: delete the target, and "
+                "move again"
+            )
+        return set(there)
+
+    def _sorted_out(self, part: LogPart, there: Collection[int], tenant: str | None) -> dict[LogName, list[LogEntry]]:
+        """Return the logs that a part belongs to, with the entries that are not there yet.
+
+        Raises:
+            InvalidDataError: A change of state names no assertion.
+        """
+        logs: dict[LogName, list[LogEntry]] = {}
+        of_new: dict[str, LogName] = {}
+        for entry in part.entries:
+            match entry:
+                case Recorded():
+                    log = of_new[entry.id] = place_log(entry.assertion.place)
+                case StateChange(assertion_id=id):
+                    found = of_new.get(id) or self._locate(id, tenant)
+                    if found is None:
+                        raise misfit()
+                    log = found
+                case Tombstone():
+                    log = erased_log(tenant)
+                case _:
+                    assert_never(entry)
+            logs.setdefault(log, []).extend([] if entry.seq in there else [entry])
+        return logs
+
+    def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished."""
+        with self._storage.lock(self._lock_timeout), self._guard:
+            for tenant in tenants:
+                if self.copied(tenant) is not None:
+                    self._storage.replace(arrival_log(tenant), ())
+            self._storage.seal()
 
     def _read(self, look: Callable[[], T]) -> T:
         """Read without the lock; read again with it before reporting damage."""
@@ -366,6 +497,7 @@ class FileEngine:
     def _checked_logs(self) -> Iterator[Finding]:
         """Yield what is wrong with the entries of each tenant, and with the vectors beside them."""
         copies = LogCopies(self._storage)
+        yield from (unfinished_copy(tenant) for tenant in self.tenants() if self.copied(tenant) is not None)
         tenants = {log.folder[0] for log in self._storage.logs(kinds=HISTORY_KINDS)}
         identity = self._sidecars.embedder()
         for tenant in sorted(tenants):
@@ -393,6 +525,17 @@ class FileEngine:
     def close(self) -> None:
         """Close the storage."""
         self._storage.close()
+
+
+def _seq(entry: LogEntry) -> int:
+    return entry.seq
+
+
+def _storable(
+    vectors: Mapping[int, NDArray[np.float32]], identity: EmbedderIdentity | None
+) -> dict[int, NDArray[np.float32]]:
+    dimension = identity.dimension if identity else None
+    return {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
 
 
 def _has_vector(request: Request) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -47,7 +47,14 @@ class LogCopy:
 
     def after(self, seq: int) -> Sequence[LogEntry]:
         """Return the entries with a higher number."""
-        return self.entries[bisect.bisect_right(self.entries, seq, key=_seq) :]
+        return self.entries[self._behind(seq) :]
+
+    def following(self, seq: int) -> Iterator[LogEntry]:
+        """Yield the entries with a higher number, without copying them."""
+        return (self.entries[index] for index in range(self._behind(seq), len(self.entries)))
+
+    def _behind(self, seq: int) -> int:
+        return bisect.bisect_right(self.entries, seq, key=_seq)
 
     def holds(self, seq: int) -> bool:
         """Return whether an assertion has this number."""

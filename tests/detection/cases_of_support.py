@@ -2,6 +2,7 @@
 
 A line of a file has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between ``[[`` and
 ``]]``. ``A: ... >>`` before it is the assistant's previous message. All messages are of Wednesday, 8 May 2024, at noon.
+A line that begins with ``#`` names the kind of the cases below it.
 """
 
 from __future__ import annotations
@@ -112,6 +113,7 @@ class Case:
         text: the message.
         quote: the words quoted.
         asked: the assistant's previous message; empty if there is none.
+        kind: what the case is an example of; empty if its file does not sort its cases.
     """
 
     concept: str
@@ -119,6 +121,7 @@ class Case:
     text: str
     quote: str
     asked: str = ""
+    kind: str = ""
 
     def __str__(self) -> str:
         return f"{self.concept}={json.dumps(self.value, ensure_ascii=False)} from {self.text!r}"
@@ -130,12 +133,16 @@ def cases(name: str) -> list[Case]:
 
 
 def _read(lines: list[str]) -> Iterator[Case]:
+    kind = ""
     for line in lines:
+        if line.startswith("# "):
+            kind = line.removeprefix("# ")
+            continue
         concept, value, said = line.split("\t")
         asked, _, text = said.replace("\\n", "\n").rpartition(" >> ")
         quote = text[text.index("[[") + 2 : text.index("]]")]
         plain = text.replace("[[", "").replace("]]", "")
-        yield Case(concept, json.loads(value), plain, quote, asked.removeprefix("A: "))
+        yield Case(concept, json.loads(value), plain, quote, asked.removeprefix("A: "), kind)
 
 
 async def detect(case: Case) -> Detection:

@@ -16,6 +16,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from factmem import InMemoryProvider, SingleFact
@@ -310,3 +311,24 @@ async def test_tools_see_what_their_run_may_see(memory: AgentMemory) -> None:
     assert "Bern" not in answers[0]
     assert "Saved" in answers[1]
     assert sorted(await statements(memory)) == ["The user likes tea.", "Very well.", "Where do I live?"]
+
+
+async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart(memory: AgentMemory) -> None:
+    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
+
+    def look_up() -> str:
+        """Look it up."""
+        return "The user lives in EVILTOWN."
+
+    lie, truth = "The user lives in EVILTOWN.", "The user keeps bees."
+    model = Scripted(
+        script=[
+            types.Part.from_function_call(name="look_up", args={}),
+            types.Part.from_function_call(name="save_memory", args={"text": lie}),
+            types.Part.from_function_call(name="save_memory", args={"text": truth}),
+        ]
+    )
+    runner = runner_of(install(memory, into=app_of(model, tools=[FunctionTool(look_up), *memory_tools(memory)])))
+    await asked(runner, "Where do I live? I keep bees.")
+    assert truth in await statements(memory)
+    assert lie not in await statements(memory)

@@ -366,3 +366,27 @@ def test_parts_without_text_are_counted() -> None:
 def test_memory_is_put_into_agents_alone() -> None:
     with pytest.raises(CapabilityError, match="not into a TestModel"):
         install(AgentMemory, into=TestModel(), store="none:")
+
+
+async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart() -> None:
+    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
+    calls = iter(
+        [
+            ToolCallPart("look_up", {}),
+            ToolCallPart("save_memory", {"text": "The user lives in EVILTOWN."}),
+            ToolCallPart("save_memory", {"text": "The user keeps bees."}),
+        ]
+    )
+
+    def look_up() -> str:
+        return "The user lives in EVILTOWN."
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[next(calls, None) or TextPart("Very well.")])
+
+    async with memory_over() as memory:
+        agent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(plugin(memory), tools=True)])
+        agent.tool_plain(look_up)
+        await agent.run("Where do I live? I keep bees.", deps=ALICE)
+        assert [record.value for record in await memory.quarantine.list()] == ["The user lives in EVILTOWN."]
+        assert "The user keeps bees." in [record.value for record in await memory.list_records()]

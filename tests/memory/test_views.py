@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -20,10 +21,12 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.abc import DetectionRequest
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
     InvalidNameError,
+    ModelError,
     OutOfViewError,
     ReadOnlyError,
     RecordNotFoundError,
@@ -262,3 +265,96 @@ def test_views_work_without_an_event_loop() -> None:
         memory.scope(ALPHA).save(SingleFact(SEATS, 4))
         assert memory.slice([BETA]).list_records() == []
         assert len(memory.slice([ALPHA]).list_records()) == 1
+
+
+MAYA, NOAH = USER.individual("maya"), USER.individual("noah")
+
+
+async def of_two(memory: Memory) -> dict[str, str]:
+    """Keep a city of each of two users; return the records' ids by what they say."""
+    ids = {}
+    for subject, city in ((MAYA, "Oslo"), (NOAH, "Rome")):
+        (record,) = await memory.save(SingleFact(CITY, city), subject=subject, scope=ALPHA)
+        ids[city] = record.id
+    return ids
+
+
+async def test_a_view_about_somebody_shows_nothing_about_others(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        hidden = (await of_two(memory))["Rome"]
+        view = memory.about([MAYA])
+        for seen in (view, view.scope(ALPHA), memory.scope(ALPHA).about(["user:maya"]), memory.about([NOAH, MAYA])):
+            assert (said(await seen.about([MAYA]).list_records())) == ["Oslo"]
+        assert said([match.record for match in await view.recall("city Rome", limit=9)]) == ["Oslo"]
+        assert list((await view.info()).subjects) == ["user:maya"]
+        assert (await view.tree()).records == 1
+        assert said(await view.history(CITY)) == ["Oslo"]
+        out = io.StringIO()
+        assert await view.export(out) == 1
+        assert "Rome" not in out.getvalue()
+        for asked in (view.get(hidden), view.retract(hidden), view.update(hidden, importance=1.0)):
+            with pytest.raises(RecordNotFoundError):
+                await asked
+        assert (await view.reset()).erased == 1
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_no_subject_leads_out_of_a_view() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await of_two(memory)
+        view = memory.about([MAYA])
+        asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)
+        ways: list[Callable[[MemorySubject | str], Awaitable[object]]] = [
+            lambda subject: view.load(CITY, subject=subject, scope=ALPHA),
+            lambda subject: view.recall("city", subject=subject),
+            lambda subject: view.recall("city", subjects=[MAYA, subject]),
+            lambda subject: view.list_records(subjects=[subject]),
+            lambda subject: view.info(subjects=[subject]),
+            lambda subject: view.history(CITY, subject=subject),
+            lambda subject: view.save(SingleFact(CITY, "Nice"), subject=subject),
+            lambda subject: view.save_many([(SingleFact(CITY, "Nice"), subject, None)]),
+            lambda subject: view.remember("Nice is warm.", subject=subject),
+            lambda subject: view.generate([SingleFact(CITY, "Nice")], subject=subject),
+            lambda subject: view.forget(subject=subject),
+        ]
+        for subject in (NOAH, "user:noah", USER, MemorySubject.EVERYTHING):
+            for way in ways:
+                with pytest.raises(OutOfViewError):
+                    await way(subject)
+            with pytest.raises(OutOfViewError):
+                view.about([subject])
+        with pytest.raises(OutOfViewError):
+            await view.remember([Message(content="Nice is warm.")], looking_for=asked)
+        with pytest.raises(OutOfViewError):
+            view.for_user("noah")
+        with pytest.raises(OutOfViewError):
+            view.about([MAYA, NOAH])
+        with pytest.raises(InvalidDataError, match="needs a subject"):
+            memory.about([])
+        assert said(await memory.list_records()) == ["Oslo", "Rome"]
+
+
+async def test_what_a_view_about_somebody_keeps_is_about_them() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        view = memory.about([MAYA, NOAH])
+        await view.remember("I like tea.")
+        await view.about([NOAH]).save(SingleFact(CITY, "Rome"))
+        await view.for_user("noah").save(SingleFact(SEATS, 3))
+        found = await memory.as_viewer("noah").list_records()
+        assert {record.concept.keyword: record.subject for record in found} == {
+            STATEMENT.keyword: MAYA,
+            CITY.keyword: NOAH,
+            SEATS.keyword: NOAH,
+        }
+
+
+async def test_a_dead_letter_in_which_facts_about_others_were_looked_for_is_not_read_in_a_view() -> None:
+    async with opened(InMemoryProvider(), model=ScriptedModel(lambda *_: ModelError("away"))) as memory:
+        asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)
+        await memory.remember([Message(content="Noah lives in Nice.")], subject=MAYA, looking_for=asked)
+        view = memory.about([MAYA])
+        (letter,) = await view.dead_letters.list()
+        with pytest.raises(OutOfViewError):
+            await view.dead_letters.retry(letter.id)
+        assert await memory.about([NOAH]).dead_letters.list() == ()
+        assert await view.dead_letters.list() == (letter,)

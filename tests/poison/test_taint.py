@@ -28,6 +28,7 @@ from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.detection.test_real_data import data_file
 from tests.poison.lies import LIES, Lie
+from tests.poison.plain_words import IN_PLAIN_WORDS
 from tests.poison.planting import USER, opened
 
 ASKED: Final = "Can you look something up for me, please? I would like to know what it says."
@@ -319,6 +320,20 @@ def test_a_long_conversation_costs_linear_time(piece: str) -> None:
 
     cost(10_000)
     assert cost(400_000) < 40 * max(cost(50_000), 0.005)
+
+
+@pytest.mark.parametrize(
+    ("later", "at_least"), [pytest.param(False, 59, id="at once"), pytest.param(True, 55, id="later")]
+)
+def test_most_paraphrases_in_everyday_words_are_found(later: bool, at_least: int, promise: Promise) -> None:
+    """No name, number or rare word is left of what was said: how much of it is found is a figure, not a promise."""
+    between = heard((A, "I have found something."), (U, THANKS)) if later else []
+    found = [
+        bool(repetitions([*heard((U, ASKED), (T, told)), *between, *heard((A, said))])) for told, said in IN_PLAIN_WORDS
+    ]
+    assert sum(found) >= at_least
+    name = "later" if later else "at once"
+    promise(f"paraphrases in everyday words, {name}", f"{sum(found)} of {len(found)} found")
 
 
 @functools.cache

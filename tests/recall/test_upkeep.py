@@ -120,7 +120,7 @@ def seen_from(memory: Memory, sight: Sight) -> Memory:
     """Return the view of a memory."""
     seen = memory.as_viewer(sight.viewer)
     seen = seen.reviewed() if sight.reviewed else seen
-    return seen if sight.view is None else seen.slice(sight.view.roots)
+    return seen.slice(sight.view.roots) if sight.view.roots else seen
 
 
 def scores_of(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:

@@ -6,6 +6,8 @@ migration.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import shutil
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -26,7 +28,7 @@ from factmem.crypto import Keyring, SecretKey
 from factmem.errors import StoreUnavailableError, WrongKeyError
 from factmem.facts import Concept
 from factmem.providers import InMemoryProvider, open_provider
-from factmem.records import Place, Recorded, assertions_of
+from factmem.records import Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock
 from factmem.testing.simulation import Lives, SimulatedDisk, SimulatedStore, intercepted, play
 from tests.conftest import Promise
@@ -196,6 +198,7 @@ async def filled(store: SimulatedStore, home: Path) -> Path:
 
 
 EVERY: Final = {f"word-{number:02}" for number in range(12)}
+ERASED: Final = {f"word-{number:02}" for number in range(4)}
 
 
 def words_in(folder: Path) -> set[str]:
@@ -228,23 +231,22 @@ def rotation(store: SimulatedStore, home: Path) -> Interruption:
 
 def erasure(store: SimulatedStore, home: Path) -> Interruption:
     """An erasure of four words: all or nothing, and in the end no byte of them is left."""
-    erased = {f"word-{number:02}" for number in range(4)}
 
     async def erase(folder: Path) -> bool:
         async with store.open(folder / "store", FakeClock(), 0) as provider:
             known = await spoken(provider)
-            ids = [known[word].record_id for word in sorted(erased & known.keys())]
+            ids = [known[word].record_id for word in sorted(ERASED & known.keys())]
             return bool((await provider.erase(ids, tenant=None)).pending)
 
     async def check_words(folder: Path) -> None:
         async with store.open(folder / "store", FakeClock(), 0) as provider:
-            assert EVERY - (await spoken(provider)).keys() in (set(), erased)
+            assert EVERY - (await spoken(provider)).keys() in (set(), ERASED)
 
     async def finish(folder: Path) -> None:
         assert not await erase(folder)
         async with store.open(folder / "store", FakeClock(), 0) as provider:
-            assert (await spoken(provider)).keys() == EVERY - erased
-        assert not words_in(folder) & erased
+            assert (await spoken(provider)).keys() == EVERY - ERASED
+        assert not words_in(folder) & ERASED
 
     return Interruption(home, erase, check_words, finish)
 
@@ -282,6 +284,38 @@ async def test_a_death_inside_an_erasure_brings_nothing_back(
     work = erasure(SIMULATED[name], await filled(SIMULATED[name], tmp_path / "home"))
     deaths = await interrupted_deaths(work, tmp_path, 300 if big else 8, seed=22)
     promise(f"deaths inside erasure, {name}", f"{deaths} deaths: 0 in part, 0 others lost, 0 bytes left afterwards")
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+async def test_an_erasure_that_the_next_process_goes_on_with_outlives_a_power_cut(
+    name: str, tmp_path: Path, big: bool
+) -> None:
+    """The tombstones of a process that was killed may not be on the disk yet when its successor removes the words."""
+    store = SIMULATED[name]
+    work = erasure(store, await filled(store, tmp_path / "home"))
+    async with store.open(work.home / "store", FakeClock(), 0) as provider:
+        ids = {entry.id for word, entry in (await spoken(provider)).items() if word in ERASED}
+    calls = await work.calls(tmp_path / "counted")
+    for number, life in itertools.product(range(1, calls + 1), range(8 if big else 2)):
+        home = tmp_path / f"{number}.{life}"
+        disk = SimulatedDisk(shutil.copytree(work.home, home / "before"), Random(100 * number + life), dies_at=number)
+        with intercepted(disk):
+            with contextlib.suppress(StoreUnavailableError):
+                await work.work(disk.root)
+            disk.kill()
+            disk.restart()
+            later = assertions_of(WORDS.fact(["later"], timestamp=NOON), Place(USER, PLANNER))
+            async with store.open(disk.root / "store", FakeClock(), 0) as provider:
+                await provider.append([Append(assertion=said) for said in later])
+        for cut in range(8 if big else 2):
+            (left := home / f"after {cut}").mkdir()
+            disk.cut_power(left)
+            async with store.open(left / "store", FakeClock(), 0) as provider:
+                log = list(await provider.changes(None))
+            gone = ids - {entry.id for entry in log if isinstance(entry, Recorded)}
+            assert gone in (set(), ids), f"killed at call {number}: erased in part"
+            tombstones = {entry.assertion_id for entry in log if isinstance(entry, Tombstone)}
+            assert gone <= tombstones, f"killed at call {number}: words are gone without a tombstone"
 
 
 @pytest.mark.parametrize("name", ["sqlite-vec", "encrypted-sqlite"])

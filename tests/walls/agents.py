@@ -39,6 +39,7 @@ def agent_caller(caller: Caller) -> Caller:
     scopes = (MemoryScope.product(_NAME), MemoryScope.agent(_NAME))
     return attrs.evolve(
         caller,
+        subjects=(),
         roots=tuple(scope.within(caller.tenant) for scope in scopes),
         exact=(MemoryScope.CROSS_PRODUCT.within(caller.tenant),),
     )

@@ -237,6 +237,8 @@ WAITING: Final[Mapping[str, Door]] = {
     "for_user": Neither("returns a memory, for another viewer"),
     "scope": Neither("returns a view, whose own paths are tested"),
     "slice": Neither("returns a view, whose own paths are tested"),
+    "in_conversation": Neither("returns the same memory, which compares written text with a conversation"),
+    "about": Neither("returns a view, whose own paths are tested"),
     "extract": Neither("splits a text, and reads nothing stored"),
     "aclose": Neither("closes it"),
 }

@@ -38,6 +38,7 @@ from tests.walls.writing import WRITING
 
 __all__ = [
     "AGENT",
+    "CONFINED",
     "MEMORY",
     "PAGES",
     "SERVER",
@@ -46,6 +47,7 @@ __all__ = [
     "Tables",
     "call_reads",
     "call_writes",
+    "served_steps",
     "steps_of",
 ]
 
@@ -172,7 +174,7 @@ def _reading_steps(program: Asked, agent: Asked, tables: Tables, chance: random.
         shows = Shows.EVER if step.way.shows is Shows.NOW else step.way.shows
         yield attrs.evolve(step, way=attrs.evolve(step.way, shows=shows, whole=False))
     yield from steps_of({"Provider": CAPABILITIES, **_own(program)}, program, Reads)
-    yield from served_steps(program, tables, Reads, confined=chance.random() < 0.5)
+    yield from served_steps(program, tables, Reads, confined=_confines(program.caller, chance))
     yield from steps_of(AGENT, agent, Reads)
 
 
@@ -181,6 +183,11 @@ def served_steps(asked: Asked, tables: Tables, kind: type[Reads] | type[Writes],
     client = tables.serving(asked.memory, confined=confined)
     for step in steps_of(SERVER, attrs.evolve(asked, client=client), kind):
         yield attrs.evolve(step, way=_confined(step.way), path=f"confined {step.path}") if confined else step
+
+
+def _confines(caller: Caller, chance: random.Random) -> bool:
+    """Whether a server is confined to some subjects; one of a view that is about others cannot be."""
+    return chance.random() < 0.5 and not caller.subjects
 
 
 def _confined(way: Way) -> Way:
@@ -216,7 +223,7 @@ async def call_writes(
         asked = Asked.of(filled, caller, chance, memory)
         doors = {"DeadLetters": DEAD_LETTERS, "Memory": WRITING, "Quarantine": QUARANTINE, **PAGES}
         steps = [*steps_of(doors, asked, Writes), *steps_of({"Provider": CAPABILITIES}, asked, Writes)]
-        steps += served_steps(asked, tables, Writes, confined=chance.random() < 0.5)
+        steps += served_steps(asked, tables, Writes, confined=_confines(caller, chance))
         steps.sort(key=lambda step: step.path.removeprefix("confined ") in _LATE)
         for step in steps:
             if step.path == _LATE[0]:

@@ -42,7 +42,7 @@ async def test_no_command_shows_facts_behind_a_wall(tmp_path: Path, big: bool) -
         async with STORES["sqlite-vec"](folder, clock) as provider:
             filled = await planted(world(chance), provider, clock)
             for caller in callers(chance, filled.world, 2 if big else 1):
-                await _commanded(filled, attrs.evolve(caller, roots=(), exact=()), chance, folder, notes)
+                await _commanded(filled, attrs.evolve(caller, roots=(), exact=(), subjects=()), chance, folder, notes)
         assert notes.leaks == []
     shown = {path for path, count in notes.shown.items() if count}
     reading = {f"Command.{name}" for name, door in COMMANDS.items() if isinstance(door, Reads)}

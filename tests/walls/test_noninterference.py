@@ -19,11 +19,11 @@ from factmem.testing import FakeClock, ScriptedModel
 from tests.walls.agents import agent_caller
 from tests.walls.capabilities import CAPABILITIES
 from tests.walls.facade import READING, WAITING, at_other_moments
-from tests.walls.leak_search import AGENT, MEMORY, PAGES, SERVER, Tables, steps_of
+from tests.walls.leak_search import AGENT, CONFINED, MEMORY, PAGES, SERVER, Tables, served_steps, steps_of
 from tests.walls.leaves import Leaf, unnamed
 from tests.walls.meddling_model import meddling_answers
 from tests.walls.stores import STORES, FilledStore, planted
-from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, answer_of, memory_at
+from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, answer_of, memory_at, plain
 from tests.walls.worlds import NOW, Caller, World, callers, world
 from tests.walls.writing import WRITING
 
@@ -36,7 +36,13 @@ READ: Final = {"memory": (12, 1000), **dict.fromkeys(("sqlite-vec", "file", "enc
 _VERBS: Final = {"Provider": {name: CAPABILITIES[name] for name in ("load", "load_all", "load_by_description")}}
 _KEPT: Final = {name: WAITING[name] for name in ("audit", "export", "traces", "accesses")}
 
-Walk: TypeAlias = Callable[[FilledStore, Caller, random.Random], Awaitable[list[tuple[str, list[Leaf]]]]]
+SERVED: Final = (8, 1000)
+"""Number of worlds for a confined server, without and with `--big`."""
+
+Answers: TypeAlias = list[tuple[str, list[Leaf]]]
+"""Answers by path."""
+
+Walk: TypeAlias = Callable[[FilledStore, Caller, random.Random], Awaitable[Answers]]
 """Function that returns all answers to a caller, by path."""
 
 
@@ -64,23 +70,43 @@ async def test_what_is_hidden_changes_no_answer(
 async def test_a_view_is_a_world_of_its_own(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Views are by tenant, owner, scope, slice, moment and review; every read of a view is compared."""
+    """Views are by tenant, owner, scope, slice, subject, moment and review; every read of a view is compared."""
     monkeypatch.setattr(factmem.recall.overtaken, "_MOST_ROWS", 2)  # so that some words are common
     count, answers = READ[store][big], 0
     for seed in range(count):
         chance = random.Random(f"view {store} {seed}")
         full = world(chance, size=chance.randrange(12, 48)).with_unreviewed(chance)
         (caller,) = callers(chance, full, 1)
-        if seed % 2 and not (caller.roots or caller.exact):
-            caller = attrs.evolve(caller, roots=(chance.choice(full.seen_from(caller)).scope,))
+        if seed % 2 and not caller.confined:
+            within = chance.choice(full.seen_from(caller))
+            narrower = {"roots": (within.scope,)} if chance.random() < 0.5 else {"subjects": (plain(within.subject),)}
+            caller = attrs.evolve(caller, **narrower)
         reviewing = attrs.evolve(caller, reviewed=chance.random() < 0.3)
         caller = reviewing if full.seen_from(reviewing) else caller
         answers += await _compared(store, tmp_path / str(seed), full, caller, chance, _read)
     promise("views: scores, order, counts, errors", f"{store}: {count} worlds, {answers} answers the same, 0 others")
 
 
+@pytest.mark.timeout(0)
+@pytest.mark.usefixtures("without_threads")
+async def test_facts_outside_the_subjects_of_a_server_change_no_answer(
+    tmp_path: Path, big: bool, promise: Callable[[str, str], None]
+) -> None:
+    """Compare all answers of two stores to a confined client, only one of which has facts about other subjects."""
+    count, answers = SERVED[big], 0
+    async with Tables.laid() as tables:
+        for seed in range(count):
+            chance = random.Random(f"served {seed}")
+            full = world(chance)
+            (anybody,) = callers(chance, full, 1)
+            caller = attrs.evolve(anybody, subjects=CONFINED)
+            walk = functools.partial(_served, tables)
+            answers += await _compared("memory", tmp_path / str(seed), full, caller, chance, walk)
+    promise("views: a server confined to subjects", f"{count} worlds, {answers} answers the same, 0 others")
+
+
 async def _compared(store: str, folder: Path, full: World, caller: Caller, chance: random.Random, walk: Walk) -> int:
-    answers: list[list[tuple[str, list[Leaf]]]] = []
+    answers: list[Answers] = []
     alone = full.without(full.hidden_from(caller))
     seed = chance.random()
     for number, peopled in enumerate((alone, full)):
@@ -102,16 +128,14 @@ def _differences(mine: list[Leaf], theirs: list[Leaf]) -> list[tuple[Leaf, Leaf]
     return [(one, other) for one, other in zip(mine, theirs, strict=True) if one != other][:5]
 
 
-async def _everything(
-    tables: Tables, filled: FilledStore, caller: Caller, chance: random.Random
-) -> list[tuple[str, list[Leaf]]]:
+async def _everything(tables: Tables, filled: FilledStore, caller: Caller, chance: random.Random) -> Answers:
     memory = memory_at(caller, filled)
     program = Asked.of(filled, caller, chance, memory)
     options: dict[str, Any] = {"organization": caller.tenant, "embedder": EMBEDDER, "clock": filled.clock}
     steps = [*steps_of(MEMORY | PAGES, program, Reads)]
     steps += steps_of(SERVER, attrs.evolve(program, client=tables.serving(memory)), Reads)
     answers = [(step.path, await _answer(step)) for step in steps]
-    if not (caller.roots or caller.exact):  # the others have a view of their own, or none
+    if not caller.confined:  # the others have a view of their own, or none
         async with Memory(filled.provider, **options) as base:
             agent = Asked.of(filled, agent_caller(caller), chance, base)
             steps = [*steps_of(_VERBS, program, Reads), *steps_of(AGENT, agent, Reads)]
@@ -126,7 +150,15 @@ async def _everything(
     return answers
 
 
-async def _read(filled: FilledStore, caller: Caller, chance: random.Random) -> list[tuple[str, list[Leaf]]]:
+async def _served(tables: Tables, filled: FilledStore, caller: Caller, chance: random.Random) -> Answers:
+    """Call every path of a confined server of an unconfined memory."""
+    async with memory_at(attrs.evolve(caller, subjects=()), filled) as memory:
+        asked = Asked.of(filled, caller, chance, memory)
+        steps = [step for kind in (Reads, Writes) for step in served_steps(asked, tables, kind, confined=True)]
+        return [(step.path, await _answer(step)) for step in steps]
+
+
+async def _read(filled: FilledStore, caller: Caller, chance: random.Random) -> Answers:
     memory = memory_at(caller, filled)
     program = Asked.of(filled, caller, chance, memory)
     steps = [*steps_of({"Memory": {**READING, **_KEPT}}, program, Reads)]

@@ -33,6 +33,7 @@ __all__ = [
     "leaked",
     "logged_messages",
     "memory_at",
+    "plain",
 ]
 
 T = TypeVar("T")
@@ -225,6 +226,7 @@ def memory_at(caller: Caller, filled: FilledStore, **options: Any) -> Memory:
 def viewed(memory: Memory, caller: Caller) -> Memory:
     """Return a caller's view of a memory."""
     memory = memory.reviewed() if caller.reviewed else memory
+    memory = memory.about(caller.subjects) if caller.subjects else memory
     if not (caller.roots or caller.exact):
         return memory
     return memory.slice(caller.roots, exact=caller.exact, read_only=False)

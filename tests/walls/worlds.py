@@ -166,8 +166,9 @@ class Caller:
     Attributes:
         tenant: the organization whose memory it is.
         viewer: the viewer.
-        roots: scopes of the view, including their children; without these and ``exact``, there is no view.
+        roots: scopes of the view, including their children; without these and ``exact``, these are all scopes.
         exact: scopes of the view, excluding their children.
+        subjects: subjects of the view; empty for all.
         reviewed: whether unreviewed records are left out.
     """
 
@@ -175,11 +176,19 @@ class Caller:
     viewer: str | None
     roots: tuple[MemoryScope, ...] = ()
     exact: tuple[MemoryScope, ...] = ()
+    subjects: tuple[MemorySubject, ...] = ()
     reviewed: bool = False
+
+    @property
+    def confined(self) -> bool:
+        """Whether it is a view."""
+        return bool(self.roots or self.exact or self.subjects)
 
     def sees(self, plant: Plant) -> bool:
         """Return whether no wall hides a plant from the caller. It is independent of the library's own definition."""
         if self.reviewed and plant.unreviewed:
+            return False
+        if self.subjects and plant.subject.key not in [subject.key for subject in self.subjects]:
             return False
         return self.tenant == plant.scope.tenant and plant.owner in (None, self.viewer) and self.reaches(plant.scope)
 
@@ -316,10 +325,15 @@ def callers(chance: random.Random, world: World, count: int) -> Sequence[Caller]
 def _caller(chance: random.Random, plant: Plant) -> Caller:
     tenant, viewer = plant.scope.tenant, plant.owner or chance.choice(OWNERS)
     some = [scope.within(tenant) for scope in chance.sample(SCOPES, chance.randrange(1, 5))]
-    match chance.randrange(5):
+    (about,) = (subject for subject in SUBJECTS if subject.key == plant.subject.key)
+    match chance.randrange(7):
         case 0:
             return Caller(tenant=tenant, viewer=viewer, roots=(plant.scope,))
         case 1:
             return Caller(tenant=tenant, viewer=viewer, roots=tuple(some), exact=(plant.scope,))
+        case 2:
+            return Caller(tenant=tenant, viewer=viewer, subjects=(about, chance.choice(SUBJECTS)))
+        case 3:
+            return Caller(tenant=tenant, viewer=viewer, exact=(*some, plant.scope), subjects=(about,))
         case _:
             return Caller(tenant=tenant, viewer=viewer)

@@ -72,9 +72,7 @@ def test_a_thousand_wrong_keys(root: Path, big: bool, promise: Promise) -> None:
             await refused(root, key, WrongKeyError, chance.sample(list(LOOKS), 1))
 
     anyio.run(main)
-    promise(
-        "wrong keys", f"{len(keys)} of {len(keys)} refused, each for reading, saving, erasing, rotating"
-    )
+    promise("wrong keys", f"{len(keys)} of {len(keys)} refused, each for reading, saving, erasing, rotating")
 
 
 async def test_a_wrong_key_is_an_error_on_every_path(root: Path) -> None:
