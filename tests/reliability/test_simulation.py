@@ -1,6 +1,7 @@
 """Seeded simulations of the disk, the clock and the death of the process, over every store.
 
-``--big`` plays 10,000 histories, and lets the process die at hundreds of calls inside rotation, erasure and migration.
+With ``--big``, 10,000 histories are run, and the process dies at hundreds of calls inside rotation, erasure and
+migration.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ WORDS: Final = Concept.multiple("words", "Words that were said")
 
 
 def keyring(generation: int) -> Keyring:
-    """A keyring with a key of each generation; the last one is the current one."""
+    """Return a keyring with a key of each generation, the last of which is current."""
     keys = {f"key {number}": SecretKey(bytes([number + 1]) * 32) for number in range(generation + 1)}
     return Keyring(keys, f"key {generation}")
 
@@ -68,7 +69,7 @@ def open_encrypted_sqlite(path: Path, clock: Clock, generation: int) -> Encrypte
 
 
 def given(provider: Any, path: Path, clock: Clock, generation: int) -> Any:
-    """A provider that is open already."""
+    """Return an open provider as a factory."""
     return provider
 
 
@@ -81,7 +82,7 @@ SIMULATED: Final = {
 
 
 async def played(store: SimulatedStore, seeds: range, folder: Path) -> Lives:
-    """Play histories, and sum them up."""
+    """Run histories, and sum up their results."""
     lives = Lives()
     for seed in seeds:
         home = folder / f"{seed}"
@@ -95,7 +96,7 @@ async def played(store: SimulatedStore, seeds: range, folder: Path) -> Lives:
 async def test_no_history_of_faults_and_deaths_breaks_a_promise(
     name: str, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Acknowledged operations survive, refused ones are whole or absent, erased words stay away, numbers grow."""
+    """Acknowledged operations survive, refused ones are complete or absent, erased words stay away, numbers grow."""
     seeds = range(2500 if big else 50)
     lives = await played(SIMULATED[name], seeds, tmp_path)
     assert lives.deaths >= 2 * len(seeds)
@@ -126,13 +127,13 @@ async def test_the_same_seed_plays_the_same_history(tmp_path: Path) -> None:
 
 @attrs.frozen
 class Interruption:
-    """Something that takes many calls of the disk, and what must be true whenever it was interrupted.
+    """An operation of many disk calls, and the conditions that hold after an interruption.
 
     Attributes:
-        home: Folder with the store before it.
-        work: Does it.
-        check: Checks a store on which it was interrupted.
-        finish: Does it again, and checks that it is done.
+        home: folder with the store before the operation.
+        work: runs the operation.
+        check: checks a store after an interruption.
+        finish: runs the operation again, and checks that it is complete.
     """
 
     home: Path
@@ -141,14 +142,14 @@ class Interruption:
     finish: Callable[[Path], Awaitable[None]]
 
     async def calls(self, folder: Path) -> int:
-        """Return how many calls it takes."""
+        """Return the number of disk calls of the operation."""
         disk = SimulatedDisk(shutil.copytree(self.home, folder), Random(0))
         with intercepted(disk):
             await self.work(folder)
         return len(disk.calls)
 
     async def die(self, number: int, folder: Path, chance: Random) -> None:
-        """Let the process die at a call, by a kill or a power cut, and check what is left."""
+        """Let the process die at a call, by a kill or a power cut, and check the store left behind."""
         shutil.rmtree(folder, ignore_errors=True)
         disk = SimulatedDisk(shutil.copytree(self.home, folder / "before"), chance, dies_at=number)
         with intercepted(disk):
@@ -167,7 +168,7 @@ class Interruption:
 
 
 async def interrupted_deaths(work: Interruption, folder: Path, count: int, seed: int) -> int:
-    """Let the process die at calls spread over the whole work, and return their number."""
+    """Let the process die at calls spread over the whole operation, and return the number of deaths."""
     chance = Random(seed)
     calls = await work.calls(folder / "counted")
     for death in range(count):
@@ -180,7 +181,7 @@ async def interrupted_deaths(work: Interruption, folder: Path, count: int, seed:
 
 
 async def spoken(provider: Any) -> dict[str, Recorded]:
-    """What is in a store, by its words."""
+    """Return the content of a store, by its words."""
     return {entry.assertion.data: entry for entry in await provider.changes(None) if isinstance(entry, Recorded)}
 
 
@@ -201,7 +202,7 @@ ERASED: Final = {f"word-{number:02}" for number in range(4)}
 
 
 def words_in(folder: Path) -> set[str]:
-    """The words that can be read in the files of a store."""
+    """Return the words that can be read in the files of a store."""
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     return {word for word in EVERY if word.encode() in content}
 
@@ -251,7 +252,7 @@ def erasure(store: SimulatedStore, home: Path) -> Interruption:
 
 
 def migration(name: str, home: Path) -> Interruption:
-    """The first write to a store of an older format: everything stays as it was."""
+    """The first write to a store of an older format: its content is unchanged."""
     store = OldStore(name, max(OLD_STORES.glob("*.zip")), home)
 
     async def migrate(folder: Path) -> None:

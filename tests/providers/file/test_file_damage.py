@@ -1,4 +1,4 @@
-"""A torn tail is passed over; any other damage is an error, and the damaged log is left as it is."""
+"""A torn tail is ignored; any other damage is an error, and the damaged log is unchanged."""
 
 from __future__ import annotations
 

@@ -16,31 +16,34 @@ from factmem import Memory
 from factmem.consolidation import ConsolidationPolicy
 from factmem.memory import Policies
 from factmem.testing import FakeClock, ScriptedModel
-from tests.walls.agents import agent_seat
-from tests.walls.awake import awake
+from tests.walls.agents import agent_caller
 from tests.walls.capabilities import CAPABILITIES
 from tests.walls.facade import READING, WAITING, at_other_moments
+from tests.walls.leak_search import AGENT, CONFINED, MEMORY, PAGES, SERVER, Tables, served_steps, steps_of
 from tests.walls.leaves import Leaf, unnamed
-from tests.walls.stores import STORES, Grown, planted
-from tests.walls.touring import AGENT, CONFINED, MEMORY, PAGES, SERVER, Tables, served_steps, steps_of
-from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, memory_at, plain, walked
-from tests.walls.worlds import NOW, Seat, World, seats, world
+from tests.walls.meddling_model import meddling_answers
+from tests.walls.stores import STORES, FilledStore, planted
+from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, answer_of, memory_at, plain
+from tests.walls.worlds import NOW, Caller, World, callers, world
 from tests.walls.writing import WRITING
 
 WORLDS: Final = {"memory": (3, 60), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (1, 15))}
-"""How many worlds a store is filled with, and how many if the numbers are big, to walk every path."""
+"""Number of worlds for each store, without and with `--big`, for calls of every path."""
 
 READ: Final = {"memory": (12, 1000), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (2, 50))}
-"""The same, to walk the paths of a memory that read."""
+"""Number of worlds for each store, without and with `--big`, for the paths of a memory that read."""
 
 _VERBS: Final = {"Provider": {name: CAPABILITIES[name] for name in ("load", "load_all", "load_by_description")}}
 _KEPT: Final = {name: WAITING[name] for name in ("audit", "export", "traces", "accesses")}
 
 SERVED: Final = (8, 1000)
-"""How many worlds a confined server serves, and how many if the numbers are big."""
+"""Number of worlds for a confined server, without and with `--big`."""
 
-Walk: TypeAlias = Callable[[Grown, Seat, random.Random], Awaitable[list[tuple[str, list[Leaf]]]]]
-"""Returns all that is told from a seat, by paths."""
+Answers: TypeAlias = list[tuple[str, list[Leaf]]]
+"""Answers by path."""
+
+Walk: TypeAlias = Callable[[FilledStore, Caller, random.Random], Awaitable[Answers]]
+"""Function that returns all answers to a caller, by path."""
 
 
 @pytest.mark.timeout(0)
@@ -49,15 +52,15 @@ Walk: TypeAlias = Callable[[Grown, Seat, random.Random], Awaitable[list[tuple[st
 async def test_what_is_hidden_changes_no_answer(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None]
 ) -> None:
-    """Two stores, of which one holds what the seat does not see as well, and all that is told from there in each."""
+    """Compare all answers of two stores, only one of which has the facts hidden from the caller."""
     count, answers = WORLDS[store][big], 0
     async with Tables.laid() as tables:
         for seed in range(count):
             chance = random.Random(f"{store} {seed}")
             full = world(chance)
-            (seat,) = seats(chance, full, 1)
+            (caller,) = callers(chance, full, 1)
             walk = functools.partial(_everything, tables)
-            answers += await _compared(store, tmp_path / str(seed), full, seat, chance, walk)
+            answers += await _compared(store, tmp_path / str(seed), full, caller, chance, walk)
     promise("tenancy, private facts: scores, order, counts, errors", f"{store}: {answers} answers the same, 0 others")
 
 
@@ -67,56 +70,56 @@ async def test_what_is_hidden_changes_no_answer(
 async def test_a_view_is_a_world_of_its_own(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tenants, owners, scopes, slices, subjects, the past and what is unreviewed: whatever is read from a view."""
+    """Views are by tenant, owner, scope, slice, subject, moment and review; every read of a view is compared."""
     monkeypatch.setattr(factmem.recall.overtaken, "_MOST_ROWS", 2)  # so that some words are common
     count, answers = READ[store][big], 0
     for seed in range(count):
         chance = random.Random(f"view {store} {seed}")
         full = world(chance, size=chance.randrange(12, 48)).with_unreviewed(chance)
-        (seat,) = seats(chance, full, 1)
-        if seed % 2 and not seat.confined:
-            within = chance.choice(full.seen_from(seat))
+        (caller,) = callers(chance, full, 1)
+        if seed % 2 and not caller.confined:
+            within = chance.choice(full.seen_from(caller))
             narrower = {"roots": (within.scope,)} if chance.random() < 0.5 else {"subjects": (plain(within.subject),)}
-            seat = attrs.evolve(seat, **narrower)
-        reviewing = attrs.evolve(seat, reviewed=chance.random() < 0.3)
-        seat = reviewing if full.seen_from(reviewing) else seat
-        answers += await _compared(store, tmp_path / str(seed), full, seat, chance, _read)
+            caller = attrs.evolve(caller, **narrower)
+        reviewing = attrs.evolve(caller, reviewed=chance.random() < 0.3)
+        caller = reviewing if full.seen_from(reviewing) else caller
+        answers += await _compared(store, tmp_path / str(seed), full, caller, chance, _read)
     promise("views: scores, order, counts, errors", f"{store}: {count} worlds, {answers} answers the same, 0 others")
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("without_threads")
-async def test_the_subjects_that_a_server_serves_are_a_world_of_their_own(
+async def test_facts_outside_the_subjects_of_a_server_change_no_answer(
     tmp_path: Path, big: bool, promise: Callable[[str, str], None]
 ) -> None:
-    """Two stores, of which one holds what is said about others as well, and all that a confined client is told."""
+    """Compare all answers of two stores to a confined client, only one of which has facts about other subjects."""
     count, answers = SERVED[big], 0
     async with Tables.laid() as tables:
         for seed in range(count):
             chance = random.Random(f"served {seed}")
             full = world(chance)
-            (anybody,) = seats(chance, full, 1)
-            seat = attrs.evolve(anybody, subjects=CONFINED)
+            (anybody,) = callers(chance, full, 1)
+            caller = attrs.evolve(anybody, subjects=CONFINED)
             walk = functools.partial(_served, tables)
-            answers += await _compared("memory", tmp_path / str(seed), full, seat, chance, walk)
+            answers += await _compared("memory", tmp_path / str(seed), full, caller, chance, walk)
     promise("views: a server confined to subjects", f"{count} worlds, {answers} answers the same, 0 others")
 
 
-async def _compared(store: str, folder: Path, full: World, seat: Seat, chance: random.Random, walk: Walk) -> int:
-    told: list[list[tuple[str, list[Leaf]]]] = []
-    alone = full.without(full.hidden_from(seat))
+async def _compared(store: str, folder: Path, full: World, caller: Caller, chance: random.Random, walk: Walk) -> int:
+    answers: list[Answers] = []
+    alone = full.without(full.hidden_from(caller))
     seed = chance.random()
     for number, peopled in enumerate((alone, full)):
         here = folder / str(number)
         here.mkdir(parents=True)
         clock = FakeClock(NOW)
         async with STORES[store](here, clock) as provider:
-            grown = await planted(peopled, provider, clock)
-            told.append(await walk(attrs.evolve(grown, world=alone), seat, random.Random(seed)))
-    for (path, mine), (other_path, theirs) in zip(*told, strict=True):
+            filled = await planted(peopled, provider, clock)
+            answers.append(await walk(attrs.evolve(filled, world=alone), caller, random.Random(seed)))
+    for (path, mine), (other_path, theirs) in zip(*answers, strict=True):
         assert path == other_path
-        assert _differences(mine, theirs) == [], f"{path} from {seat}"
-    return len(told[0])
+        assert _differences(mine, theirs) == [], f"{path} from {caller}"
+    return len(answers[0])
 
 
 def _differences(mine: list[Leaf], theirs: list[Leaf]) -> list[tuple[Leaf, Leaf]]:
@@ -125,44 +128,44 @@ def _differences(mine: list[Leaf], theirs: list[Leaf]) -> list[tuple[Leaf, Leaf]
     return [(one, other) for one, other in zip(mine, theirs, strict=True) if one != other][:5]
 
 
-async def _everything(tables: Tables, grown: Grown, seat: Seat, chance: random.Random) -> list[tuple[str, list[Leaf]]]:
-    memory = memory_at(seat, grown)
-    program = Asked.of(grown, seat, chance, memory)
-    options: dict[str, Any] = {"organization": seat.tenant, "embedder": EMBEDDER, "clock": grown.clock}
+async def _everything(tables: Tables, filled: FilledStore, caller: Caller, chance: random.Random) -> Answers:
+    memory = memory_at(caller, filled)
+    program = Asked.of(filled, caller, chance, memory)
+    options: dict[str, Any] = {"organization": caller.tenant, "embedder": EMBEDDER, "clock": filled.clock}
     steps = [*steps_of(MEMORY | PAGES, program, Reads)]
     steps += steps_of(SERVER, attrs.evolve(program, client=tables.serving(memory)), Reads)
-    told = [(step.path, await _told(step)) for step in steps]
-    if not seat.confined:  # the others have a view of their own, or none
-        async with Memory(grown.provider, **options) as base:
-            agent = Asked.of(grown, agent_seat(seat), chance, base)
+    answers = [(step.path, await _answer(step)) for step in steps]
+    if not caller.confined:  # the others have a view of their own, or none
+        async with Memory(filled.provider, **options) as base:
+            agent = Asked.of(filled, agent_caller(caller), chance, base)
             steps = [*steps_of(_VERBS, program, Reads), *steps_of(AGENT, agent, Reads)]
-            told += [(step.path, await _told(step)) for step in steps]
-    meddling = ScriptedModel(awake)
+            answers += [(step.path, await _answer(step)) for step in steps]
+    meddling = ScriptedModel(meddling_answers)
     async with memory_at(
-        seat, grown, model=meddling, policies=Policies(consolidation=ConsolidationPolicy(threshold=0.3))
+        caller, filled, model=meddling, policies=Policies(consolidation=ConsolidationPolicy(threshold=0.3))
     ) as writing:
         await (await writing.resume()).wait()
         asked = attrs.evolve(program, memory=writing, reader=writing)
-        told += [(step.path, await _told(step)) for step in steps_of({"Memory": WRITING}, asked, Writes)]
-    return told
+        answers += [(step.path, await _answer(step)) for step in steps_of({"Memory": WRITING}, asked, Writes)]
+    return answers
 
 
-async def _served(tables: Tables, grown: Grown, seat: Seat, chance: random.Random) -> list[tuple[str, list[Leaf]]]:
-    """Walk what a confined server offers of a memory that is about everybody."""
-    async with memory_at(attrs.evolve(seat, subjects=()), grown) as memory:
-        asked = Asked.of(grown, seat, chance, memory)
+async def _served(tables: Tables, filled: FilledStore, caller: Caller, chance: random.Random) -> Answers:
+    """Call every path of a confined server of an unconfined memory."""
+    async with memory_at(attrs.evolve(caller, subjects=()), filled) as memory:
+        asked = Asked.of(filled, caller, chance, memory)
         steps = [step for kind in (Reads, Writes) for step in served_steps(asked, tables, kind, confined=True)]
-        return [(step.path, await _told(step)) for step in steps]
+        return [(step.path, await _answer(step)) for step in steps]
 
 
-async def _read(grown: Grown, seat: Seat, chance: random.Random) -> list[tuple[str, list[Leaf]]]:
-    memory = memory_at(seat, grown)
-    program = Asked.of(grown, seat, chance, memory)
+async def _read(filled: FilledStore, caller: Caller, chance: random.Random) -> Answers:
+    memory = memory_at(caller, filled)
+    program = Asked.of(filled, caller, chance, memory)
     steps = [*steps_of({"Memory": {**READING, **_KEPT}}, program, Reads)]
     for name, then in at_other_moments(program):
         steps += steps_of({"Memory": READING}, then, Reads, f"{name} ")
-    return [(step.path, await _told(step)) for step in steps]
+    return [(step.path, await _answer(step)) for step in steps]
 
 
-async def _told(step: Step) -> list[Leaf]:
-    return unnamed(await walked(step.way, step.asked))
+async def _answer(step: Step) -> list[Leaf]:
+    return unnamed(await answer_of(step.way, step.asked))
