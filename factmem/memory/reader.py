@@ -237,10 +237,9 @@ class Reader:
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
         view = self._context.view
-        seen = () if view is None else (*view.roots, *view.exact)
         self._backend.mirror.look_in(
-            tuple(wanted.subjects or ()) if wanted.subject is None else (wanted.subject,),
-            seen if wanted.scope is None else (wanted.scope,),
+            tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,),
+            view.scopes if wanted.scope is None else (wanted.scope,),
         )
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:
@@ -272,7 +271,7 @@ class Reader:
 
     async def waiting(self) -> int:
         """Return the number of visible assertions that wait to be accepted; see `Quarantine.count`."""
-        return await self._backend.mirror.waiting(self._context.viewer, self._context.reaches)
+        return await self._backend.mirror.waiting(self._context.sight)
 
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""

@@ -1,4 +1,4 @@
-"""A corpus stays as it is, whatever happens to the store meanwhile."""
+"""A corpus is a snapshot that is independent of later changes of the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def opened() -> Memory:
 
 
 def vectors_in(corpus: Corpus) -> list[list[float] | None]:
-    """The embeddings of all records, in an order that is not that of the rows."""
+    """Return the embeddings of all records, in another order than that of the rows."""
     found = selected(corpus, Sight(), RecallFilter())
     backwards = found.at(np.argsort(found.rows)[::-1])
     return [None if vector is None else vector.tolist() for vector in corpus.embeddings(backwards)]

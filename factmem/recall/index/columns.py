@@ -157,6 +157,11 @@ class Columns:
         """Return the number of a viewer as an owner; viewers without facts of their own share that of the public."""
         return 0 if viewer is None else self.owners.find(viewer) or 0
 
+    def numbers_of(self, subjects: Iterable[tuple[str, str | None]]) -> list[int]:
+        """Return the numbers of the subjects that occur, by their keys."""
+        found = (self.subjects.find(subject_text(*key)) for key in subjects)
+        return [number for number in found if number is not None]
+
     def visible_heads(self, sight: Sight) -> NDArray[np.bool_]:
         """Return which heads lie in a view and are public or the viewer's own."""
         of = self.all_of_heads()
@@ -164,8 +169,10 @@ class Columns:
         seen: NDArray[np.bool_] = of["owner"] == 0
         if owner:
             seen |= of["owner"] == owner
-        if sight.view is not None:
+        if sight.view.scopes:
             seen &= self._scopes_in(sight.view)[of["scope"]]
+        if sight.view.subjects:
+            seen &= np.isin(of["subject"], self.numbers_of(subject.key for subject in sight.view.subjects))
         return seen
 
     def _scopes_in(self, view: View) -> NDArray[np.bool_]:
