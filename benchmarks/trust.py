@@ -113,6 +113,7 @@ BY_MODEL = (
     "ready facts",
     "saved facts",
 )
+SUPPORT = "tests/detection/test_support.py"
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
     Promise(
@@ -300,15 +301,19 @@ PROMISES = (
     Promise(
         "evidence supports the value",
         "forged: 99% dropped or quarantined; honest: 1% lost at most; cases that the rules were mended for",
-        ["tests/detection/test_support.py"],
+        [f"{SUPPORT}::test_forged_values_are_dropped_or_quarantined", f"{SUPPORT}::test_honest_values_are_not_lost"],
         figures=["forged evidence, mended", "honest evidence, mended"],
         good=is_within_a_percent,
     ),
     Promise(
         "evidence supports the value, in words that the rules were not made for",
-        "measured on unseen cases; the goal of 99% and 1% is not reached, and no case is looked at",
-        ["tests/detection/test_support.py"],
+        "forged: 99% dropped or quarantined; honest: 1% lost at most; cases that nobody looked at: a known shortfall",
+        [
+            f"{SUPPORT}::test_forged_values_that_the_rules_were_not_made_for_are_counted",
+            f"{SUPPORT}::test_honest_values_that_the_rules_were_not_made_for_are_counted",
+        ],
         figures=["forged evidence, unseen", "honest evidence, unseen"],
+        good=is_within_a_percent,
     ),
     Promise(
         "a model's answer of 10 MB",

@@ -1,7 +1,9 @@
 """Support: whether the words that a model quotes say the value that it gives.
 
-A value is looked for in the quote, then in the rest of its sentence (see `passages`); where it stands, `polarity`
-judges whether it is stated, denied, asked or quoted. The rules, by the type of the value:
+A value is looked for in the quote, then in the rest of its sentence (see `passages`, `numerals`, `times_said`,
+`spellings`); where it stands, `polarity` judges whether it is stated, denied, asked or quoted. A value that is stated
+may still be meant in another way: `senses` looks at words, `measures` at numbers, `occasions` at days and hours. The
+rules, by the type of the value:
 
 - *Text*: all of its words are said, in any inflection, or most of them if the others are no names and no numbers. A
   short text that shares a part, or is another word for something (see `paraphrases`), is unclear.
@@ -45,12 +47,13 @@ from factmem.detection.paraphrases import paraphrases_of
 from factmem.detection.passages import Passage, Word, folded, is_foreign, word_set, words_of
 from factmem.detection.polarity import stance_of
 from factmem.detection.senses import is_in_another_sense, qualifies_another_noun
-from factmem.detection.spellings import misspellings_of, other_forms_of, respellings_of
+from factmem.detection.spellings import derived_from, misspellings_of, other_forms_of, respellings_of, with_other_ending
 from factmem.detection.stances import Leaning, Stance
 from factmem.detection.times_said import Found, days_in, lengths_in, times_in
+from factmem.detection.written_days import days_written, parts_of
 from factmem.facts import STATEMENT, Concept
 
-__all__ = ["Citation", "asks_to_forget", "is_enough", "support_of"]
+__all__ = ["Citation", "is_enough", "support_of"]
 
 _LONG: Final = 6
 """A text of this number of words that carry meaning is read as a statement."""
@@ -101,11 +104,6 @@ _ASKS: Final = word_set("ask wonder want request question inquir interest consid
 _FACTORS: Final = (2, 3, 4, 5, 7, 10, 12, 24, 30, 52, 60, 100, 365, 1_000, 1_024, 3_600, 1_000_000)
 """Ratios of units and counts by which a model may have converted a number."""
 _FEWEST_PAIRS: Final = 3
-_SHORTEST_OF_FAMILY: Final = 5
-_ENDINGS: Final = (
-    *("", "s", "e", "er", "ers", "or", "ist", "ists", "ing", "ed", "es", "ian", "ment", "ion", "ation", "al", "ly"),
-    *("y", "ies", "ic", "ical", "ity", "ive", "ant", "ance", "ness", "en", "ee", "eer", "ship"),
-)
 _OWN: Final = word_set("i my me we our us mine i'm i've i'd i'll we're we've we'd")
 _LIKED: Final = word_set("like love enjoy prefer favourit favorit")
 _UNTYPED: Final = ("true", "false", "yes", "no")
@@ -156,36 +154,6 @@ def is_enough(citation: Citation) -> bool:
     passage = citation.passage
     quoted = [word.text for at, word in enumerate(passage.words) if passage.is_quoted(at) and not word.is_mark]
     return len(quoted) > 1 or (bool(quoted) and not quoted[0].isascii() and len(quoted[0]) > 1)
-
-
-_FORGETS: Final = word_set(
-    "forget forgot delet remov eras drop discard clear wipe scratch ignor disregard purg rid unrememb retract"
-    " undo strike vergiss vergesst vergessen lösche losche lösch oublie oubliez efface supprime olvida olvide"
-    " borra elimina dimentica cancella esquece esqueca apaga vergeet verwijder glöm radera glem slett zapomnij"
-    " usuń забудь забудьте удали удалите"
-)
-_FORGETS_UNSPACED: Final = ("忘れ", "忘记", "忘掉", "忘記", "删除", "刪除", "消して", "잊어", "삭제")
-
-
-def asks_to_forget(passage: Passage) -> Stance:
-    """Return how a passage holds a request to forget."""
-    places = [at for at, word in enumerate(passage.words) if word.stem in _FORGETS or word.text in _FORGETS]
-    places += [at for at, word in enumerate(passage.words) if any(sign in word.text for sign in _FORGETS_UNSPACED)]
-    texts = [word.text for word in passage.words]
-    places += [
-        at + 1
-        for at, text in enumerate(texts[:-1])
-        if (text in ("don't", "stop", "not", "longer") and texts[at + 1].startswith("remember"))
-        or (text == "longer" and texts[at + 1] in ("save", "keep", "store"))
-    ]
-    held = []
-    for at in places:
-        stance = stance_of(passage, at, at, Leaning(loose=True))
-        denies = texts[at].startswith("remember")
-        held.append(
-            {Stance.DENIED: Stance.STATED, Stance.STATED: Stance.NOT_SAID}.get(stance, stance) if denies else stance
-        )
-    return min(held, default=Stance.NOT_SAID)
 
 
 def support_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Stance:
@@ -539,7 +507,7 @@ class _Judge:
         if (held := self._verbatim(text)) is not None:
             return held
         words = words_of(text)[:_MOST_WORDS]
-        if respelled := list(respellings_of(words, self._passage.words)):
+        if respelled := list(respellings_of(text, self._passage)):
             return self._best(respelled)
         if all(word.is_mark for word in words):
             return Stance.STATED if text.strip() in self._passage.text[slice(*self._passage.span)] else Stance.NOT_SAID
@@ -604,10 +572,10 @@ class _Judge:
         elif not found and (spelled := next((one.value for one in numbers_in([word])), None)) is not None:
             found = [(one.first, one.last) for one in self.citation.numbers if one.value == spelled]
         if not found and (not word.text.isascii() or passage.is_foreign):
-            found = self._within_words(word.text) or _with_other_ending(word.text, passage.words)
+            found = self._within_words(word.text) or with_other_ending(word.text, passage.words)
             found = found or self._by_neighbours(word.text)
         if not found and not word.is_name:
-            found = [*other_forms_of(word, passage.words)] or _derived(word.text, passage.words)
+            found = [*other_forms_of(word, passage.words)] or derived_from(word.text, passage.words)
         return found
 
     def _by_neighbours(self, text: str) -> list[Found]:
@@ -685,35 +653,8 @@ class _Retelling:
     def _parts_of_days(self) -> frozenset[str]:
         """Return the parts of days that were said in other words: "7 May 2024" for "yesterday"."""
         said_at, words = self.judge.citation.said_at, self.judge.citation.passage.words
-        days = (day for day in set(_days_written(self.words)) if day == said_at.date() or days_in(words, day, said_at))
-        return frozenset(part for day in days for part in _parts_of(day))
-
-
-def _days_written(words: Sequence[Word]) -> Iterable[dt.date]:
-    """Yield the days that a statement writes in full: "7 May 2024", "May 7, 2024", "2024-05-07", "May 2024"."""
-    numbers = [int(word.text) for word in words if word.text.isdigit() and len(word.text) <= 4]
-    years = [number for number in numbers if 1900 <= number < 2200][:3]
-    months = [month for word in words if (month := _MONTHS.get(word.text[:3])) is not None][:3]
-    months += [number for number in numbers if 1 <= number <= 12][:3]
-    for year in years:
-        for month in dict.fromkeys((*months, 1)):
-            for day in dict.fromkeys((*[number for number in numbers if 1 <= number <= 31][:4], 1)):
-                try:
-                    yield dt.date(year, month, day)
-                except ValueError:
-                    continue
-
-
-_MONTHS: Final = {
-    name: at
-    for at, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
-}
-
-
-def _parts_of(day: dt.date) -> Iterable[str]:
-    """Yield the words in which a day is written."""
-    yield from (str(day.year), str(day.day), f"{day.day:02}", str(day.month), f"{day.month:02}")
-    yield from (f"{day:%B}".casefold(), f"{day:%b}".casefold(), f"{day:%A}".casefold(), "th", "st", "nd", "rd")
+        days = (day for day in set(days_written(self.words)) if day == said_at.date() or days_in(words, day, said_at))
+        return frozenset(part for day in days for part in parts_of(day))
 
 
 def _hard_words(words: Sequence[Word]) -> frozenset[Word]:
@@ -731,24 +672,6 @@ def _hard_words(words: Sequence[Word]) -> frozenset[Word]:
 def _is_address(text: str) -> bool:
     """Return whether a text is a mail address or a URL, of which no part can be left out."""
     return "@" in text or "://" in text
-
-
-def _with_other_ending(text: str, words: Sequence[Word]) -> list[Found]:
-    """Return the words that begin as a text does, for languages that decline names."""
-    length = max(3, (2 * len(text) + 2) // 3)
-    return [(at, at) for at, word in enumerate(words) if len(text) >= 3 and word.text[:length] == text[:length]]
-
-
-def _derived(text: str, words: Sequence[Word]) -> list[Found]:
-    """Return the words of one family with a word: "teach" for "teacher"."""
-    if len(text) < _SHORTEST_OF_FAMILY:
-        return []
-    roots = {text.removesuffix(ending) for ending in _ENDINGS}
-    return [
-        (at, at)
-        for at, word in enumerate(words)
-        if word.text[:4] == text[:4] and roots & {word.text.removesuffix(ending) for ending in _ENDINGS}
-    ]
 
 
 def _forms(value: object) -> list[str]:

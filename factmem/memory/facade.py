@@ -44,6 +44,7 @@ from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
 from factmem.memory.intake import Words
 from factmem.memory.jobs import Trigger
+from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema
@@ -279,6 +280,11 @@ class Memory:
     async def __aenter__(self) -> Self:
         worker = self._backend.worker
         self._backend.enter_loop()
+        try:
+            await refuse_unfinished(self._backend.provider, self._context.tenant)
+        except FactMemError:
+            await self.aclose()
+            raise
         await worker.__aenter__()
         if (
             self._backend.reads_words

@@ -59,7 +59,7 @@ def check_database(connection: apsw.Connection, name: str, progress: Callable[[i
                 kind=FindingKind.OLDER,
                 part=name,
                 problem=f"it is of format {version}, and {len(MIGRATIONS)} is the present one",
-                advice="nothing: the next write brings it up to date",
+                advice="nothing: the next write brings it up to date, or `factmem upgrade` does it now",
             )
         )
     found += _dangling(connection, name, version)

@@ -21,7 +21,8 @@ from factmem_sqlite_vec import outlines as outlining
 from factmem_sqlite_vec import vectors as embeddings
 from factmem_sqlite_vec.checking import check_database
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
-from factmem_sqlite_vec.rows import NewRow, prepared
+from factmem_sqlite_vec.rows import NewRow, format_version, prepared
+from factmem_sqlite_vec.schema import MIGRATIONS
 from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
@@ -167,6 +168,20 @@ class SqliteEngine:
     def files(self) -> Sequence[Path]:
         """Return the existing files of the store."""
         return self.store.files()
+
+    def format_versions(self) -> tuple[int, int]:
+        """Return the version of the file's format, and the newest one."""
+        found = self.store.read(format_version) if self.store.is_there() else 0
+        return found, len(MIGRATIONS)
+
+    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+        """Bring the file to the newest format, and compact it."""
+        if self.store.is_there():
+            progress(0, 2)
+            self.store.write(lambda connection: None)  # opening it for writing does it
+            progress(1, 2)
+            self.store.write(lambda connection: scrub(connection))
+        progress(2, 2)
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """Check the database and the modes of its files."""

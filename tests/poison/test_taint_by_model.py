@@ -58,51 +58,51 @@ Way: TypeAlias = Callable[[Memory, str, str, str, Path], Awaitable[object]]
 """Function that writes a text after an origin has said another."""
 
 
-async def _by_a_tool(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    await (await run_after(memory, said_before, by)).tools.save_memory(text)
+async def _by_a_tool(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    await (await run_after(memory, source, by)).tools.save_memory(text)
 
 
-async def _by_a_tool_in_the_users_name(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    await (await run_after(memory, said_before, by, tool_origin=Origin.USER)).tools.save_memory(text)
+async def _by_a_tool_in_the_users_name(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    await (await run_after(memory, source, by, tool_origin=Origin.USER)).tools.save_memory(text)
 
 
-async def _by_a_tool_without_a_session(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
+async def _by_a_tool_without_a_session(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     agent = agent_of(memory)
-    await agent.for_run().load(heard(said_before, by=by))
+    await agent.for_run().load(heard(source, by=by))
     await agent.for_run().tools.save_memory(text)
 
 
 async def _by_a_tool_once_the_result_is_out_of_sight(
-    memory: Memory, said_before: str, by: str, text: str, folder: Path
+    memory: Memory, source: str, by: str, text: str, folder: Path
 ) -> None:
-    run = await run_after(memory, said_before, by)
+    run = await run_after(memory, source, by)
     await run.load([Message(content="Please go on.")])
     await run.tools.save_memory(text)
 
 
-async def _said_once_the_result_is_out_of_sight(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    run = await run_after(memory, said_before, by)
+async def _said_once_the_result_is_out_of_sight(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    run = await run_after(memory, source, by)
     saved = await run.save([Message(content="Please go on."), Message(content=text, role="assistant")])
     assert saved is not None
     await saved.wait()
 
 
-async def _into_a_file(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    files = MemoryFiles(run=await run_after(memory, said_before, by))
+async def _into_a_file(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    files = MemoryFiles(run=await run_after(memory, source, by))
     await settled(files.write(memory, MINE, f"- {text}\n"))
 
 
-async def _as_an_edit_of_its_own_bullet(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    run = await run_after(memory, said_before, by)
+async def _as_an_edit_of_its_own_bullet(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    run = await run_after(memory, source, by)
     await memory.save(
         SingleFact(HOME, "Oslo"), subject=USER, scope="/agent/clerk", details=FactDetails(origin=Origin.ASSISTANT)
     )
     await settled(MemoryFiles(run=run).edit(memory, MINE, lambda page: page.replace("Oslo", text)))
 
 
-async def _into_agents_md(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
+async def _into_agents_md(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     file = AgentsMdFacts(
-        memory.in_conversation(heard(said_before, by=by)), folder / "AGENTS.md", subjects=[USER], origin=Origin.ASSISTANT
+        memory.in_conversation(heard(source, by=by)), folder / "AGENTS.md", subjects=[USER], origin=Origin.ASSISTANT
     )
     await file.sync()
     page = (folder / "AGENTS.md").read_text("utf-8")
@@ -110,44 +110,44 @@ async def _into_agents_md(memory: Memory, said_before: str, by: str, text: str, 
     await file.sync()
 
 
-async def _by_a_client(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    async with connected(memory.in_conversation(heard(said_before, by=by)), trust=True) as client:
+async def _by_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
         await answer(client, "remember", text=text)
 
 
-async def _as_a_fact_of_a_client(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    async with connected(memory.in_conversation(heard(said_before, by=by)), trust=True) as client:
+async def _as_a_fact_of_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
         await answer(client, "save_fact", keyword="home", value=text)
 
 
-async def _as_an_update_of_a_client(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
+async def _as_an_update_of_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     (record,) = await memory.save(SingleFact(HOME, "Oslo"))
-    async with connected(memory.in_conversation(heard(said_before, by=by)), trust=True) as client:
+    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
         await answer(client, "update", id=record.id, value=text)
 
 
-async def _by_a_client_of_an_agents_memory(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    run = await run_after(memory, said_before, by)
+async def _by_a_client_of_an_agents_memory(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    run = await run_after(memory, source, by)
     agent = agent_of(memory)
-    agent.for_run(TALK).hearing.hear(run.identity, heard(said_before, by=by))
+    agent.for_run(TALK).hearing.hear(run.identity, heard(source, by=by))
     async with connected(agent, trust=True) as client:
         await answer(client, "remember", text=text)
 
 
-async def _as_ready_facts(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    by_model = memory.in_conversation(heard(said_before, by=by))
+async def _as_ready_facts(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    by_model = memory.in_conversation(heard(source, by=by))
     facts: list[SingleFact[str] | MultipleFacts[str]] = [MultipleFacts(STATEMENT, (text,)), SingleFact(HOME, text)]
     await (await by_model.generate(facts)).wait()
 
 
-async def _as_saved_facts(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    by_model = memory.in_conversation(heard(said_before, by=by))
+async def _as_saved_facts(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    by_model = memory.in_conversation(heard(source, by=by))
     await by_model.save(MultipleFacts(STATEMENT, (text,)))
     await by_model.save_many([SingleFact(HOME, text)], details=FactDetails(origin=Origin.ASSISTANT))
 
 
-async def _as_a_profile(memory: Memory, said_before: str, by: str, text: str, folder: Path) -> None:
-    await memory.in_conversation(heard(said_before, by=by)).save_profile(Home(text))
+async def _as_a_profile(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    await memory.in_conversation(heard(source, by=by)).save_profile(Home(text))
 
 
 WAYS: Final[dict[str, Way]] = {
@@ -177,7 +177,7 @@ async def settled(work: Awaitable[None]) -> None:
 
 async def shown_of(memory: Memory, lie: Lie) -> list[str]:
     """Return the records of a lie that the next session is shown, from any origin."""
-    records = [*await memory.list_records(), *(match.record for match in await memory.recall(lie.said_before, limit=99))]
+    records = [*await memory.list_records(), *(match.record for match in await memory.recall(lie.original, limit=99))]
     return [str(record.value) for record in records if lie.bait in str(record.value).casefold()]
 
 
@@ -191,7 +191,7 @@ async def test_no_lie_is_believed_because_a_model_writes_it_down(
         folder = tmp_path / str(number)
         folder.mkdir()
         async with opened() as memory:
-            await WAYS[way](memory, lie.said_before, "tool", said, folder)
+            await WAYS[way](memory, lie.original, "tool", said, folder)
             assert await shown_of(memory, lie) == [], said
             apart = await memory.quarantine.list()
             assert apart
@@ -212,22 +212,22 @@ async def test_what_the_user_said_may_be_written_down(way: str, tmp_path: Path) 
 
 async def test_a_value_of_everyday_words_is_compared_as_a_whole() -> None:
     drink, seats = Concept.single("drink", "What the user drinks"), Concept.single("seats", "", value_type=int)
-    for said_before, by, fact, kept in (
+    for source, by, fact, kept in (
         ("The user drinks coffee with milk.", "tool", SingleFact(drink, "coffee"), False),
         ("Seats of the user: 5.", "tool", SingleFact(seats, 5), False),
         ("Seats of the user: 5.", "tool", SingleFact(seats, 6), True),
         ("I drink coffee with milk.", "user", SingleFact(drink, "coffee"), True),
     ):
         async with opened() as memory:
-            (record,) = await memory.in_conversation(heard(said_before, by=by)).save(fact)
-            assert (record.state is AssertionState.ACTIVE) is kept, (said_before, fact)
+            (record,) = await memory.in_conversation(heard(source, by=by)).save(fact)
+            assert (record.state is AssertionState.ACTIVE) is kept, (source, fact)
 
 
 async def test_what_is_kept_as_given_elsewhere_is_quarantined_if_it_repeats_a_tool() -> None:
     """This covers files, where flagged text is only annotated, and stores where no text is compared."""
     for policy in FlaggedPolicy:
         async with opened(policies=Policies(flagged=policy)) as memory:
-            await memory.in_conversation(heard(LIES[0].said_before)).save(MultipleFacts(STATEMENT, (LIES[0].echo,)))
+            await memory.in_conversation(heard(LIES[0].original)).save(MultipleFacts(STATEMENT, (LIES[0].echo,)))
             assert await shown_of(memory, LIES[0]) == []
 
 
@@ -236,9 +236,9 @@ async def test_what_one_user_heard_holds_nothing_back_for_another() -> None:
         agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", loading=Loading()))
         for user, session in (("alice", "one"), ("alice", "two"), ("bob", "one")):
             run = agent.for_run(RunIdentity(user_id=user, session_id=session))
-            await run.load(heard(LIES[0].said_before if (user, session) == ("alice", "one") else "Nothing new."))
-            said_before = await run.tools.save_memory(LIES[0].echo)
-            assert (said_before == "Saved.") is ((user, session) != ("alice", "one"))
+            await run.load(heard(LIES[0].original if (user, session) == ("alice", "one") else "Nothing new."))
+            answer = await run.tools.save_memory(LIES[0].echo)
+            assert (answer == "Saved.") is ((user, session) != ("alice", "one"))
 
 
 def test_a_run_keeps_in_mind_what_is_not_too_long_and_not_too_old() -> None:

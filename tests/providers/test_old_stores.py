@@ -15,10 +15,21 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from factmem import Memory
-from factmem.abc import AgentMemoryProvider, Append, FeedsChanges, KeepsAccesses, KeepsHistory, KeepsVectors
+from factmem import InMemoryProvider, Memory
+from factmem.abc import (
+    AgentMemoryProvider,
+    Append,
+    ChecksItself,
+    FeedsChanges,
+    KeepsAccesses,
+    KeepsHistory,
+    KeepsVectors,
+    UpgradesFormat,
+)
 from factmem.codec import decode_entry
 from factmem.facts import Concept
+from factmem.findings import FindingKind
+from factmem.memory import move
 from factmem.providers import open_provider
 from factmem.recall import CallableEmbedder
 from factmem.records import AssertionState, Recorded, StateChange, Tombstone, assertions_of
@@ -177,3 +188,34 @@ def test_an_old_store_holds_every_kind_of_entry(store: OldStore, anyio_backend: 
     assert any(item.details.owner for item in said)
     assert any(item.details.metadata for item in said)
     assert any(item.revises for item in said)
+
+
+async def test_an_old_store_is_moved_without_being_changed(store: OldStore) -> None:
+    async with open_provider(store.address) as provider, InMemoryProvider() as target:
+        before = await _versions(provider)
+        receipt = await move(provider, target)
+        assert receipt.behind == 0
+        for tenant in store.tenants:
+            assert isinstance(provider, FeedsChanges)
+            assert list(await target.changes(tenant or None)) == list(await provider.changes(tenant or None))
+        assert await _versions(provider) == before
+
+
+async def test_an_old_store_is_upgraded_on_request(store: OldStore) -> None:
+    async with open_provider(store.address) as provider:
+        if not isinstance(provider, UpgradesFormat):
+            pytest.skip("it has one format")
+        assert isinstance(provider, ChecksItself)
+        before, newest = await provider.format_versions()
+        steps: list[tuple[int, int]] = []
+        await provider.upgrade(progress=lambda done, of: steps.append((done, of)))
+        assert before < newest
+        assert await provider.format_versions() == (newest, newest)
+        assert steps[0][0] == 0
+        assert steps[-1][0] == steps[-1][1]
+        found = [finding.kind for finding in await provider.check()]
+        assert not {FindingKind.OLDER, FindingKind.PENDING_ERASURE} & set(found)
+
+
+async def _versions(provider: AgentMemoryProvider) -> tuple[int, int] | None:
+    return await provider.format_versions() if isinstance(provider, UpgradesFormat) else None

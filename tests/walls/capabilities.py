@@ -139,11 +139,11 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
     ),
     "changes": Reads([Way(_changes, Shows.KEPT, only=_of_tenant, engine=True, whole=True)]),
     "log_part": Reads([Way(_parts, Shows.KEPT, only=_of_tenant, engine=True, whole=True)]),
-    "tenants": Neither("names the tenants, for whoever keeps the whole store"),
+    "tenants": Neither("names the tenants, for the operator of the store"),
     "copied": Neither("is a number, for whoever moves the whole store"),
-    "begin_copy": Neither("hands nothing back"),
+    "begin_copy": Neither("returns nothing"),
     "put_log_part": Neither("hands nothing back; a part of another tenant is refused, which the kit tests"),
-    "end_copy": Neither("hands nothing back"),
+    "end_copy": Neither("returns nothing"),
     "vectors": Reads([Way(_vectors, Shows.KEPT, only=_of_tenant, engine=True)]),
     "accesses": Reads([Way(_accessed, Shows.KEPT, only=_of_tenant, engine=True)]),
     "add_accesses": Neither("returns nothing"),
@@ -158,6 +158,8 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
     "put_vectors": Neither("returns nothing"),
     "files": Neither("names the files of the whole store, to be searched for erased text"),
     "check": Neither("names files and tenants, and counts pending entries, for the operator of the store"),
+    "format_versions": Neither("are of the whole store"),
+    "upgrade": Neither("returns nothing"),
     "aclose": Neither("closes it"),
 }
 """Paths of the abstract provider and of every protocol among the capabilities."""

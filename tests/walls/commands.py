@@ -164,6 +164,8 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "extract": Neither("splits a text, and reads nothing stored"),
     "mcp": Neither("serves the server of make_server, whose own paths are listed"),
     "check": Neither("names files and tenants, and counts pending entries, for the operator of the store"),
+    "upgrade": Neither("changes the format of a store, and shows no more of it than a check"),
+    "move": Neither("names tenants and counts their entries, for the operator of the store"),
     "providers": Neither("lists the installed providers"),
     "new-key": Neither("makes a key"),
     "rotate-key": Neither("changes the key of a store, and shows no content"),
