@@ -155,12 +155,12 @@ async def _move(session: Session, system: str, path: Path, moving: MovingOptions
     with progress(path.name, quiet=session.as_json) as advance:
         if moving.dry_run:
             subject = moving.subject or MemorySubject.EVERYTHING
-            report = await preview(moving.opened(system, path, subject, session.viewer), progress=advance)
+            report = await preview(moving.opened(system, path, subject, session.reader), progress=advance)
         else:
             asking = SYSTEMS[system].words if system in SYSTEMS else False
             async with session.memory(read_only=False, asking=asking) as memory:
                 subject = await session.subject_in(memory, moving.subject)
-                reading = moving.opened(system, path, subject, session.viewer)
+                reading = moving.opened(system, path, subject, session.reader)
                 report = await move_in(memory, reading, trust=trust, progress=advance)
     data: dict[str, Json] = {"store": session.address, "system": system, "path": str(path), "dry_run": moving.dry_run}
     session.show(data | report.to_json(), lambda out: _print(out, session, system, report, dry_run=moving.dry_run))
