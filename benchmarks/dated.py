@@ -265,7 +265,7 @@ def _tables(result: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the table of README: R@10 and nDCG@10 of each set, and R@10 with the present moved."""
+    """Return the table of the documentation: R@10 and nDCG@10 of each set, and R@10 with the present moved."""
     figures, counts = result["figures"], result["questions"]
     shifted = [name for name in figures if name.startswith(f"{FACTMEM} ")]
     shown = [*BASELINES, FACTMEM]
@@ -286,7 +286,7 @@ def main() -> None:
     parser.add_argument("--ablate", action="store_true", help="leave out one piece of the similarity at a time")
     parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
-    parser.add_argument("--markdown", action="store_true", help="also print the table of README")
+    parser.add_argument("--markdown", action="store_true", help="also print the table of the documentation")
     options = parser.parse_args()
     stores = [store for path in options.paths for store in read_dated(path)]
     embedder = embedder_named(options.embedder)

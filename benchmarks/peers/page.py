@@ -1,4 +1,4 @@
-"""Results as a file, as a table in the terminal, and as the tables of the README."""
+"""Results as a file, as a table in the terminal, and as the tables of the documentation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def show(results: Results) -> None:
 
 
 def markdown(results: Results) -> str:
-    """Both tables, and what is unavailable, as the README has them."""
+    """Both tables, and what is unavailable, as the documentation has them."""
     parts = [_table(rows_of_speed(results)), _table(rows_of_quality(results))]
     missing = [f"- {line}" for line in unavailable(results)]
     return "\n\n".join([*parts, *(["\n".join(missing)] if missing else [])]) + "\n"

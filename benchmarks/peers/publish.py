@@ -1,4 +1,4 @@
-"""Bring results into the README: its tables, and the picture beside this file.
+"""Bring results into the page of the benchmarks: its tables, and the picture beside it.
 
     pip install matplotlib
     python benchmarks/peers/run.py --json benchmarks/peers/results.json
@@ -25,8 +25,8 @@ from peers.page import markdown  # noqa: E402
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
-PICTURE = HERE / "side_by_side.svg"
-README = HERE.parents[1] / "README.md"
+PAGE = HERE.parents[1] / "docs" / "pages" / "explanation" / "benchmarks.md"
+PICTURE = PAGE.with_name("side_by_side.svg")
 BEGIN, END = "<!-- peers: made by benchmarks/peers/publish.py -->\n\n", "\n<!-- end of peers -->"
 OURS, THEIRS, LIMIT = "#0b6e4f", "#8fa3ad", "#d9d2c5"
 
@@ -42,9 +42,9 @@ class Bar:
 
 def main() -> None:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
-    README.write_text(f"{before}{BEGIN}{markdown(results)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}{markdown(results)}{END}{rest.partition(END)[2]}", encoding="utf-8")
     draw(results, PICTURE)
 
 
