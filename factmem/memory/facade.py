@@ -95,8 +95,6 @@ _EVERYTHING: Final = MemorySubject.EVERYTHING
 class Memory:
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
-    ::
-
         async with Memory("sqlite-vec:facts.db") as memory:
             await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
             fact = await memory.load(SEATS, subject=USER, scope="/product/alpha")
@@ -363,8 +361,6 @@ class Memory:
     def with_policies(self, **changes: Unpack[PolicyChanges]) -> Self:
         """Return this memory with some other policies, for what is written through it.
 
-        ::
-
             keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
 
         Args:
@@ -388,8 +384,6 @@ class Memory:
 
         Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
         raises `OutOfViewError`.
-
-        ::
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
@@ -423,7 +417,7 @@ class Memory:
     def as_of(self, when: dt.datetime) -> Self:
         """Return a read-only view of a time: only facts that had been *said* by then.
 
-        ::
+        For example, as of the first of May:
 
             before = await memory.as_of(datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject=USER)
         """
@@ -437,8 +431,6 @@ class Memory:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
         Public facts are visible as well. Another subject, and ``private=False``, can still be given to each write.
-
-        ::
 
             alice = memory.for_user("alice")
             await alice.remember("I have moved to Lisbon.")
@@ -465,8 +457,6 @@ class Memory:
         With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
         by the strongest subject, then the narrowest scope, then the newest timestamp; the viewer's own facts come
         before public ones.
-
-        ::
 
             seats = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 
@@ -513,8 +503,6 @@ class Memory:
         into simpler ones, which are searched for as well, and then names what is missing. `RecallMatches.deep`
         reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
         the last places. Without a model, or if it fails, the results are those of a shallow recall.
-
-        ::
 
             matches = await memory.recall("How many seats?", scope="/product/alpha", limit=5)
             matches = await memory.recall("Who rents the barn, and since when?", depth="deep")
@@ -632,8 +620,6 @@ class Memory:
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
         legal.
 
-        ::
-
             guest = await memory.profile(Guest, subject=USER)
             found = await memory.profile(Guest, subject=USER, partial=True)
             print(found.known, found.missing)
@@ -672,8 +658,6 @@ class Memory:
 
         Records that are saved or removed between two pages do not shift the pages.
 
-        ::
-
             page = await memory.list_records(limit=100)
             while page.next_page:
                 page = await memory.list_records(limit=100, page=page.next_page)
@@ -709,8 +693,6 @@ class Memory:
     ) -> ScopeInfo:
         """Return a summary of the records in a scope and its subtree, with counts.
 
-        ::
-
             info = await memory.info("/product")
             print(info.records, list(info.scopes), info.categories)
 
@@ -729,8 +711,6 @@ class Memory:
         subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeTree:
         """Return the tree of the scopes that hold records; printed, it is a tree.
-
-        ::
 
             print(await memory.tree("/product", depth=2))
 
@@ -780,8 +760,6 @@ class Memory:
     ) -> tuple[FactRecord[Any], ...]:
         """Save a fact; it is on disk when this returns. The same fact with the same timestamp changes nothing.
 
-        ::
-
             await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
 
         Args:
@@ -812,8 +790,6 @@ class Memory:
         ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[Any], ...]:
         """Save many facts in one transaction: all of them or none; see `save`.
-
-        ::
 
             await memory.save_many([(SingleFact(SEATS, 5), "user:alice", "/product/alpha"), SingleFact(CITY, "Oslo")])
 
@@ -1025,8 +1001,6 @@ class Memory:
         A provider with the four verbs only keeps typed facts and statements by `AgentMemoryProvider.save`;
         `Remembered.unrepresented` counts the rest.
 
-        ::
-
             outcome = await memory.remember("The venue has 120 seats.", scope="/product/alpha")
             for record in outcome:
                 print(record.value)
@@ -1053,8 +1027,6 @@ class Memory:
         Texts of one call whose embeddings are at least as close as `ConsolidationPolicy.duplicate` are kept once;
         `Remembered.dropped` counts the others. Messages and conversations are evidence, and all of them stay; so do all
         texts with ``consolidate=False``, or while the embedder is away.
-
-        ::
 
             submission = await memory.remember_many(["The venue has 120 seats.", "The bar opens at six."])
             outcomes = await submission.wait()
@@ -1090,8 +1062,6 @@ class Memory:
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
         revision) or DELETED.
-
-        ::
 
             submission = await memory.generate(StoredSession(id="session-7"), subject=USER)
             outcomes = await submission.wait()
@@ -1235,8 +1205,6 @@ class Memory:
         ``pending``: then another process is still reading the old bytes, and any later erasure, or `expire`, finishes
         it. Another process drops its copies at its next access to the store. Records that were found in the same
         words keep their own quotes of them: `traces` names these.
-
-        ::
 
             preview = await memory.forget(subject=USER, until=may, dry_run=True)
             if len(preview) < 100:
