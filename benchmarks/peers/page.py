@@ -46,7 +46,7 @@ def show(results: Results) -> None:
 
 
 def markdown(results: Results) -> str:
-    """Both tables, and what is unavailable, as the documentation has them."""
+    """Return both tables and the unavailable measurements, in the documentation's form."""
     parts = [_table(rows_of_speed(results)), _table(rows_of_quality(results))]
     missing = [f"- {line}" for line in unavailable(results)]
     return "\n\n".join([*parts, *(["\n".join(missing)] if missing else [])]) + "\n"

@@ -1,4 +1,4 @@
-"""Bring results into the page of the benchmarks: its tables, and the picture beside it.
+"""Write results to the documentation: the tables of its page of benchmarks, and the picture beside it.
 
     pip install matplotlib
     python benchmarks/peers/run.py --json benchmarks/peers/results.json

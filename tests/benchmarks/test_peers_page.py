@@ -1,4 +1,4 @@
-"""The documentation reports about factmem beside its peers exactly what was measured."""
+"""The documentation's report on factmem and its peers equals the measured results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def results() -> Any:
 
 
 def test_the_tables_of_the_page_are_those_of_the_results(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a new comparison, `publish.py` brings its figures into the page."""
+    """After a new comparison, `publish.py` updates the page."""
     monkeypatch.syspath_prepend(str(PEERS.parent))
     page = importlib.import_module("peers.page")
     text = PAGE.read_text(encoding="utf-8")
@@ -42,7 +42,6 @@ def test_everybody_is_in_the_results_with_figures_or_a_reason(results: Any, monk
 
 
 def test_the_picture_shows_everybody(results: Any) -> None:
-    """Every peer with figures has a bar."""
     picture = PAGE.with_name("side_by_side.svg").read_text(encoding="utf-8")
     drawn = [peer["title"] for name, peer in results["peers"].items() if name != "embedder" and peer.get("quality")]
     assert [title for title in drawn if title not in picture] == []

@@ -1,4 +1,4 @@
-"""Deep recall with a failing model: it finds what plain recall finds, in time, and reports what went wrong."""
+"""Deep recall with a failing model: it finds the results of plain recall, in time, and reports the fault."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def knowing(analyst: Any, **options: Any) -> Memory:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "told"),
+    ("answer", "error", "failure"),
     [
         (ModelUnavailableError("the model is away"), ModelUnavailableError, "the model is away"),
         (ModelRefusedError("it refused"), ModelRefusedError, "it refused"),
@@ -45,14 +45,14 @@ async def knowing(analyst: Any, **options: Any) -> Memory:
         (parts(scopes=7), ModelAnswerError, "the question analyst failed with TypeError"),
     ],
 )
-async def test_without_the_model_it_is_plain_recall(answer: Any, error: type[ModelError], told: str) -> None:
+async def test_without_the_model_it_is_plain_recall(answer: Any, error: type[ModelError], failure: str) -> None:
     analyst = Asked(answer, gaps=[[Gap(missing="more", question="What more?")]])
     memory = await knowing(analyst)
     found = await deeply(memory, QUESTION)
     assert list(found.matches) == await memory.recall(QUESTION)
-    assert (found.failure, found.questions, found.rounds) == (told, (QUESTION,), 0)
-    assert analyst.shown == [], "who failed once is not asked again"
-    with pytest.raises(error, match=told):
+    assert (found.failure, found.questions, found.rounds) == (failure, (QUESTION,), 0)
+    assert analyst.shown == [], "a failed analyst is not called again"
+    with pytest.raises(error, match=failure):
         await deeply(memory, QUESTION, strict=True)
     assert values(await memory.recall(QUESTION, depth="deep"))[0] == "Ana lives in Faro."
 
@@ -187,7 +187,7 @@ async def test_another_moment_is_looked_at_as_it_was() -> None:
 
 
 async def test_a_model_makes_an_analyst() -> None:
-    """`Memory(model=…)` is all it takes; what the model is asked is counted."""
+    """`Memory(model=…)` is enough; the analyst's questions are counted."""
 
     def script(prompt: Any, answer: Any) -> dict[str, Any]:
         if answer.__name__ == "QuestionAnswer":

@@ -1,4 +1,4 @@
-"""A model's answers in deep recall are hints: they open no wall, hide nothing, and have the same effect every time."""
+"""Hints of a model in deep recall: they open no wall, hide no match, and have the same effect every time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS = ("red", "green", "door", "cat", "mill", "Ana", "lives", "Faro", "likes",
 
 
 async def filled(analyst: Asked, **options: Any) -> Memory:
-    """A memory of facts in several places, some of them alice's own."""
+    """A memory of facts in several places, some of them private to alice."""
     memory = remembering(analyst, viewer="alice", **options)
     chance = random.Random(7)
     for number in range(40):
@@ -116,7 +116,7 @@ async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
 
 
 async def test_of_what_several_places_have_only_the_strongest_is_found() -> None:
-    """A hint at the weaker one's place does not make it hold."""
+    """A hint at the weaker fact's place does not make it current."""
     memory = remembering(
         Asked(QuestionAnalysis(scopes=("/product/beta",), questions=(SubQuestion("c", keyword="city"),)))
     )
@@ -146,7 +146,7 @@ async def test_confidence_knows_neither_how_recent_nor_how_important_a_record_is
     assert (await deeply(remembering(Asked()), "Where does Ana live?")).confidence == 0
 
 
-async def test_confidence_tells_how_far_the_best_match_stands_out() -> None:
+async def test_confidence_measures_how_far_the_best_match_stands_out() -> None:
     memory = remembering(Asked())
     for text in ("Ana lives in Faro.", *(f"Ben ate {number} figs." for number in range(20))):
         await memory.remember(text)

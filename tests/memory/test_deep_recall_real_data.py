@@ -1,4 +1,4 @@
-"""Deep recall on real conversations, where they are at hand."""
+"""Deep recall on real conversations, if they are present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source tree as the meta-tests see it: parsed, never imported."""
+"""The source tree for the meta-tests: parsed, never imported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def exports(modules: Mapping[str, ast.Module]) -> Mapping[str, list[str]]:
 
 @pytest.fixture
 def pyright(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The type checker's command, with this interpreter first on the path; skips where there is none."""
+    """The type checker's command, with this interpreter first on the path; skips if it is missing."""
     monkeypatch.setenv("PATH", SEARCH_PATH)
     found = shutil.which("pyright")
     if found is None and "CI" in os.environ:

@@ -1,4 +1,4 @@
-"""Rules of the house that a reviewer would otherwise have to repeat."""
+"""Rules of the house that a reviewer would otherwise repeat."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FRONT_DOORS = {"factmem", "factmem.abc", "factmem.memory", "factmem.recall", "fa
 
 @pytest.fixture(scope="module")
 def held(exports: Mapping[str, list[str]]) -> list[type]:
-    """The attrs classes that a program can get hold of through the vocabulary and the packages' front doors."""
+    """The attrs classes in the vocabulary and in the packages' public modules."""
     doors = [module for module in exports if module in FRONT_DOORS or _is_vocabulary(module)]
     found = [getattr(importlib.import_module(module), name) for module in doors for name in exports[module]]
     return sorted({cls for cls in found if inspect.isclass(cls) and attrs.has(cls)}, key=str)
 
 
 def test_what_people_hold_is_frozen(held: list[type], modules: Mapping[str, ast.Module]) -> None:
-    """Data never changes. A class that does change keeps state of its own, which it is not given."""
+    """Data never changes. A class that does change has state of its own, which is not an argument."""
     wrong = [
         f"{cls.__module__}.{cls.__qualname__}"
         for cls in held
@@ -44,7 +44,7 @@ def test_what_people_hold_is_frozen(held: list[type], modules: Mapping[str, ast.
 def test_what_people_hold_is_keyword_only_after_the_first_two_fields(
     held: list[type], modules: Mapping[str, ast.Module]
 ) -> None:
-    """Nobody has to count positions to know what an argument means."""
+    """Readers need not count positions to know the meaning of an argument."""
     wrong = [
         f"{cls.__module__}.{cls.__qualname__}"
         for cls in held
@@ -55,7 +55,7 @@ def test_what_people_hold_is_keyword_only_after_the_first_two_fields(
 
 
 def test_data_classes_are_attrs_classes(modules: Mapping[str, ast.Module]) -> None:
-    """One way to write data down, not two."""
+    """There is one way to define data."""
     wrong = [
         f"{module}.{node.name}"
         for module, tree in modules.items()
@@ -106,7 +106,7 @@ def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
 
 
 def test_every_package_says_that_it_is_typed(root: Path, module_paths: Mapping[str, Path]) -> None:
-    """Type checkers read the annotations of an installed package only where it has a marker."""
+    """Type checkers read the annotations of an installed package only if it has the marker."""
     packages = {path.parent for name, path in module_paths.items() if "." not in name and path.name == "__init__.py"}
     assert [str(package.relative_to(root)) for package in packages if not (package / "py.typed").exists()] == []
 
@@ -185,6 +185,6 @@ def _drawn_tree(docstring: str) -> Iterator[tuple[str, str | None, str | None]]:
 
 
 def _public_bases(cls: type[BaseException]) -> Iterator[type]:
-    """The bases of a class, where a private one counts as what it is made of."""
+    """Yield the public bases of a class; a private base is replaced by its own bases."""
     for base in cls.__bases__:
         yield from _public_bases(base) if base.__name__.startswith("_") else (base,)

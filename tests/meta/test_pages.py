@@ -1,9 +1,9 @@
 """Every fence of the README and of the pages in docs/ runs.
 
-The fences of one section (down to the next heading) run in their order, in one empty folder, those of a page in one
-process. What a page says that they print, they print. Those that want a model find one on this machine under
-FACTMEM_MODEL, which understands the few sentences of the pages. The two fences that install are run by `.ci/run`
-itself, on a fresh environment.
+The fences of one section (down to the next heading) run in order, in one empty folder, those of a page in one process.
+They print the output that the page shows. Those that need a model find one on this machine under FACTMEM_MODEL, which
+understands the few sentences of the pages. The two fences that install are run by `.ci/run` itself, on a fresh
+environment.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 @attrs.frozen
 class Section:
-    """A heading, its fences (language and text), the lines that they print, and whether a model is spoken of."""
+    """A heading, its fences (language and text), the lines that they print, and whether its text mentions a model."""
 
     title: str
     fences: tuple[tuple[str, str], ...]
@@ -64,7 +64,7 @@ class Section:
 
 @attrs.frozen
 class Page:
-    """A file of sections; its name is its path without what all have in common."""
+    """A file of sections; its name is its path within docs/pages, without the suffix."""
 
     name: str
     text: str
@@ -73,7 +73,7 @@ class Page:
 
 def _page(path: Path) -> Page:
     text = path.read_text(encoding="utf-8")
-    # A comment in a fence looks like a heading: cut outside of fences only.
+    # A comment in a fence looks like a heading, so the text is split outside of fences only.
     masked = FENCE.sub(lambda fence: re.sub(r"[^\n]", ".", fence[0]), text)
     starts = [heading.start() for heading in HEADING.finditer(masked)]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
@@ -110,7 +110,7 @@ def model() -> Iterator[str]:
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str) -> None:
-    """A reader who copies the fences gets what the text says, with warnings as errors and without a network."""
+    """A reader who copies the fences gets the described result, with warnings as errors and without a network."""
     shell = _shell_environment(tmp_path)
     fences: list[tuple[str, str, str | None]] = []
     for number, section in enumerate(page.sections):
@@ -125,7 +125,7 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str) -> Non
                 need_packages_of(script)
     listed = tmp_path / "fences.json"
     listed.write_text(json.dumps(fences), encoding="utf-8")
-    warnings = "ignore" if RUNS_ELSEWHERE.search(page.text) else "error"  # CrewAI warns of itself
+    warnings = "ignore" if RUNS_ELSEWHERE.search(page.text) else "error"  # CrewAI emits warnings
     command = [sys.executable, "-W", warnings, str(Path(__file__).with_name("run_fences.py")), str(listed)]
     done = subprocess.run(command, cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=170, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -134,14 +134,14 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str) -> Non
 
 
 def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> None:
-    """The examples are typed as they are used: a load that may give None is treated as one."""
+    """The examples are typed correctly: a load that may return None is handled as one."""
     for page in RUN:
         for number, section in enumerate(page.sections):
             for place, (language, code) in enumerate(section.runnable):
                 if language == "python" and not RUNS_ELSEWHERE.search(code):
                     name = re.sub(r"\W+", "_", page.name)
                     (tmp_path / f"{name}_{number}_{place}.py").write_text(code, encoding="utf-8")
-    # A class that is shown without annotations, for brevity, cannot match the contract's type variables.
+    # A class shown without annotations, for brevity, cannot match the contract's type variables.
     settings = {"reportIncompatibleMethodOverride": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [pyright, "--pythonpath", sys.executable]
@@ -150,7 +150,7 @@ def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> 
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
-    """One installs and runs the main job, one installs and runs the tests; `.ci/run` runs the first as it stands."""
+    """One installs and runs the main task, one installs and runs the tests; `.ci/run` runs the first unchanged."""
     first = PAGES[0].sections[0]
     commands = [code for language, code in first.fences if language == "bash"]
     assert len(commands) == 2

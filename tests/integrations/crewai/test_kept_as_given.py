@@ -1,4 +1,4 @@
-"""CrewAI's records come back as they were saved, whatever they say."""
+"""CrewAI's records are returned as they were saved, whatever their text."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
@@ -98,7 +98,7 @@ def test_the_next_process_reads_the_same(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program, address], check=False).returncode == 0
 
 
-def test_crewais_own_memory_recalls_what_is_flagged_and_agents_of_factmem_are_not_told(
+def test_crewais_own_memory_recalls_flagged_records_and_agents_of_factmem_do_not(
     storage: FactMemStorage, memory: AgentMemory
 ) -> None:
     crewais = CrewAIMemory(storage=storage, embedder=storage.embed)
@@ -106,9 +106,9 @@ def test_crewais_own_memory_recalls_what_is_flagged_and_agents_of_factmem_are_no
         crewais.remember(content, scope="/", categories=["rule"], importance=0.5)
     found = crewais.recall("instructions", depth="shallow")
     assert {match.record.content for match in found} == {ORDER, "The fair is in May."}
-    told = CrewMemory.over(memory).recall("instructions")[0].record.content
-    assert "The fair is in May." in told
-    assert "previous instructions" not in told
+    seen = CrewMemory.over(memory).recall("instructions")[0].record.content
+    assert "The fair is in May." in seen
+    assert "previous instructions" not in seen
 
     async def listed(opened: Memory) -> list[FactRecord[Any]]:
         assert await opened.quarantine.list() == ()
