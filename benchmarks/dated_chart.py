@@ -30,14 +30,14 @@ text { font: 12px system-ui, sans-serif; fill: #24292f } .title { font-weight: 6
 def chart(result: Mapping[str, Any]) -> str:
     """Return the chart: R@10 of each ranker on each set."""
     rankers = [*BASELINES, FACTMEM]
+    about = "The baselines rank the same messages by the same analyser and embeddings. factmem was tuned on these sets."
     height = TOP + len(result["stores"]) * (len(rankers) * (BAR + 2) + GAP)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
             f"<style>{STYLE}</style>",
             '<text class="title" x="0" y="16">Right messages among the first ten (R@10), without a model</text>',
-            '<text class="small" x="0" y="34">The baselines rank the same messages by the same analyser and embeddings. '
-            "factmem was tuned on these sets.</text>",
+            f'<text class="small" x="0" y="34">{about}</text>',
             *_bars(result, rankers),
             "</svg>\n",
         ]
