@@ -28,7 +28,7 @@ from tests.packages import QUIET, need_packages_of
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "pages"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PRINTS = re.compile(r"prints:\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTS = re.compile(r"prints[^:\n]*:\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 INSTALLS = re.compile(r"pip install|\.ci/run|benchmarks/(locomo|longmemeval)")
 RUNS_ELSEWHERE = re.compile(r"^from crewai ", re.MULTILINE)
