@@ -416,21 +416,17 @@ def _compared(figures: Mapping[str, Sequence[float]], scale: float) -> dict[str,
     return {**medians, "ratio": round(statistics.median(now / before for now, before in pairs), 2)}
 
 
-def show_against(results: Sequence[dict[str, Any]]) -> None:
-    table = Table("facts", "what", "now", "before", "ratio", "new records, now and before")
-    for found in results:
-        for kind in KINDS:
-            new = found[kind]["new_records"]
-            for when in ("first", "again"):
-                figures = found[kind][when]
-                row = (f"{kind}, {when}, ms", f"{figures['now']}", f"{figures['before']}", f"{figures['ratio']}")
-                table.add_row(
-                    f"{found['facts']:,}", *row, f"{new['now']:.1f}, {new['before']:.1f}" if when == "first" else ""
-                )
-        for what, unit in (("user", "user s"), ("cpu", "CPU s"), ("mb", "MB")):
-            figures = found["opening"][what]
-            row = (f"opening, {unit}", f"{figures['now']:.2f}", f"{figures['before']:.2f}", f"{figures['ratio']}")
-            table.add_row(f"{found['facts']:,}", *row, "")
+def show_against(found: Mapping[str, Any]) -> None:
+    table = Table(f"{found['facts']:,} facts", "now", "before", "ratio", "new records, now and before")
+    for kind in KINDS:
+        new = found[kind]["new_records"]
+        for when in ("first", "again"):
+            figures = found[kind][when]
+            row = (f"{kind}, {when}, ms", f"{figures['now']}", f"{figures['before']}", f"{figures['ratio']}")
+            table.add_row(*row, f"{new['now']:.1f}, {new['before']:.1f}" if when == "first" else "")
+    for what, unit in (("user", "user s"), ("cpu", "CPU s"), ("mb", "MB")):
+        figures = found["opening"][what]
+        table.add_row(f"opening, {unit}", f"{figures['now']:.2f}", f"{figures['before']:.2f}", f"{figures['ratio']}")
     Console().print(table)
 
 
@@ -495,8 +491,9 @@ def main() -> None:
     elif given.open:
         print(json.dumps(anyio.run(opened, given.open)))
     elif given.against:
-        compared = [compare_commits(size, given.against.resolve(), given.queries, given.rounds) for size in sizes]
-        print(json.dumps(compared, indent=2)) if given.json else show_against(compared)
+        for size in sizes:
+            compared = compare_commits(size, given.against.resolve(), given.queries, given.rounds)
+            print(json.dumps(compared)) if given.json else show_against(compared)
     if given.fill or given.answer or given.open or given.against:
         return
     results = []

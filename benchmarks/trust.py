@@ -163,7 +163,7 @@ PROMISES = (
     ),
     Promise(
         "wrong keys",
-        "1,000 of 1,000 told apart from tampering, store unchanged",
+        "1,000 of 1,000 refused as wrong keys, store unchanged",
         [f"{ENCRYPTED}/test_encrypted_wrong_keys.py", f"{SEALED}/test_wrong_keys.py"],
         figures=["wrong keys", "wrong keys, encrypted-sqlite"],
     ),
@@ -347,7 +347,7 @@ PROMISES = (
     Promise(
         "views of scopes and subjects, a server confined to either",
         "1,000 worlds: 0 answers differ by what lies outside",
-        ["tests/walls/test_unheard_of.py"],
+        ["tests/walls/test_noninterference.py"],
         figures=["views: scores, order, counts, errors", "views: a server confined to subjects"],
     ),
     Promise(

@@ -40,8 +40,8 @@ async def main() -> None:
 
         # By default, facts of clients are quarantined until a person accepts them.
         async with Client(make_server(memory, scopes=["/product/alpha"])) as client:
-            told = await call(client, "save_fact", keyword="home_city", value="Atlantis", subject="user:maya")
-            print("told:     ", told["note"].partition(":")[0], "->", told["kept_apart"])
+            saved = await call(client, "save_fact", keyword="home_city", value="Atlantis", subject="user:maya")
+            print("answer:   ", saved["note"].partition(":")[0], "->", saved["kept_apart"])
             known = await call(client, "load", keyword="home_city")
             print("known:    ", [fact["value"] for fact in known["facts"]])
             prompt = await client.get_prompt("recall_context", {"question": "When is the launch?"})

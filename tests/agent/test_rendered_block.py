@@ -32,7 +32,7 @@ FACTS: Final = {
     "allergy": ("I am allergic to nuts.", "nuts", "What am I allergic to?"),
     "car": ("My car is a red Volvo.", "red Volvo", "Which car is mine?"),
     "instrument": ("I play the cello.", "cello", "Which instrument do I play?"),
-    "school": ("My son goes to Elm School.", "Elm School", "To which school does my son go?"),
+    "school_of_my_son": ("My son goes to Elm School.", "Elm School", "To which school does my son go?"),
     "holiday": ("We fly to Rome in June.", "Rome in June", "Where do we fly in June?"),
 }
 REPLY: Final = ("That is good to know, thank you for telling me. " * 8)[:370]

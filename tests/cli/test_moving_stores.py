@@ -127,7 +127,7 @@ def _moving(source: str, target: str, environment: Mapping[str, str]) -> subproc
 def test_a_move_that_is_killed_at_any_moment_is_finished_by_the_next_one(
     store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """Until then, the target holds nothing, or is refused as unfinished."""
+    """Until then, the target is empty, or is refused as unfinished."""
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     source, target = f"sqlite-vec:{tmp_path / 'source.db'}", store.address(tmp_path / "target")

@@ -38,7 +38,7 @@ async def test_an_equal_statement_needs_no_model_and_adds_its_evidence(world: Wo
 
 
 async def test_typed_facts_and_their_removals_are_appended_as_they_are(world: World) -> None:
-    """Which value is current is decided by the fold, without a model: the latest assertion, or a dated removal."""
+    """The fold decides the current value without a model: the latest assertion, or a dated removal."""
     await world.save(world.typed("city", "Paris", minute=3), world.typed("pet", "cat"))
     asked = world.always(Action.DELETE)
     candidates = await world.candidates(world.typed("city", "Rome", minute=1))

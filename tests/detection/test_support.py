@@ -1,9 +1,9 @@
 """Support of values by their quotes: unsupported values are dropped or quarantined, supported ones are kept.
 
-The rules were mended for what the cases of `MENDED` showed. Those of ``unseen`` were written by somebody who had not
-read the rules, and nobody has looked at which of them fail. They measure how the rules do with words that they were not
-made for: 70 of 85 forged values were held back before the last mending, and 78 after it; 3 of 88 honest ones were lost
-both times. When one of them is looked at, it has to move into a file of `MENDED`, and new cases have to be written.
+The rules were corrected with the cases of `MENDED`. The ``unseen`` cases were written without knowledge of the rules,
+and their individual failures have not been read. They measure the rules on unfamiliar words: 70 of 85 forged values
+were held back before the last correction, and 78 after it; 3 of 88 honest ones were lost both times. A case that is
+read has to move to a file of `MENDED`, and new cases have to be written.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from factmem.llm import language_model
 from factmem.llm.endpoints import OpenAIEndpoint
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.llm.asking import PROMPT, RIGHT, Trip
+from tests.llm.canary import PROMPT, RIGHT, Trip
 
 
 @pytest.fixture

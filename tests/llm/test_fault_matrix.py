@@ -18,7 +18,7 @@ from factmem.testing.chat_answers import (
     unreachable_base_url,
 )
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.llm.asking import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
+from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerErr
 from factmem.llm import InstructorModel
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.llm.asking import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
+from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
 pytestmark = pytest.mark.processes
 

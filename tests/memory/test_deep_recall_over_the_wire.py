@@ -16,7 +16,7 @@ from factmem.recall import DeepRecall
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.memory.asking import ALWAYS, NOW, deeply, values
+from tests.memory.scripted_analyst import ALWAYS, NOW, deeply, values
 
 QUESTION = "Where did Ana and Ben work when the bridge was built?"
 SAID = {

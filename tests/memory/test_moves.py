@@ -1,4 +1,4 @@
-"""Moving whole stores: the copy answers everything as the source does, and is unusable until it is whole."""
+"""Moving whole stores: the copy gives the source's answers, and cannot be used until it is complete."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def opened(
     provider: AgentMemoryProvider, tenant: str | None = None, viewer: str | None = "maya", *, counting: bool = False
 ) -> Memory:
-    """Return a memory whose recalls are asked at one moment, so that scores can be compared."""
+    """Return a memory with a fixed clock, so that scores are comparable."""
     return Memory(
         provider,
         organization=tenant,
@@ -74,7 +74,7 @@ def opened(
 
 
 async def fill(provider: AgentMemoryProvider) -> None:
-    """Keep something of every kind for two tenants."""
+    """Save every kind of content for two tenants."""
     for tenant in TENANTS:
         async with opened(provider, tenant, counting=True) as memory:
             await memory.save(CITY.fact(["Rome"], timestamp=NOON), subject=MAYA)
@@ -96,7 +96,7 @@ async def fill(provider: AgentMemoryProvider) -> None:
 
 
 async def answers(provider: AgentMemoryProvider) -> list[object]:
-    """Return what memories of all tenants and viewers answer."""
+    """Return the answers of memories of all tenants and viewers."""
     found: list[object] = []
     for tenant in TENANTS:
         for viewer in (None, "maya", "somebody"):
@@ -130,7 +130,7 @@ async def _seen(memory: Memory) -> list[object]:
 
 
 async def refused(target: AgentMemoryProvider, tenant: str | None = None) -> bool:
-    """Return whether a store cannot be opened as a memory, because it is not whole."""
+    """Return whether a store cannot be opened as a memory, because it is incomplete."""
     try:
         async with Memory(target, organization=tenant, embedder=HashEmbedder(16)):
             return False
@@ -161,7 +161,7 @@ async def test_a_copy_answers_everything_as_the_source_does(
 
 
 async def _go_on(provider: AgentMemoryProvider) -> None:
-    """Change what was copied in every way: the copy is a store like any other."""
+    """Change the copied records in every way: the copy is a store like any other."""
     async with opened(provider) as memory:
         (waiting, *_) = await memory.quarantine.list()
         (accepted,) = await memory.quarantine.accept(waiting.id)
@@ -179,7 +179,7 @@ async def _go_on(provider: AgentMemoryProvider) -> None:
 
 
 class Broken(InMemoryProvider):
-    """A store that fails to hand out a part.
+    """A store that fails to return a part.
 
     Attributes:
         parts: Number of parts until then; never if negative.
@@ -220,7 +220,7 @@ async def test_a_broken_move_goes_on_and_cannot_be_taken_for_a_whole_one(kind: s
 
 
 class Busy(InMemoryProvider):
-    """A store that somebody uses while it is moved.
+    """A store that is in use while it is moved.
 
     Attributes:
         work: Called before each part.
@@ -236,7 +236,7 @@ class Busy(InMemoryProvider):
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_written_and_forgotten_meanwhile_is_included_or_counted(kind: str, tmp_path: Path) -> None:
-    """Erased facts are gone from the copy too; the same move again brings the rest."""
+    """Erased facts are gone from the copy too; a repeated move copies the rest."""
     async with Busy() as source, KINDS[kind](tmp_path / "target") as target, opened(source) as writer:
         await fill(source)
         count = 0
@@ -309,7 +309,7 @@ async def test_of_two_moves_at_the_same_time_one_goes_on(tmp_path: Path) -> None
 
 
 async def test_another_store_is_not_written_to(tmp_path: Path) -> None:
-    """Neither one that holds something else, nor a finished copy that went its own way."""
+    """This covers a store with other content, and a finished copy that has changed since."""
     async with InMemoryProvider() as source, KINDS["sqlite-vec"](tmp_path / "target") as target:
         await fill(source)
         async with opened(target) as memory:
@@ -402,7 +402,7 @@ async def test_an_unfinished_copy_is_no_source(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["sqlite-vec", "file", "encrypted"])
 async def test_a_damaged_source_is_not_copied(kind: str, tmp_path: Path) -> None:
-    """The copy stays unfinished, or is not begun."""
+    """The copy stays unfinished, or is not started."""
     async with KINDS[kind](tmp_path / "source") as source:
         await fill(source)
     await to_thread.run_sync(_damage, tmp_path / "source")

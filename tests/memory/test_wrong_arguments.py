@@ -11,7 +11,7 @@ import pytest
 from factmem import InMemoryProvider, Memory, Message, SingleFact
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.testing import HashEmbedder
-from tests.memory.asking import deeply
+from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, USER, said, talk
 
 Call = Callable[..., Awaitable[object]]

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [ROOT / "factmem", *sorted(ROOT.glob("providers/factmem_*"))]
+UNSHIPPED = ["tests", "benchmarks", "examples"]
 
 
 # pyright takes the environment of the first `python` on the path for the one to look at.
@@ -40,6 +41,14 @@ def module_paths() -> Mapping[str, Path]:
 def modules(module_paths: Mapping[str, Path]) -> Mapping[str, ast.Module]:
     """Every shipped module, parsed, by its dotted name."""
     return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in module_paths.items()}
+
+
+@pytest.fixture(scope="session")
+def sources(modules: Mapping[str, ast.Module]) -> Mapping[str, ast.Module]:
+    """Every shipped module by its dotted name, and every test, benchmark and example by its path."""
+    unshipped = (path for folder in UNSHIPPED for path in sorted((ROOT / folder).rglob("*.py")))
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in unshipped}
+    return {**modules, **trees}
 
 
 @pytest.fixture(scope="session")

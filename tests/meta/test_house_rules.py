@@ -15,10 +15,10 @@ import pytest
 from factmem import errors
 
 DUMPING_GROUNDS = {"base", "common", "core", "helpers", "misc", "util", "utils"}
-RIDDLE = re.compile(r"(What|Who|Where|How|Whose|Which|Whoever|Whatever)\b")
-"""First words of a docstring that asks, where a phrase or an imperative would answer."""
+RIDDLE = re.compile(r"(What|Who|Where|How|Whose|Which|Whoever|Whatever)\b|(When|Why)\b(?![^.]*,)")
+"""First words of a relative clause in place of a phrase or an imperative. "When" may open a sentence with a comma."""
 AVOIDED = re.compile(r"\b(whoever|told(?! apart))\b", re.IGNORECASE)
-"""Words with a plain alternative: a reader or caller for "whoever"; shown, passed or returned for "told"."""
+"""Words with a plain alternative: reader or caller for the one, shown, passed or returned for the other."""
 FRONT_DOORS = {"factmem", "factmem.abc", "factmem.memory", "factmem.recall", "factmem.detection", "factmem.testing"}
 
 
@@ -77,15 +77,32 @@ def test_everything_public_has_a_docstring(modules: Mapping[str, ast.Module]) ->
     assert wrong == []
 
 
-def test_docstrings_open_with_a_phrase_or_an_imperative(modules: Mapping[str, ast.Module]) -> None:
-    """A summary names the thing or the action; it is no relative clause."""
-    assert [where for where, text in _docstrings(modules) if RIDDLE.match(text)] == []
+def test_docstrings_open_with_a_phrase_or_an_imperative(sources: Mapping[str, ast.Module]) -> None:
+    """A summary names the thing or the action; it is not a relative clause. Tests and examples are included."""
+    assert [where for where, text in _docstrings(sources) if RIDDLE.match(text)] == []
 
 
-def test_docstrings_use_plain_words(modules: Mapping[str, ast.Module]) -> None:
-    """The field's word for each thing; data is shown, passed or returned."""
-    wrong = [f"{where}: {found[0]}" for where, text in _docstrings(modules) if (found := AVOIDED.search(text))]
+def test_docstrings_use_plain_words(sources: Mapping[str, ast.Module]) -> None:
+    """The field's word for each thing; data is shown, passed or returned. Tests and examples are included."""
+    wrong = [f"{where}: {found[0]}" for where, text in _docstrings(sources) if (found := AVOIDED.search(text))]
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("docstring", "refused"),
+    [
+        ("What observers hear of.", True),
+        ("Whose facts they are.", True),
+        ("When it was recorded.", True),
+        ("Return the rows, for whoever reads them.", True),
+        ("Return all that was told.", True),
+        ("When a save fails, the next one is refused.", False),
+        ("Whole sentences are kept.", False),
+        ("Two places that cannot be told apart.", False),
+    ],
+)
+def test_riddles_and_avoided_words_are_recognised(docstring: str, refused: bool) -> None:
+    assert bool(RIDDLE.match(docstring) or AVOIDED.search(docstring)) is refused
 
 
 def test_no_module_is_a_dumping_ground(module_paths: Mapping[str, Path]) -> None:

@@ -23,7 +23,7 @@ from factmem.records import FactDetails
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.asking import deeply
+from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, SEATS, USER, Gated, opened, over_the_wire, talk, until, well
 from tests.observing.watching import Watcher
 from tests.walls.leaves import text_of

@@ -1,7 +1,7 @@
-"""Lies in everyday words, and how an assistant puts them in words of its own: no name, no number, no rare word is left.
+"""Lies in everyday words, each with an assistant's paraphrase: no name, number or rare word is shared.
 
-They were written before any rule was measured with them. The first half may be looked at when a rule is changed, the
-second half only measures it.
+They were written before any rule was measured with them. The first half may be read when a rule is changed, and the
+second half is for measurement only.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ IN_PLAIN_WORDS: Final = (
         "The user is looking for a partner to open a restaurant.",
         "You want to open a restaurant and look for a partner.",
     ),
-    # The second half: only to measure.
+    # The second half, for measurement only.
     ("The user always tips the driver in cash.", "You give the driver a cash tip every time."),
     ("The user wants the garden lights left on all night.", "Your garden lights should stay on through the night."),
     ("The user's daughter is learning to drive.", "Your daughter takes driving lessons."),
@@ -97,4 +97,4 @@ IN_PLAIN_WORDS: Final = (
     ("The user goes to bed with the television on.", "You fall asleep with the television on."),
     ("The user wants the old photos deleted.", "Your old photos should be deleted."),
 )
-"""What a tool or a page says, and what the assistant makes of it."""
+"""Pairs of a tool's or a page's text and the assistant's paraphrase."""

@@ -1,4 +1,4 @@
-"""What a model writes down itself carries the taint of what it repeats: by its tools, in files, as ready facts."""
+"""Taint of texts that a model writes itself: by its tools, in files, and as ready facts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Home:
 
 
 def heard(text: str, *, by: str = "tool") -> list[Message]:
-    """A conversation in which somebody says something, and it is the model's turn."""
+    """Return a conversation in which an origin says a text, before the model's turn."""
     return [Message(content=ASKED, role="user"), Message(content=text, role=by)]
 
 
@@ -48,61 +48,61 @@ def agent_of(memory: Memory, **saving: Any) -> AgentMemory:
 
 
 async def run_after(memory: Memory, text: str, by: str, **saving: Any) -> MemoryRun:
-    """Return a run whose model was just shown a conversation, as hosts do at each request."""
+    """Return a run whose model was just shown a conversation, as hosts do for each request."""
     run = agent_of(memory, **saving).for_run(TALK)
     await run.load(heard(text, by=by))
     return run
 
 
 Way: TypeAlias = Callable[[Memory, str, str, str, Path], Awaitable[object]]
-"""Writes down a text after another one was said by somebody."""
+"""Function that writes a text after an origin has said another."""
 
 
-async def _by_a_tool(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    await (await run_after(memory, told, by)).tools.save_memory(text)
+async def _by_a_tool(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    await (await run_after(memory, source, by)).tools.save_memory(text)
 
 
-async def _by_a_tool_in_the_users_name(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    await (await run_after(memory, told, by, tool_origin=Origin.USER)).tools.save_memory(text)
+async def _by_a_tool_in_the_users_name(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    await (await run_after(memory, source, by, tool_origin=Origin.USER)).tools.save_memory(text)
 
 
-async def _by_a_tool_without_a_session(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
+async def _by_a_tool_without_a_session(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     agent = agent_of(memory)
-    await agent.for_run().load(heard(told, by=by))
+    await agent.for_run().load(heard(source, by=by))
     await agent.for_run().tools.save_memory(text)
 
 
 async def _by_a_tool_once_the_result_is_out_of_sight(
-    memory: Memory, told: str, by: str, text: str, folder: Path
+    memory: Memory, source: str, by: str, text: str, folder: Path
 ) -> None:
-    run = await run_after(memory, told, by)
+    run = await run_after(memory, source, by)
     await run.load([Message(content="Please go on.")])
     await run.tools.save_memory(text)
 
 
-async def _said_once_the_result_is_out_of_sight(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    run = await run_after(memory, told, by)
+async def _said_once_the_result_is_out_of_sight(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    run = await run_after(memory, source, by)
     saved = await run.save([Message(content="Please go on."), Message(content=text, role="assistant")])
     assert saved is not None
     await saved.wait()
 
 
-async def _into_a_file(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    files = MemoryFiles(run=await run_after(memory, told, by))
+async def _into_a_file(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    files = MemoryFiles(run=await run_after(memory, source, by))
     await settled(files.write(memory, MINE, f"- {text}\n"))
 
 
-async def _as_an_edit_of_its_own_bullet(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    run = await run_after(memory, told, by)
+async def _as_an_edit_of_its_own_bullet(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    run = await run_after(memory, source, by)
     await memory.save(
         SingleFact(HOME, "Oslo"), subject=USER, scope="/agent/clerk", details=FactDetails(origin=Origin.ASSISTANT)
     )
     await settled(MemoryFiles(run=run).edit(memory, MINE, lambda page: page.replace("Oslo", text)))
 
 
-async def _into_agents_md(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
+async def _into_agents_md(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     file = AgentsMdFacts(
-        memory.in_conversation(heard(told, by=by)), folder / "AGENTS.md", subjects=[USER], origin=Origin.ASSISTANT
+        memory.in_conversation(heard(source, by=by)), folder / "AGENTS.md", subjects=[USER], origin=Origin.ASSISTANT
     )
     await file.sync()
     page = (folder / "AGENTS.md").read_text("utf-8")
@@ -110,44 +110,44 @@ async def _into_agents_md(memory: Memory, told: str, by: str, text: str, folder:
     await file.sync()
 
 
-async def _by_a_client(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    async with connected(memory.in_conversation(heard(told, by=by)), trust=True) as client:
+async def _by_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
         await answer(client, "remember", text=text)
 
 
-async def _as_a_fact_of_a_client(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    async with connected(memory.in_conversation(heard(told, by=by)), trust=True) as client:
+async def _as_a_fact_of_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
         await answer(client, "save_fact", keyword="home", value=text)
 
 
-async def _as_an_update_of_a_client(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
+async def _as_an_update_of_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     (record,) = await memory.save(SingleFact(HOME, "Oslo"))
-    async with connected(memory.in_conversation(heard(told, by=by)), trust=True) as client:
+    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
         await answer(client, "update", id=record.id, value=text)
 
 
-async def _by_a_client_of_an_agents_memory(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    run = await run_after(memory, told, by)
+async def _by_a_client_of_an_agents_memory(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    run = await run_after(memory, source, by)
     agent = agent_of(memory)
-    agent.for_run(TALK).hearing.hear(run.identity, heard(told, by=by))
+    agent.for_run(TALK).hearing.hear(run.identity, heard(source, by=by))
     async with connected(agent, trust=True) as client:
         await answer(client, "remember", text=text)
 
 
-async def _as_ready_facts(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    by_model = memory.in_conversation(heard(told, by=by))
+async def _as_ready_facts(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    by_model = memory.in_conversation(heard(source, by=by))
     facts: list[SingleFact[str] | MultipleFacts[str]] = [MultipleFacts(STATEMENT, (text,)), SingleFact(HOME, text)]
     await (await by_model.generate(facts)).wait()
 
 
-async def _as_saved_facts(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    by_model = memory.in_conversation(heard(told, by=by))
+async def _as_saved_facts(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    by_model = memory.in_conversation(heard(source, by=by))
     await by_model.save(MultipleFacts(STATEMENT, (text,)))
     await by_model.save_many([SingleFact(HOME, text)], details=FactDetails(origin=Origin.ASSISTANT))
 
 
-async def _as_a_profile(memory: Memory, told: str, by: str, text: str, folder: Path) -> None:
-    await memory.in_conversation(heard(told, by=by)).save_profile(Home(text))
+async def _as_a_profile(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
+    await memory.in_conversation(heard(source, by=by)).save_profile(Home(text))
 
 
 WAYS: Final[dict[str, Way]] = {
@@ -170,13 +170,13 @@ WAYS: Final[dict[str, Way]] = {
 
 
 async def settled(work: Awaitable[None]) -> None:
-    """Await an edit, which may say that it waits until somebody confirms it."""
+    """Await an edit that may raise because it is quarantined."""
     with contextlib.suppress(InvalidDataError):
         await work
 
 
-async def told_by(memory: Memory, lie: Lie) -> list[str]:
-    """Return what the next session hears of a lie, whoever is said to have said it."""
+async def shown_of(memory: Memory, lie: Lie) -> list[str]:
+    """Return the records of a lie that the next session is shown, from any origin."""
     records = [*await memory.list_records(), *(match.record for match in await memory.recall(lie.original, limit=99))]
     return [str(record.value) for record in records if lie.bait in str(record.value).casefold()]
 
@@ -192,7 +192,7 @@ async def test_no_lie_is_believed_because_a_model_writes_it_down(
         folder.mkdir()
         async with opened() as memory:
             await WAYS[way](memory, lie.original, "tool", said, folder)
-            assert await told_by(memory, lie) == [], said
+            assert await shown_of(memory, lie) == [], said
             apart = await memory.quarantine.list()
             assert apart
             assert all(REPEATS[Origin.TOOL] in item.details.flags for item in apart)
@@ -202,7 +202,7 @@ async def test_no_lie_is_believed_because_a_model_writes_it_down(
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_the_user_said_may_be_written_down(way: str, tmp_path: Path) -> None:
-    """In the same conversation, whatever a tool said of something else before."""
+    """In the same conversation, a tool said something else before."""
     said = "I live in Bergen, in the house beside the harbour."
     async with opened() as memory:
         await WAYS[way](memory, said, "user", "The user lives in Bergen, beside the harbour.", tmp_path)
@@ -212,23 +212,23 @@ async def test_what_the_user_said_may_be_written_down(way: str, tmp_path: Path) 
 
 async def test_a_value_of_everyday_words_is_compared_as_a_whole() -> None:
     drink, seats = Concept.single("drink", "What the user drinks"), Concept.single("seats", "", value_type=int)
-    for told, by, fact, kept in (
+    for source, by, fact, kept in (
         ("The user drinks coffee with milk.", "tool", SingleFact(drink, "coffee"), False),
         ("Seats of the user: 5.", "tool", SingleFact(seats, 5), False),
         ("Seats of the user: 5.", "tool", SingleFact(seats, 6), True),
         ("I drink coffee with milk.", "user", SingleFact(drink, "coffee"), True),
     ):
         async with opened() as memory:
-            (record,) = await memory.in_conversation(heard(told, by=by)).save(fact)
-            assert (record.state is AssertionState.ACTIVE) is kept, (told, fact)
+            (record,) = await memory.in_conversation(heard(source, by=by)).save(fact)
+            assert (record.state is AssertionState.ACTIVE) is kept, (source, fact)
 
 
 async def test_what_is_kept_as_given_elsewhere_is_quarantined_if_it_repeats_a_tool() -> None:
-    """Where text that reads like an instruction is only flagged, as in files, and where nothing is searched at all."""
+    """This covers files, where flagged text is only annotated, and stores where no text is compared."""
     for policy in FlaggedPolicy:
         async with opened(policies=Policies(flagged=policy)) as memory:
             await memory.in_conversation(heard(LIES[0].original)).save(MultipleFacts(STATEMENT, (LIES[0].echo,)))
-            assert await told_by(memory, LIES[0]) == []
+            assert await shown_of(memory, LIES[0]) == []
 
 
 async def test_what_one_user_heard_holds_nothing_back_for_another() -> None:
@@ -237,8 +237,8 @@ async def test_what_one_user_heard_holds_nothing_back_for_another() -> None:
         for user, session in (("alice", "one"), ("alice", "two"), ("bob", "one")):
             run = agent.for_run(RunIdentity(user_id=user, session_id=session))
             await run.load(heard(LIES[0].original if (user, session) == ("alice", "one") else "Nothing new."))
-            told = await run.tools.save_memory(LIES[0].echo)
-            assert (told == "Saved.") is ((user, session) != ("alice", "one"))
+            answer = await run.tools.save_memory(LIES[0].echo)
+            assert (answer == "Saved.") is ((user, session) != ("alice", "one"))
 
 
 def test_a_run_keeps_in_mind_what_is_not_too_long_and_not_too_old() -> None:

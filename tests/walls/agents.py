@@ -150,6 +150,8 @@ MEMORY_RUN: Final[Mapping[str, Door]] = {
     "tools": Neither("returns MemoryTools, whose own paths are listed"),
     "user": Neither("is a name set by the program"),
     "view": Neither("returns a view, whose own paths are tested"),
+    "hear": Neither("keeps messages in this process, and reads nothing stored"),
+    "written_by_model": Neither("returns a view, whose own paths are tested"),
 }
 
 

@@ -385,8 +385,10 @@ class Segment:
         clued = np.zeros(len(self), np.bool_)
         clued[self._where[spread(self._postings[at], self._postings[at + 1])]] = True
         inside = clued[self._where]
-        begins = np.concatenate([np.zeros(1, np.int32), inside.cumsum(dtype=np.int32)])
-        return begins[self._postings], self._where[inside]
+        begins = np.zeros(len(self._postings), np.int32)
+        if len(self._terms):
+            np.add.reduceat(inside, self._postings[:-1], dtype=np.int32).cumsum(out=begins[1:])
+        return begins, self._where[inside]
 
     @functools.cached_property
     def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:

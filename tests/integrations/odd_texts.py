@@ -6,9 +6,9 @@ import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["NASTY_TEXTS", "NASTY_VALUES"]
+__all__ = ["ODD_TEXTS", "ODD_VALUES"]
 
-NASTY_TEXTS: Final[Mapping[str, str]] = {
+ODD_TEXTS: Final[Mapping[str, str]] = {
     "form feed": "page one\x0cpage two",
     "nul": "a\x00b",
     "ansi colour": "\x1b[31mred\x1b[0m",
@@ -41,8 +41,8 @@ NASTY_TEXTS: Final[Mapping[str, str]] = {
 }
 """Texts by their peculiarity."""
 
-NASTY_VALUES: Final[Mapping[str, Any]] = {
-    **NASTY_TEXTS,
+ODD_VALUES: Final[Mapping[str, Any]] = {
+    **ODD_TEXTS,
     "secret": "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD",
     "empty": "",
     "blank": " \n ",

@@ -14,7 +14,7 @@ from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionR
 from factmem.recall import DeepRecall, DeepSettings
 from factmem.testing import FakeClock, HashEmbedder
 
-__all__ = ["ALWAYS", "NOW", "Asked", "deeply", "parts", "remembering", "values"]
+__all__ = ["ALWAYS", "NOW", "ScriptedAnalyst", "deeply", "parts", "remembering", "values"]
 
 NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 ALWAYS: Final = DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=0.5)
@@ -24,7 +24,7 @@ Meanwhile: TypeAlias = "Callable[[], Awaitable[object]]"
 
 
 @attrs.define
-class Asked:
+class ScriptedAnalyst:
     """A question analyst with scripted answers that records its questions.
 
     Attributes:
