@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 @attrs.frozen
 class BuiltPage:
-    """What a page of the site links to, loads, and can be linked to at."""
+    """Links of a page of the site, addresses that it loads, and anchors that others can link to."""
 
     links: tuple[str, ...]
     loads: tuple[str, ...]
