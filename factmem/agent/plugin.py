@@ -15,8 +15,9 @@ import attrs
 
 from factmem.abc import DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
+from factmem.agent.hearing import Hearing
 from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, with_block
-from factmem.agent.holding import Held, HeldInThread, HeldOpen, SavedHistory
+from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, ThreadMemoryHolder
 from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
@@ -171,7 +172,10 @@ class AgentMemory:
             )
         self._running: ContextVar[RunIdentity] = ContextVar("factmem_run", default=_NOBODY)
         store = self.config.store
-        self._held: Held = HeldOpen(store) if isinstance(store, Memory) else HeldInThread(self.config.make_memory)
+        self._hearing: Final = Hearing()
+        self._held: MemoryHolder = (
+            OpenMemoryHolder(store) if isinstance(store, Memory) else ThreadMemoryHolder(self.config.make_memory)
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -217,7 +221,12 @@ class AgentMemory:
         Args:
             identity: The identity according to the host; that of `run` takes precedence.
         """
-        return MemoryRun(config=self.config, identity=self._running.get().or_else(identity), held=self._held)
+        return MemoryRun(
+            config=self.config,
+            identity=self._running.get().or_else(identity),
+            held=self._held,
+            hearing=self._hearing,
+        )
 
     async def load_facts_to_agent(
         self,

@@ -12,9 +12,9 @@ import attrs
 import typer
 
 from factmem.cli.options import OriginNameOption, ScopeOption, SubjectOption, from_day, key_in
-from factmem.cli.output import show_text, shown
+from factmem.cli.output import shown
 from factmem.cli.progress import counted, progress
-from factmem.cli.session import FAILED, STDIN, Session, known_subject
+from factmem.cli.session import FAILED, STDIN, Session
 from factmem.errors import InvalidDataError
 from factmem.importers.systems import SYSTEMS, Reading, read_system
 from factmem.scopes import MemoryScope
@@ -46,7 +46,7 @@ class MovingOptions:
         subject: Subject of rows that name none.
         scope: Scope of rows that name none.
         source: Name of the source.
-        private: Keep facts for the individuals that they are about.
+        private: Keep facts for the users that they are about.
         column: Columns of a table.
         namespace: Meaning of the segments of a namespace.
         key_env: Environment variable with a key.
@@ -60,7 +60,7 @@ class MovingOptions:
     source: OriginNameOption = None
     private: Annotated[
         bool,
-        typer.Option("--private", help="Visible only to the individual that a fact is about, else to the viewer."),
+        typer.Option("--private", help="Visible only to the user that a fact is about, else to the viewer."),
     ] = False
     column: Annotated[
         list[str] | None,
@@ -84,7 +84,7 @@ class MovingOptions:
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read everything, and write nothing.")] = False
 
-    def opened(self, system: str, path: Path, subject: MemorySubject, viewer: str | None) -> Reading:
+    def opened(self, system: str, path: Path, subject: MemorySubject, session: Session) -> Reading:
         """Open the source with these options.
 
         Raises:
@@ -97,8 +97,8 @@ class MovingOptions:
             subject=subject,
             scope=scope,
             source=self.source,
-            private=self.private,
-            owner=viewer,
+            private=self.private or session.user is not None,
+            owner=session.user or session.viewer,
             columns=dict(_column(text) for text in self.column or ()),
             namespace=self.namespace,
             key=key_in(self.key_env),
@@ -145,7 +145,7 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
     if receipt.let_in:
         text += f", {receipt.let_in} let in"
-    show_text(session, {**attrs.asdict(receipt), "file": str(file)}, text)
+    session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
     _note_quarantined(session, receipt.quarantined)
 
 
@@ -154,13 +154,13 @@ async def _move(session: Session, system: str, path: Path, moving: MovingOptions
 
     with progress(path.name, quiet=session.as_json) as advance:
         if moving.dry_run:
-            subject = moving.subject or MemorySubject.EVERYTHING
-            report = await preview(moving.opened(system, path, subject, session.viewer), progress=advance)
+            subject = moving.subject or MemorySubject.EVERYTHING  # the store, which would know it better, is not opened
+            report = await preview(moving.opened(system, path, subject, session), progress=advance)
         else:
             asking = SYSTEMS[system].words if system in SYSTEMS else False
             async with session.memory(read_only=False, asking=asking) as memory:
-                subject = await known_subject(memory, moving.subject)
-                reading = moving.opened(system, path, subject, session.viewer)
+                subject = await session.subject_in(memory, moving.subject)
+                reading = moving.opened(system, path, subject, session)
                 report = await move_in(memory, reading, trust=trust, progress=advance)
     data: dict[str, Json] = {"store": session.address, "system": system, "path": str(path), "dry_run": moving.dry_run}
     session.show(data | report.to_json(), lambda out: _print(out, session, system, report, dry_run=moving.dry_run))

@@ -14,7 +14,7 @@ import typer
 from anyio import to_thread
 
 from factmem.cli.options import ExactOption, key_in
-from factmem.cli.output import show_text, shown
+from factmem.cli.output import shown
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
@@ -30,16 +30,24 @@ if TYPE_CHECKING:
 __all__ = ["export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
 
 
-async def tree(session: Session) -> None:
+async def tree(
+    session: Session,
+    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]", help="Scope (default: the whole store).")] = None,
+    depth: Annotated[
+        int | None, typer.Option("--depth", "-d", min=0, metavar="LEVELS", help="Levels to show (default: all).")
+    ] = None,
+) -> None:
     """Show the scopes as a tree, with their numbers of records."""
-    async with session.memory() as memory:
-        root = await memory.tree()
-        await session.note_if_empty(memory)
+    async with session.memory(scope=scope) as memory:
+        root = await memory.tree(scope, depth)
+        if not root.records:
+            await session.note_if_empty(memory, scope=scope)
 
     def render(out: Console) -> None:
         from rich.tree import Tree
 
-        shown_tree = Tree(f"{session.organization or 'everything'}  {root.records}")
+        top = shown(scope) if scope else session.organization or "everything"
+        shown_tree = Tree(f"{top}  {root.records}")
         _grow(shown_tree, root)
         out.print(shown_tree)
 
@@ -69,7 +77,8 @@ async def info(
     async with session.memory(scope=scope) as memory:
         found = await memory.info(scope, exact=exact)
         waiting = await _waiting(memory) if scope is None else {}
-        await session.note_if_empty(memory)
+        if not found.records:
+            await session.note_if_empty(memory, scope=scope)
     data = _info_json(session, found) | waiting
 
     def render(out: Console) -> None:
@@ -95,7 +104,7 @@ def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
     return {
         "store": session.address,
         "organization": session.organization,
-        "viewer": session.viewer,
+        "viewer": session.user or session.viewer,
         "scope": str(found.scope) if found.scope else None,
         "records": found.records,
         "oldest": _iso(found.oldest),
@@ -203,7 +212,7 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
     if to_stdout:
         session.note(f"exported {lines} assertion(s)")
     else:
-        show_text(session, {"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
+        session.show_line({"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
 
 
 def _check_absent(file: Path) -> None:
@@ -228,14 +237,14 @@ async def _export_koog(session: Session, folder: Path, *, force: bool, key: str 
             *(f"lost: {counted(count, 'record')}: {what}" for what, count in lost.items()),
         ]
     )
-    show_text(session, {"exported": written, "folder": str(folder), "lost": dict(lost)}, text)
+    session.show_line({"exported": written, "folder": str(folder), "lost": dict(lost)}, text)
 
 
 async def reembed(session: Session) -> None:
     """Bind the store to the current embedder, and compute all vectors again."""
     async with session.memory(read_only=False) as memory:
         count = await memory.reembed()
-    show_text(session, {"reembedded": count}, f"embedded {count} record(s) again")
+    session.show_line({"reembedded": count}, f"embedded {count} record(s) again")
 
 
 async def new_key(session: Session) -> None:

@@ -46,6 +46,7 @@ NO_TEXT: Final = "they hold no text"
 DELETED_TEXT: Final = "they were deleted there (--with-deleted keeps them as history)"
 """Reason to skip a row."""
 
+_USER: Final = "user"
 _CLOCK_SKEW: Final = dt.timedelta(minutes=5)
 
 
@@ -291,8 +292,8 @@ class ImportOptions:
         subject: Subject of rows that name none.
         scope: Scope of rows that name none.
         source: Name of the source, instead of the system's.
-        private: Keep each fact for the individual that it is about.
-        owner: Owner of private facts about nobody in particular.
+        private: Keep each fact for the user that it is about.
+        owner: Owner of private facts that are about no user.
         columns: Names of the fields of a table by what they mean, such as ``{"value": "text"}``.
         namespace: Meaning of the segments of a namespace, such as ``memories,{user}``.
         key: Key of encrypted files, as base64 of 32 bytes.
@@ -317,14 +318,14 @@ class ImportOptions:
     now: dt.datetime = attrs.field(factory=lambda: dt.datetime.now(dt.UTC), converter=utc)
 
     def owner_of(self, subject: MemorySubject) -> str | None:
-        """Return the owner of facts about a subject.
+        """Return the owner of facts about a subject: the user that it is, else `owner`; None if facts are public.
 
         Raises:
             InvalidDataError: They are private, and there is no one to own them.
         """
         if not self.private:
             return None
-        owner = subject.individual_name or self.owner
+        owner = (subject.individual_name if subject.name == _USER else None) or self.owner
         if owner is None:
             raise InvalidDataError("a private fact needs an owner: name one with --viewer, or --subject user:NAME")
         return owner
@@ -431,7 +432,7 @@ class ImportOptions:
         )
 
 
-def individual(name: str, *, of: str = "user") -> MemorySubject:
+def individual(name: str, *, of: str = _USER) -> MemorySubject:
     """Return the subject of one individual."""
     return MemorySubject(of).individual(name)
 

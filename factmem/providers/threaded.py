@@ -31,6 +31,7 @@ from factmem.abc import (
     Access,
     ChecksItself,
     Clock,
+    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
     Erases,
@@ -38,6 +39,7 @@ from factmem.abc import (
     KeepsAccesses,
     KeepsFiles,
     KeepsVectors,
+    LogPart,
     Receipt,
     Statement,
     system_clock,
@@ -142,6 +144,30 @@ class Engine(Protocol):
         """See `Erases.erase`."""
         ...
 
+    def tenants(self) -> Sequence[str | None]:
+        """See `CopiesLogs.tenants`."""
+        ...
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """See `CopiesLogs.log_part`."""
+        ...
+
+    def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """See `CopiesLogs.begin_copy`."""
+        ...
+
+    def copied(self, tenant: str | None) -> int | None:
+        """See `CopiesLogs.copied`."""
+        ...
+
+    def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """See `CopiesLogs.put_log_part`."""
+        ...
+
+    def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """See `CopiesLogs.end_copy`."""
+        ...
+
     def files(self) -> Sequence[Path]:
         """See `KeepsFiles.files`."""
         ...
@@ -229,6 +255,7 @@ class ThreadedProvider(
     KeepsVectors,
     KeepsAccesses,
     Erases,
+    CopiesLogs,
     KeepsFiles,
     ChecksItself,
     abc.ABC,
@@ -309,6 +336,30 @@ class ThreadedProvider(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
         return await self._write(lambda engine: engine.erase(set(record_ids), set(assertion_ids), tenant))
+
+    @override
+    async def tenants(self) -> Sequence[str | None]:
+        return await self._read(lambda engine: engine.tenants())
+
+    @override
+    async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
+        return await self._read(lambda engine: engine.log_part(tenant, since, limit))
+
+    @override
+    async def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        await self._write(lambda engine: engine.begin_copy(tenants))
+
+    @override
+    async def copied(self, tenant: str | None) -> int | None:
+        return await self._read(lambda engine: engine.copied(tenant))
+
+    @override
+    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        await self._write(lambda engine: engine.put_log_part(tenant, part))
+
+    @override
+    async def end_copy(self, tenants: Sequence[str | None]) -> None:
+        await self._write(lambda engine: engine.end_copy(tenants))
 
     @override
     async def files(self) -> Sequence[Path]:

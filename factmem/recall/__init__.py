@@ -1,6 +1,7 @@
 """Recall: from a question to the best records of a store.
 
-- `scoring` holds all formulas, `ranking` the two passes of a search, `filters` and `strength` what narrows it.
+- `scoring` holds all formulas, `ranking` the two passes of a search, `filters` and `strength` what narrows it, and
+  `results` the matches.
 - `index` is the searchable copy of a tenant's log: codec, columns, fold, segments, corpus, mirror.
 - `text` reads English: terms, times, signs, related words, updates.
 - `deep` is recall with a model, `overtaken` the marks on results, `events` dates by events, `embedders` the vectors.
@@ -8,7 +9,7 @@
 
 from __future__ import annotations
 
-from factmem.recall.deep import COMPARED, DeepRecall, DeepSettings, Hint, Look, Results, explored
+from factmem.recall.deep import COMPARED, DeepSettings, Hint, Look, Results, explored
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
@@ -29,7 +30,8 @@ from factmem.recall.index.mirror import Mirror
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.index.source import log_source
 from factmem.recall.overtaken import marked, still_true
-from factmem.recall.ranking import Query, RecallMatch, RecallMatches, ScoreParts, hydrate, ranked
+from factmem.recall.ranking import Query, ranked
+from factmem.recall.results import DeepRecall, RecallMatch, RecallMatches, ScoreParts, hydrate
 from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
 from factmem.recall.strength import chosen
 from factmem.recall.text.analysis import analyse, indexed_text

@@ -47,14 +47,13 @@ from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionAnalys
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm import Spent, metered
 from factmem.recall.events import event_spans, events_in, sentence_of, span_between
-from factmem.recall.ranking import RecallMatch
+from factmem.recall.results import DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import count, fraction, positive, seconds
 from factmem.values import check_text
 
 __all__ = [
     "COMPARED",
-    "DeepRecall",
     "DeepSettings",
     "Hint",
     "Look",
@@ -159,41 +158,6 @@ class Look:
 
 Results: TypeAlias = "dict[Look, Sequence[RecallMatch]]"
 """The matches of each search, best first, in the order of the searches."""
-
-
-@attrs.frozen(kw_only=True)
-class DeepRecall:
-    """The result of deep recall, with an account of its course.
-
-    Attributes:
-        matches: The best records, best first, each with its score for the question itself. Matches of a search by a
-            hint have ``time``, ``scope`` or ``concept`` among their reasons.
-        confidence: From 0 to 1; see `factmem.recall.deep`.
-        questions: All questions searched for, the question itself first.
-        times: Intervals of additional searches: those that the question names or the model proposes.
-        scopes: Paths of the scopes of additional searches.
-        complexity: Complexity of the question, if the model was asked.
-        rounds: Number of rounds of asking what is missing.
-        gaps: What is still missing, if the model was asked.
-        calls: Number of questions to the model.
-        tokens: Number of tokens that they took, as far as the endpoint reports them.
-        failure: The reason why the model could not be asked or its answer not be used; None for none. The result
-            holds what was found without it.
-        words_only: The reason why meaning did not count; see `RecallMatches.failure`.
-    """
-
-    matches: tuple[RecallMatch, ...]
-    confidence: float
-    questions: tuple[str, ...]
-    times: tuple[TimeSpan, ...] = ()
-    scopes: tuple[str, ...] = ()
-    complexity: Complexity = Complexity.SIMPLE
-    rounds: int = 0
-    gaps: tuple[Gap, ...] = ()
-    calls: int = 0
-    tokens: int = 0
-    failure: str | None = None
-    words_only: str | None = None
 
 
 def confidence_of(found: Sequence[Sequence[RecallMatch]]) -> float:

@@ -18,7 +18,8 @@ import attrs
 from factmem.facts import STATEMENT
 from factmem.patterns import lazy_pattern
 from factmem.recall.index.blob import term_numbers
-from factmem.recall.ranking import Query, RecallMatch
+from factmem.recall.ranking import Query
+from factmem.recall.results import RecallMatch
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import term_of
 from factmem.recall.text.times import OFFSET, Offset, TimeSpan, offset_in, times_in

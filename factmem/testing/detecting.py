@@ -7,11 +7,13 @@ from typing import Final
 from factmem.abc import (
     AgentMemoryProvider,
     ChecksItself,
+    CopiesLogs,
     Erases,
     FeedsChanges,
     KeepsFiles,
     KeepsHistory,
     KeepsVectors,
+    UpgradesFormat,
 )
 
 __all__ = ["capabilities_of"]
@@ -21,8 +23,10 @@ _CAPABILITIES: Final[tuple[type, ...]] = (
     FeedsChanges,
     KeepsVectors,
     Erases,
+    CopiesLogs,
     KeepsFiles,
     ChecksItself,
+    UpgradesFormat,
 )
 
 

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Outline, Outlined, StateRequest
+from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined, StateRequest
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
 from factmem.providers import Request, SteadyClock
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
+from factmem_sqlite_vec import copying, reading
 from factmem_sqlite_vec import outlines as outlining
-from factmem_sqlite_vec import reading
 from factmem_sqlite_vec import vectors as embeddings
 from factmem_sqlite_vec.checking import check_database
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
-from factmem_sqlite_vec.rows import NewRow, prepared
+from factmem_sqlite_vec.rows import NewRow, format_version, prepared
+from factmem_sqlite_vec.schema import MIGRATIONS
 from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.sums import sum_of_vectors
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class SqliteEngine:
         Raises:
             CorruptStoreError: A vector was changed. The facts are not affected.
         """
-        seqs, rows, expected = self.store.read(partial(embeddings.vectors_with_sum, tenant=tenant, since=since))
+        seqs, rows, whole = self.store.read(partial(embeddings.vectors, tenant=tenant, since=since))
         # Raised outside of the store's own checks, which would refuse further writes: vectors can be recomputed.
-        if expected is not None and expected != sum_of_vectors(seqs, rows):
+        if not whole:
             raise CorruptStoreError(
                 f"the embeddings in {self.store.name} are damaged, its facts are not: make them again with "
                 "Memory.reembed() or `factmem reembed`, or restore it from a backup"
@@ -140,9 +140,48 @@ class SqliteEngine:
 
         return self.store.write(erase)
 
+    def tenants(self) -> Sequence[str | None]:
+        """Return the tenants with a log, or with a copy that has begun."""
+        return self.store.read(copying.tenants)
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant."""
+        return self.store.read(partial(copying.log_part, tenant=tenant, since=since, limit=limit))
+
+    def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies."""
+        self._write_with(partial(copying.begin_copy, names=tenants))
+
+    def copied(self, tenant: str | None) -> int | None:
+        """Return the number up to which an unfinished copy is complete."""
+        return self.store.read(partial(copying.copied, tenant=tenant)) if self.store.is_there() else None
+
+    def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy."""
+        rows = copying.prepared_part(part)
+        self._write_with(partial(copying.put_log_part, tenant=tenant, part=part, rows=rows))
+
+    def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished."""
+        self._write_with(lambda connection, _: copying.end_copy(connection, tenants))
+
     def files(self) -> Sequence[Path]:
         """Return the existing files of the store."""
         return self.store.files()
+
+    def format_versions(self) -> tuple[int, int]:
+        """Return the version of the file's format, and the newest one."""
+        found = self.store.read(format_version) if self.store.is_there() else 0
+        return found, len(MIGRATIONS)
+
+    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+        """Bring the file to the newest format, and compact it."""
+        if self.store.is_there():
+            progress(0, 2)
+            self.store.write(lambda connection: None)  # opening it for writing does it
+            progress(1, 2)
+            self.store.write(lambda connection: scrub(connection))
+        progress(2, 2)
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """Check the database and the modes of its files."""

@@ -8,7 +8,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import apsw
 import attrs
@@ -33,8 +33,12 @@ from factmem_sqlite_vec.rows import (
 from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
 from factmem_sqlite_vec.sums import check_tenant
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = [
-    "Kept",
+    "OutlineRow",
     "delete_outlines",
     "insert_outlines",
     "outlined",
@@ -94,7 +98,7 @@ def use_outlines(connection: apsw.Connection, version: int) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Kept:
+class OutlineRow:
     """An outline with the columns of its assertion.
 
     Attributes:
@@ -132,7 +136,7 @@ def _numbered(connection: apsw.Connection, tenant: str | None, seqs: Iterable[in
     return json.dumps([base + seq for seq in seqs]), tenant or ""
 
 
-def insert_outlines(connection: apsw.Connection, kept: Sequence[Kept]) -> None:
+def insert_outlines(connection: apsw.Connection, kept: Sequence[OutlineRow]) -> None:
     """Store outlines; in a transaction."""
     shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
     connection.executemany(
@@ -164,7 +168,7 @@ def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapp
     insert_outlines(
         connection,
         [
-            Kept(
+            OutlineRow(
                 seq=seq,
                 id=unpack_id(id, seq),
                 record_id=unpack_record_id(record_id, unpack_id(id, seq)),
@@ -210,26 +214,25 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         since: The sequence number to start after.
         limit: Maximum number of assertions.
     """
-    import numpy as np
-
     since = min(since, _LARGEST)
     if since <= 0:
         _check_all(connection, tenant or "")
-    part = (tenant or "", since, _until(connection, tenant, since, limit))
+    # Each number is of one entry, so that the part holds no more assertions than numbers.
+    until = min(newest_seq(connection, tenant), since + min(limit, _LARGEST - since))
+    part = (tenant or "", since, until)
     usable = version is not None and outlines_version(connection) == version
     seqs: list[int] = []
     numbers: list[int] = []
-    own: list[bytes] = []
-    given: list[bytes] = []
+    bodies: list[bytes] = []
     if usable:
         rows = connection.execute(f"SELECT seq, shared, body FROM outlines WHERE {_PART}", part)
         for seq, number, body in rows:  # row by row: thousands of tuples at once trigger full garbage collections
             seqs.append(seq)
             numbers.append(number)
-            given.append(body[: _GIVEN.size])
-            own.append(body[_GIVEN.size :])
+            bodies.append(body)
     shared = _parts(connection, numbers)
-    table = np.frombuffer(_checked(seqs, shared, given, own), _GIVEN_FIELDS)
+    own = [body[_GIVEN.size :] for body in bodies]
+    table = _checked(seqs, shared, [body[: _GIVEN.size] for body in bodies], own)
     return Outlined(
         seqs=seqs,
         ids=table["id"],
@@ -239,7 +242,7 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         own=own,
         missing=_missing(connection, part, seqs),
         rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
-        until=part[2],
+        until=until,
     )
 
 
@@ -258,29 +261,30 @@ def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
     return [parts[number] for number in numbers]
 
 
-def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> int:
-    """Return the number up to which to read, to get at most ``limit`` assertions."""
-    last = select(
-        connection,
-        f"SELECT rowid FROM assertions WHERE {_IN_LOG} LIMIT 1 OFFSET ?",
-        (*of_tenant(connection, tenant, since), min(limit, _LARGEST) - 1),
-    )
-    return int(last[0][0]) & SEQ_MASK if last else newest_seq(connection, tenant)
-
-
-def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]) -> bytes:
-    """Return the concatenated prefixes of bodies.
+def _checked(
+    seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]
+) -> NDArray[np.void]:
+    """Return the prefixes of bodies as a table of `_GIVEN_FIELDS`.
 
     Raises:
         CorruptStoreError: An outline was changed.
     """
-    of_numbers, of_own = _NUMBERS.size, zlib.crc32
-    for seq, part, prefix, body in zip(seqs, shared, given, own, strict=True):
-        numbers, found = prefix[:of_numbers], prefix[of_numbers:]
-        expected = of_own(body, of_own(numbers, of_own(part, seq & 0xFFFFFFFF)))
-        if int.from_bytes(found, "little") != expected or len(prefix) != _GIVEN.size:
-            raise CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
-    return b"".join(given)
+    import numpy as np
+
+    prefixes = b"".join(given)
+    if len(prefixes) != len(seqs) * _GIVEN.size:
+        raise _damaged_outline(next(seq for seq, prefix in zip(seqs, given, strict=True) if len(prefix) < _GIVEN.size))
+    table = np.frombuffer(prefixes, _GIVEN_FIELDS)
+    sums = map(zlib.crc32, shared, seqs)
+    sums = map(zlib.crc32, [prefix[: _NUMBERS.size] for prefix in given], sums)
+    wrong = np.flatnonzero(table["checksum"] != np.fromiter(map(zlib.crc32, own, sums), np.uint32, len(seqs)))
+    if len(wrong):
+        raise _damaged_outline(seqs[int(wrong[0])])
+    return table
+
+
+def _damaged_outline(seq: int) -> CorruptStoreError:
+    return CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
 
 
 def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:
@@ -297,22 +301,23 @@ def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[
 def _check_all(connection: apsw.Connection, tenant: str) -> None:
     """Check that the rows of a tenant are complete; see `factmem_sqlite_vec.sums`."""
     part = (tenant, 0, _LARGEST)
-    of_outlines, there, missing = 0, 0, []
-    if outlines_version(connection) is not None:
-        total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
-        ((of_outlines, there),) = select(connection, total, part)
-    if there != _assertions(connection, part):
-        rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
-        missing = _missing(connection, part, [seq for (seq,) in rows])
-    of_missing = select(
-        connection,
-        f"SELECT coalesce(sum(a.checksum), 0) FROM {_NUMBERED} WHERE a.tenant = ?",
-        _numbered(connection, tenant, missing),
-    )
     log = of_tenant(connection, tenant)
     changed = state_changes(connection, f"SELECT '', s.* FROM state_changes s WHERE {_IN_LOG}", log)
     erased = tombstones(connection, log)
-    said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing[0][0]))]
+    of_outlines, there = 0, 0
+    if outlines_version(connection) is not None:
+        total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
+        ((of_outlines, there),) = select(connection, total, part)
+    of_missing = 0
+    if there != _assertions(connection, part):
+        rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
+        missing = _missing(connection, part, [seq for (seq,) in rows])
+        ((of_missing,),) = select(
+            connection,
+            f"SELECT coalesce(sum(a.checksum), 0) FROM {_NUMBERED} WHERE a.tenant = ?",
+            _numbered(connection, tenant, missing),
+        )
+    said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing))]
     check_tenant(connection, tenant, said, changed, erased)
 
 

@@ -13,14 +13,14 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import apsw
 import attrs
 
 from factmem.abc import Append, Outline, Statement, StateRequest
-from factmem.codec import decode_assertion, decode_entry, encode_head, encode_rest
+from factmem.codec import decode_assertion, decode_entry, decode_head, encode_head, encode_rest
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
 from factmem.records import Assertion, AssertionState, Place, Recorded, StateChange
 from factmem.vectors import unit_vectors
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSERTION_COLUMNS",
+    "HEADS_SINCE",
     "OF_RECORD",
     "SEQ_BITS",
     "SEQ_MASK",
@@ -40,6 +41,7 @@ __all__ = [
     "assertion_columns",
     "checksum",
     "format_version",
+    "key_of_id",
     "microseconds",
     "new_id",
     "own_record_id",
@@ -74,7 +76,9 @@ OF_RECORD: Final = "(record_id = ? OR (rowid = ? AND id = ? AND record_id IS NUL
 """Condition on the assertions of a record; see `record_key`."""
 
 _COLUMNS_BEFORE_HEADS: Final = f"{_OWN_COLUMNS}, NULL"
-_HEADS_SINCE: Final = 5
+HEADS_SINCE: Final = 5
+"""Version of the format from which documents share their heads."""
+
 
 _MOST_HEADS: Final = 1024
 _HEADS: Final[dict[tuple[object, ...], str]] = {}
@@ -142,7 +146,7 @@ def format_version(connection: apsw.Connection) -> int:
 
 def assertion_columns(connection: apsw.Connection) -> str:
     """Return `ASSERTION_COLUMNS` for the file's format."""
-    return ASSERTION_COLUMNS if format_version(connection) >= _HEADS_SINCE else _COLUMNS_BEFORE_HEADS
+    return ASSERTION_COLUMNS if format_version(connection) >= HEADS_SINCE else _COLUMNS_BEFORE_HEADS
 
 
 def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
@@ -209,13 +213,13 @@ def _key_digest(key: PlaceKey) -> bytes:
     return hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest()
 
 
-def new_id(seq: int) -> tuple[str, bytes]:
-    """Return a new id of an assertion, and its stored form; see `pack_id`.
+def new_id(seq: int) -> str:
+    """Return a new id of an assertion.
 
     It begins with the sequence number, which locates its row without an index, and ends at random.
     """
     random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
-    return f"{seq:0{_ID_DIGITS}x}{random.hex()}", random
+    return f"{seq:0{_ID_DIGITS}x}{random.hex()}"
 
 
 def seq_of(id: str) -> int:
@@ -243,6 +247,24 @@ def pack_id(id: str, seq: int | None = None) -> bytes | str:
     if seq is None:
         return packed
     return packed[_ID_DIGITS // 2 :] if seq_of(id) == seq else id
+
+
+def key_of_id(connection: apsw.Connection, base: int, tenant: str, id: str) -> int | None:
+    """Return the key of a tenant's assertion by its id, or None.
+
+    Args:
+        connection: Connection in a transaction.
+        base: Key of the tenant's first row; see `factmem_sqlite_vec.sequences`.
+        tenant: The tenant.
+        id: Id; one that another store gave does not name its row, and is looked up.
+    """
+    seq = seq_of(id)
+    own = "SELECT rowid FROM assertions WHERE rowid = ? AND id = ? AND tenant = ?"
+    found = select(connection, own, (base + seq, pack_id(id, seq), tenant))
+    if not found:
+        foreign = "SELECT rowid FROM assertions WHERE id = ? AND typeof(id) = 'text' AND tenant = ?"
+        found = select(connection, foreign, (id, tenant))
+    return int(found[0][0]) if found else None
 
 
 def unpack_id(stored: bytes | str, seq: int) -> str:
@@ -304,7 +326,7 @@ def partial_checksum(doc: str, said_at: int, head: str | None) -> int:
     """Return the checksum of a row without its number; rows without a head cover the rest."""
     if head is None:
         return zlib.crc32(doc.encode())
-    return zlib.crc32(f"{said_at} {doc}".encode(), zlib.crc32(head.encode()))
+    return zlib.crc32(f"{said_at} {doc}".encode(), _checksum_of_head(head))
 
 
 def checksum(seq: int, id: str, record_id: str, recorded_at: str, partial: int) -> int:
@@ -338,10 +360,8 @@ def read_assertion(row: Row) -> Recorded:
             entry = decode_entry({**json.loads(doc), **given})
             assert isinstance(entry, Recorded)
             return entry
-        version, shared = _read_head(head)
-        document = {**shared, **json.loads(doc), "timestamp": unpack_moment(said_at)}
         return Recorded(
-            assertion=decode_assertion(document, version=version),
+            assertion=decode_assertion(_read_head(head), json.loads(doc), _EPOCH + said_at * _MICROSECOND),
             id=id,
             record_id=record_id,
             seq=seq,
@@ -354,9 +374,13 @@ def read_assertion(row: Row) -> Recorded:
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_head(head: str) -> tuple[int, dict[str, Any]]:
-    document = json.loads(head)
-    return document.pop("v"), document
+def _read_head(head: str) -> Mapping[str, Any]:
+    return decode_head(json.loads(head))
+
+
+@functools.lru_cache(maxsize=4096)
+def _checksum_of_head(head: str) -> int:
+    return zlib.crc32(head.encode())
 
 
 def state_changes(connection: apsw.Connection, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:

@@ -21,13 +21,21 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """All waiting is done by the plain provider, which is tested on both event loops."""
+    """All waiting is in the plain provider, which is tested on both event loops."""
     return "asyncio"
 
 
 class TestEncryptedSqliteMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "KeepsFiles", "ChecksItself")
+    capabilities = (
+        "KeepsHistory",
+        "FeedsChanges",
+        "KeepsVectors",
+        "Erases",
+        "CopiesLogs",
+        "KeepsFiles",
+        "ChecksItself",
+    )
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:
         return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY)

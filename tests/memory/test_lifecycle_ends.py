@@ -39,7 +39,7 @@ Opened = Callable[[TtlPolicy], Memory]
 
 @pytest.fixture
 def opened(provider: AgentMemoryProvider, clock: FakeClock) -> Opened:
-    """Open a memory of alice's with a policy."""
+    """Open a memory with a policy and alice as its viewer."""
     return lambda policy: Memory(
         provider, viewer="alice", embedder=HashEmbedder(), clock=clock, policies=Policies(ttl=policy)
     )
@@ -168,7 +168,7 @@ async def test_what_a_passing_value_hides_is_no_old_revision(opened: Opened, clo
     assert await city(memory) == "Porto"
 
 
-async def test_what_others_keep_to_themselves_does_not_expire_at_ones_hands(
+async def test_expire_does_not_erase_private_records_of_others(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
     other = Memory(provider, organization="acme", embedder=HashEmbedder(), clock=clock)
@@ -187,12 +187,12 @@ async def test_a_dry_run_reports_and_forget_erases_exactly_that(memory: Memory, 
             MultipleFacts(NOTE, (f"note {number}",), timestamp=clock()), details=FactDetails(metadata={"n": number})
         )
     wanted = [[MetadataCondition("n", 1)], [MetadataCondition("n", 2, operator=MetadataOperator.GREATER_THAN)]]
-    told = await memory.forget(where=wanted, dry_run=True)
-    assert (len(told), told.dry_run, told.erased) == (2, True, 0)
-    assert [record.value for record in told.records] == ["note 1", "note 3"]
+    preview = await memory.forget(where=wanted, dry_run=True)
+    assert (len(preview), preview.dry_run, preview.erased) == (2, True, 0)
+    assert [record.value for record in preview.records] == ["note 1", "note 3"]
     assert len(await memory.list_records()) == 4
     done = await memory.forget(where=wanted)
-    assert (done.records, done.dry_run, done.erased) == (told.records, False, 2)
+    assert (done.records, done.dry_run, done.erased) == (preview.records, False, 2)
     assert {record.value for record in await memory.list_records()} == {"note 0", "note 2"}
     assert await memory.recall("note 1", limit=9, where=wanted) == []
     assert len(await memory.forget(where=wanted, dry_run=True)) == 0

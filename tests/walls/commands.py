@@ -1,4 +1,4 @@
-"""The commands of `factmem`, run with somebody's ``--organization`` and ``--viewer``."""
+"""The commands of `factmem`, run with a caller's ``--organization`` and ``--viewer``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from factmem.cli.app import app
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes
-from tests.walls.worlds import NOW, Plant, Seat, below
+from tests.walls.worlds import NOW, Caller, Plant, below
 from tests.walls.writing import MARK
 
 __all__ = ["COMMANDS", "Terminal"]
@@ -21,16 +21,16 @@ __all__ = ["COMMANDS", "Terminal"]
 
 @attrs.frozen
 class Terminal:
-    """Somebody's command line, on a store."""
+    """A caller's command line, on a store."""
 
     store: Path
-    seat: Seat
+    caller: Caller
 
     async def run(self, *words: str, plainly: bool = False) -> list[object]:
-        """Run a command, and return its exit code and all that it wrote."""
+        """Run a command, and return its exit code and its output."""
         given = ["--store", str(self.store), *([] if plainly else ["--json"])]
-        given += [] if self.seat.tenant is None else ["--organization", self.seat.tenant]
-        given += [] if self.seat.viewer is None else ["--viewer", self.seat.viewer]
+        given += [] if self.caller.tenant is None else ["--organization", self.caller.tenant]
+        given += [] if self.caller.viewer is None else ["--viewer", self.caller.viewer]
         done = await to_thread.run_sync(lambda: CliRunner().invoke(app, [*given, *words]))
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
@@ -48,6 +48,13 @@ def _ran(*commands: Sequence[str] | Callable[[Asked], Sequence[str]]) -> Any:
 def _with_ids(*words: str) -> Any:
     async def call(asked: Asked) -> object:
         return [_without(await asked.client.run(*words, id), id) for id in asked.ids]
+
+    return call
+
+
+def _with_short_ids(*words: str) -> Any:
+    async def call(asked: Asked) -> object:
+        return [_without(await asked.client.run(*words, id[:16]), id) for id in asked.ids]
 
     return call
 
@@ -106,7 +113,14 @@ COMMANDS: Final[Mapping[str, Door]] = {
     ),
     "load": Reads([Way(_keywords("load"))]),
     "history": Reads([Way(_keywords("history"), Shows.EVER)]),
-    "tree": Reads([Way(_ran(["tree"]))]),
+    "list": Reads(
+        [
+            Way(_ran(["list", "-n", "999"]), whole=True),
+            Way(_ran(lambda asked: ["list", "-n", "999", "--scope", str(asked.scope)]), only=_here),
+        ]
+    ),
+    "show": Reads([Way(_with_ids("show"), Shows.EVER), Way(_with_short_ids("show"), Shows.EVER)]),
+    "tree": Reads([Way(_ran(["tree"], ["tree", "--depth", "1"]))]),
     "info": Reads([Way(_ran(["info"]), whole=True), Way(_ran(lambda asked: ["info", str(asked.scope)]), only=_here)]),
     "profile": Reads([Way(_ran(["profile", "tests.walls.facade:Household"]))]),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
@@ -122,6 +136,8 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "expire": Writes([Way(_ran(["expire", "--dry-run"]), Shows.NOTHING)]),
     "purge": Writes([Way(_ran(["purge", "--before", NOW.date().isoformat()]), Shows.KEPT)]),
     "save": Writes([Way(_ran(["save", "home", MARK], ["save", "home", "7", "--type", "int"]), Shows.KEPT)]),
+    "update": Writes([Way(_with_ids("update", "--value", f'"{MARK}"'), Shows.KEPT)]),
+    "undo": Writes([Way(_with_ids("undo"), Shows.KEPT)]),
     "remember": Writes([Way(_ran(["remember", f"the {MARK} cat sat"]), Shows.KEPT)]),
     "retract": Writes([Way(_with_ids("retract"), Shows.KEPT)]),
     "restore": Writes([Way(_with_ids("restore"), Shows.KEPT)]),
@@ -131,7 +147,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "rollback": Writes(
         [
             Way(
-                lambda asked: _ran(*(["rollback", str(asked.grown.revisions[plant.token])] for plant in asked.some))(
+                lambda asked: _ran(*(["rollback", str(asked.filled.revisions[plant.token])] for plant in asked.some))(
                     asked
                 ),
                 Shows.KEPT,
@@ -142,14 +158,16 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "reembed": Writes([Way(_ran(["reembed"]), Shows.NOTHING)]),
     "erase": Writes([Way(_with_ids("erase", "--yes", "--verify"), Shows.NOTHING)]),
     "forget": Writes([Way(_with_ids("forget", "--yes"), Shows.NOTHING)]),
-    "resume": Neither("hands back numbers of what Memory.resume hands back; needs a model"),
-    "dead-letters retry": Neither("hands back what DeadLetters.retry does; needs a model"),
-    "ingest": Neither("hands back numbers of what Memory.remember and remember_many hand back"),
-    "extract": Neither("takes a text apart, and looks at nothing that is kept"),
-    "mcp": Neither("serves what make_server makes, whose own paths are listed"),
-    "check": Neither("names files and tenants, and counts what waits in each, for whoever keeps the whole store"),
-    "providers": Neither("lists what is installed"),
+    "resume": Neither("returns counts of the result of Memory.resume; needs a model"),
+    "dead-letters retry": Neither("returns the result of DeadLetters.retry; needs a model"),
+    "ingest": Neither("returns counts of the results of Memory.remember and remember_many"),
+    "extract": Neither("splits a text, and reads nothing stored"),
+    "mcp": Neither("serves the server of make_server, whose own paths are listed"),
+    "check": Neither("names files and tenants, and counts pending entries, for the operator of the store"),
+    "upgrade": Neither("changes the format of a store, and shows no more of it than a check"),
+    "move": Neither("names tenants and counts their entries, for the operator of the store"),
+    "providers": Neither("lists the installed providers"),
     "new-key": Neither("makes a key"),
-    "rotate-key": Neither("changes the key of a store, and shows nothing of it"),
+    "rotate-key": Neither("changes the key of a store, and shows no content"),
     "demo": Neither("works on a store of its own"),
 }

@@ -1,0 +1,134 @@
+"""Results of recall: matches with their scores and reasons, and the report of a deep recall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from factmem.abc import Complexity, Gap
+from factmem.facts import Concept
+from factmem.fold import Current
+from factmem.recall.text.times import TimeSpan
+from factmem.records import FactRecord
+from factmem.showing import shown_record
+
+__all__ = ["DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "hydrate"]
+
+
+@attrs.frozen(kw_only=True)
+class ScoreParts:
+    """Parts of a score, each from 0 to 1.
+
+    The similarity fuses the evidence of words and of meaning; names, times and numbers raise it. With recency and
+    importance it makes the score. See `factmem.recall.scoring`.
+
+    Attributes:
+        similarity: Similarity of the query and the record; 0 if neither words nor meaning agree.
+        lexical: Evidence of words: of the record, its neighbours and its conversation.
+        semantic: Evidence of meaning: of the record and its neighbours.
+        named: 1 if the query names the speaker, the subject or the concept, else 0.
+        dated: Closeness to the times that the query names; 0 if it names none.
+        cosine: Raw cosine of the two embeddings, 0 if negative. It depends on the embedder, and not on words,
+            neighbours or age: compare it with thresholds for near-duplicates.
+        recency: 1 for now, halved with each half-life.
+        importance: Importance of the record.
+    """
+
+    similarity: float
+    lexical: float
+    semantic: float
+    named: float
+    dated: float
+    cosine: float
+    recency: float
+    importance: float
+
+
+@attrs.frozen(kw_only=True)
+class RecallMatch:
+    """One result of recall.
+
+    Attributes:
+        record: The record.
+        score: Similarity, recency and importance in one number from 0 to 1; see `Boost` and `Additive`. It is a
+            function of the query, the record, its conversation and the statistics of what the caller may see, never of
+            the other results. With `Boost` it is low if nothing answers, and near 0 for a query without meaning, so
+            that ``min_score`` can cut there: on conversations .3 keeps 99 % of the right messages that are among the
+            first ten, and nothing for 95 % of such queries. A record that agrees in meaning alone scores less than
+            one that shares words.
+        parts: Parts of the score.
+        reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``.
+        newer: The newer record that overtakes this statement, if there is one: a later statement of the same person,
+            or the present value of a fact that was found in the same message. It passes the filters of the search.
+            The order of results does not depend on it.
+        retracted: Whether a fact that was found in this statement's message was retracted or removed since, and not
+            restored.
+        earlier: Earlier revisions of the record, newest first, each with its state; empty unless requested.
+    """
+
+    record: FactRecord[Any]
+    score: float
+    parts: ScoreParts
+    reasons: tuple[str, ...]
+    newer: FactRecord[Any] | None = None
+    retracted: bool = False
+    earlier: tuple[FactRecord[Any], ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class DeepRecall:
+    """The result of deep recall, with an account of its course.
+
+    Attributes:
+        matches: The best records, best first, each with its score for the question itself. Matches of a search by a
+            hint have ``time``, ``scope`` or ``concept`` among their reasons.
+        confidence: From 0 to 1; see `factmem.recall.deep`.
+        questions: All questions searched for, the question itself first.
+        times: Intervals of additional searches: those that the question names or the model proposes.
+        scopes: Paths of the scopes of additional searches.
+        complexity: Complexity of the question, if the model was asked.
+        rounds: Number of rounds of asking what is missing.
+        gaps: What is still missing, if the model was asked.
+        calls: Number of questions to the model.
+        tokens: Number of tokens that they took, as far as the endpoint reports them.
+        failure: The reason why the model could not be asked or its answer not be used; None for none. The result
+            holds what was found without it.
+        words_only: The reason why meaning did not count; see `RecallMatches.failure`.
+    """
+
+    matches: tuple[RecallMatch, ...]
+    confidence: float
+    questions: tuple[str, ...]
+    times: tuple[TimeSpan, ...] = ()
+    scopes: tuple[str, ...] = ()
+    complexity: Complexity = Complexity.SIMPLE
+    rounds: int = 0
+    gaps: tuple[Gap, ...] = ()
+    calls: int = 0
+    tokens: int = 0
+    failure: str | None = None
+    words_only: str | None = None
+
+
+class RecallMatches(list[RecallMatch]):
+    """The results of a recall, best first.
+
+    Attributes:
+        failure: The reason why the results go by words alone although meaning was requested; None otherwise. It holds
+            no text of the query.
+        deep: The report of a deep recall; None after a shallow one.
+    """
+
+    def __init__(
+        self, matches: Iterable[RecallMatch] = (), *, failure: str | None = None, deep: DeepRecall | None = None
+    ) -> None:
+        super().__init__(matches)
+        self.failure: str | None = failure
+        self.deep: DeepRecall | None = deep
+
+
+def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+    """Return a current record as users see it, read as its declared concept if that fits."""
+    return shown_record(current.recorded, concepts, details=current.details)
