@@ -17,6 +17,7 @@ from factmem.abc import Conversation
 from factmem.detection.conversations import said_at
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, utc
+from factmem.json_stream import kind_of_json
 from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
@@ -128,11 +129,6 @@ Found: TypeAlias = Entry | Dialogue | Skipped | Lost | Problem
 """One thing that an importer finds."""
 
 
-def _scalar(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
-    return kinds.get(type(value), "a number")
-
-
 @attrs.frozen
 class Row:
     """One row of a source, with typed access to its fields. Every error names the field.
@@ -153,7 +149,7 @@ class Row:
             FileFormatError: It is something else.
         """
         if not isinstance(value, Mapping):
-            raise FileFormatError(f"expected an object, found {_scalar(value)}", path=where)
+            raise FileFormatError(f"expected an object, found {kind_of_json(value)}", path=where)
         return cls(where, value)
 
     def text(self, *keys: str) -> str | None:
@@ -172,11 +168,11 @@ class Row:
                     if text.strip():
                         return text
                 case bool() as other:
-                    raise self.fault(f"expected a text, found {_scalar(other)}", key)
+                    raise self.fault(f"expected a text, found {kind_of_json(other)}", key)
                 case int() as number:
                     return str(number)
                 case other:
-                    raise self.fault(f"expected a text, found {_scalar(other)}", key)
+                    raise self.fault(f"expected a text, found {kind_of_json(other)}", key)
         return None
 
     def required(self, *keys: str) -> str:
@@ -229,7 +225,7 @@ class Row:
             case True | 1:
                 return True
             case other:
-                raise self.fault(f"expected true or false, found {_scalar(other)}", key)
+                raise self.fault(f"expected true or false, found {kind_of_json(other)}", key)
 
     def mapping(self, key: str) -> Mapping[str, Any]:
         """Return an object; an empty one if there is none.
@@ -243,7 +239,7 @@ class Row:
             case dict() as mapping:
                 return mapping
             case other:
-                raise self.fault(f"expected an object, found {_scalar(other)}", key)
+                raise self.fault(f"expected an object, found {kind_of_json(other)}", key)
 
     def items(self, key: str) -> Sequence[Any]:
         """Return a list; an empty one if there is none.
@@ -257,7 +253,7 @@ class Row:
             case list() | tuple() as items:
                 return items
             case other:
-                raise self.fault(f"expected a list, found {_scalar(other)}", key)
+                raise self.fault(f"expected a list, found {kind_of_json(other)}", key)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, without blank ones.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 from anyio import to_thread
@@ -149,6 +149,8 @@ class _Batch:
                 self.dialogues.append(item)
             case Skipped() | Lost() | Problem():
                 self.others.append(item)
+            case _:
+                assert_never(item)
 
     def full_before(self, item: Found) -> bool:
         if not isinstance(item, Entry) or item.recorded.assertion.revises is None:
@@ -191,6 +193,8 @@ class _Tally:
                     self.lost[what] += count
                 case Problem():
                     self.fail(item)
+                case _:
+                    assert_never(item)
 
     def fail(self, problem: Problem) -> None:
         self.errors += 1

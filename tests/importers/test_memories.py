@@ -1,4 +1,4 @@
-"""What memory systems keep becomes facts, with the dates, places, owners and history that it had."""
+"""Memories of other systems become facts, with the dates, places, owners and history that they had."""
 
 from __future__ import annotations
 
