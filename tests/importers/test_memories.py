@@ -1,5 +1,7 @@
 """Memories of other systems become facts, with the dates, places, owners and history that they had."""
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import base64
