@@ -1,7 +1,5 @@
 """Errors of factmem.
 
-::
-
     FactMemError
     ├── InvalidDataError (ValueError)      a value, name, vector or argument is not legal; `.path` says where
     │   ├── InvalidNameError               a tenant, scope, subject, owner or keyword

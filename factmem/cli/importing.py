@@ -98,7 +98,7 @@ class MovingOptions:
             scope=scope,
             source=self.source,
             private=self.private or session.user is not None,
-            owner=session.user or session.viewer,
+            owner=session.reader,
             columns=dict(_column(text) for text in self.column or ()),
             namespace=self.namespace,
             key=key_in(self.key_env),

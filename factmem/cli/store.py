@@ -104,7 +104,7 @@ def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
     return {
         "store": session.address,
         "organization": session.organization,
-        "viewer": session.user or session.viewer,
+        "viewer": session.reader,
         "scope": str(found.scope) if found.scope else None,
         "records": found.records,
         "oldest": _iso(found.oldest),
