@@ -5,36 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import struct
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import apsw
-import attrs
 
-from factmem.abc import Outline, Outlined, number_of_id
+from factmem.abc import Outline, Outlined
 from factmem.errors import CorruptStoreError
+from factmem.providers.outline_bodies import KeptOutline, read_outlines
+from factmem.providers.rows import SEQ_MASK, read_assertion, unpack_id, unpack_moment, unpack_record_id
 from factmem.records import Recorded, StateChange, Tombstone
 from factmem_sqlite_vec.reading import tombstones
-from factmem_sqlite_vec.rows import (
-    SEQ_MASK,
-    Row,
-    assertion_columns,
-    microseconds,
-    read_assertion,
-    read_state,
-    select,
-    state_changes,
-    unpack_id,
-    unpack_moment,
-    unpack_record_id,
-)
+from factmem_sqlite_vec.rows import Row, assertion_columns, read_state, select, state_changes
 from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
 from factmem_sqlite_vec.sums import check_tenant
 
 __all__ = [
-    "Kept",
     "delete_outlines",
     "insert_outlines",
     "outlined",
@@ -45,12 +31,6 @@ __all__ = [
 ]
 
 _LARGEST: Final = 2**63 - 1
-
-_GIVEN: Final = struct.Struct("<QQqI")
-"""Prefix of a body: the numbers of the ids of assertion and record, the time of recording, and a checksum."""
-
-_GIVEN_FIELDS: Final = [("id", "<u8"), ("record", "<u8"), ("recorded_at", "<i8"), ("checksum", "<u4")]
-_NUMBERS: Final = struct.Struct("<QQq")
 
 _TABLES: Final = """
 DROP TABLE IF EXISTS outlines;
@@ -93,46 +73,13 @@ def use_outlines(connection: apsw.Connection, version: int) -> None:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
 
 
-@attrs.frozen(kw_only=True)
-class Kept:
-    """An outline with the columns of its assertion.
-
-    Attributes:
-        seq: Sequence number of the assertion.
-        id: Id of the assertion.
-        record_id: Id of its record.
-        recorded_at: Time of recording.
-        checksum: Checksum of its row.
-        tenant: Tenant; empty for none.
-        outline: Outline.
-    """
-
-    seq: int
-    id: str
-    record_id: str
-    recorded_at: dt.datetime
-    checksum: int
-    tenant: str
-    outline: Outline
-
-    def body(self) -> bytes:
-        """The stored bytes."""
-        numbers = number_of_id(self.id), number_of_id(self.record_id), microseconds(self.recorded_at)
-        found = _checksum(self.seq, self.outline.shared, _NUMBERS.pack(*numbers), self.outline.own)
-        return _GIVEN.pack(*numbers, found) + self.outline.own
-
-
-def _checksum(seq: int, shared: bytes, numbers: bytes, own: bytes) -> int:
-    return zlib.crc32(own, zlib.crc32(numbers, zlib.crc32(shared, seq & 0xFFFFFFFF)))
-
-
 def _numbered(connection: apsw.Connection, tenant: str | None, seqs: Iterable[int]) -> tuple[str, str]:
     """Return the keys of a tenant's sequence numbers as JSON, and the tenant."""
     base = base_of(connection, tenant)
     return json.dumps([base + seq for seq in seqs]), tenant or ""
 
 
-def insert_outlines(connection: apsw.Connection, kept: Sequence[Kept]) -> None:
+def insert_outlines(connection: apsw.Connection, kept: Sequence[KeptOutline]) -> None:
     """Store outlines; in a transaction."""
     shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
     connection.executemany(
@@ -164,7 +111,7 @@ def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapp
     insert_outlines(
         connection,
         [
-            Kept(
+            KeptOutline(
                 seq=seq,
                 id=unpack_id(id, seq),
                 record_id=unpack_record_id(record_id, unpack_id(id, seq)),
@@ -210,8 +157,6 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         since: The sequence number to start after.
         limit: Maximum number of assertions.
     """
-    import numpy as np
-
     since = min(since, _LARGEST)
     if since <= 0:
         _check_all(connection, tenant or "")
@@ -219,24 +164,17 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
     usable = version is not None and outlines_version(connection) == version
     seqs: list[int] = []
     numbers: list[int] = []
-    own: list[bytes] = []
-    given: list[bytes] = []
+    bodies: list[bytes] = []
     if usable:
         rows = connection.execute(f"SELECT seq, shared, body FROM outlines WHERE {_PART}", part)
         for seq, number, body in rows:  # row by row: thousands of tuples at once trigger full garbage collections
             seqs.append(seq)
             numbers.append(number)
-            given.append(body[: _GIVEN.size])
-            own.append(body[_GIVEN.size :])
-    shared = _parts(connection, numbers)
-    table = np.frombuffer(_checked(seqs, shared, given, own), _GIVEN_FIELDS)
-    return Outlined(
-        seqs=seqs,
-        ids=table["id"],
-        records=table["record"],
-        recorded_at=table["recorded_at"],
-        shared=shared,
-        own=own,
+            bodies.append(body)
+    return read_outlines(
+        seqs,
+        _parts(connection, numbers),
+        bodies,
         missing=_missing(connection, part, seqs),
         rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
         until=part[2],
@@ -266,21 +204,6 @@ def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: i
         (*of_tenant(connection, tenant, since), min(limit, _LARGEST) - 1),
     )
     return int(last[0][0]) & SEQ_MASK if last else newest_seq(connection, tenant)
-
-
-def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]) -> bytes:
-    """Return the concatenated prefixes of bodies.
-
-    Raises:
-        CorruptStoreError: An outline was changed.
-    """
-    of_numbers, of_own = _NUMBERS.size, zlib.crc32
-    for seq, part, prefix, body in zip(seqs, shared, given, own, strict=True):
-        numbers, found = prefix[:of_numbers], prefix[of_numbers:]
-        expected = of_own(body, of_own(numbers, of_own(part, seq & 0xFFFFFFFF)))
-        if int.from_bytes(found, "little") != expected or len(prefix) != _GIVEN.size:
-            raise CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
-    return b"".join(given)
 
 
 def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:

@@ -12,13 +12,8 @@ import apsw
 from factmem.abc import EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
-from factmem.records import AssertionState, Recorded
-from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlines import Kept, insert_outlines, use_outlines
-from factmem_sqlite_vec.reading import read_embedder
-from factmem_sqlite_vec.rows import (
-    ASSERTION_COLUMNS,
-    OF_RECORD,
+from factmem.providers.outline_bodies import KeptOutline
+from factmem.providers.rows import (
     SEQ_MASK,
     NewRow,
     checksum,
@@ -28,17 +23,19 @@ from factmem_sqlite_vec.rows import (
     pack_id,
     pack_record_id,
     read_assertion,
-    read_state,
-    record_key,
-    select,
+    row_sum,
     seq_of,
-    state_changes,
     unpack_id,
     unpack_moment,
     unpack_record_id,
 )
+from factmem.records import AssertionState, Recorded
+from factmem.vectors import unit_vector
+from factmem_sqlite_vec.outlines import insert_outlines, use_outlines
+from factmem_sqlite_vec.reading import read_embedder
+from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, OF_RECORD, read_state, record_key, select, state_changes
 from factmem_sqlite_vec.sequences import NewSeqs
-from factmem_sqlite_vec.sums import NewSums, row_sum
+from factmem_sqlite_vec.sums import NewSums
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
 if TYPE_CHECKING:
@@ -98,7 +95,7 @@ class Batch:
         if outlines is not None and self._outlined is None:
             use_outlines(connection, outlines)
             self._outlined = outlines
-        self._outlines: list[Kept] = []
+        self._outlines: list[KeptOutline] = []
         self._tracks: dict[tuple[bytes, str, str], Track] = {}
         self._heads: dict[tuple[int, str], int] = {}
         self._timed: set[str | None] = set()
@@ -297,7 +294,7 @@ class Batch:
             ),
         )
         if row.outline is not None and row.outline.version == self._outlined:
-            kept = Kept(
+            kept = KeptOutline(
                 seq=seq,
                 id=id,
                 record_id=record_id,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import apsw
-from factmem_sqlite_vec.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
 
+from factmem.providers.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
 from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, torn_json
 
 __all__ = ["DAMAGES", "Damage", "Files", "raw"]
