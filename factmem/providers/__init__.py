@@ -22,7 +22,7 @@ from factmem.providers.tracks import (
     check_readable,
     check_writable,
     erased_meanwhile,
-    new_id,
+    random_ids,
     unknown_assertion,
 )
 
@@ -44,10 +44,10 @@ __all__ = [
     "erased_meanwhile",
     "fact_of",
     "flag_option",
-    "new_id",
     "open_provider",
     "provider_entry_points",
     "raised_again",
+    "random_ids",
     "seconds_option",
     "unknown_assertion",
 ]

@@ -33,7 +33,8 @@ def open_provider(address: str) -> AgentMemoryProvider:
     An address is ``name:location?option=value``: the name of an entry point of the group
     `ENTRY_POINT_GROUP`, then what its class takes as its first argument, then keyword arguments
     as text. ``name:///absolute/path`` and ``name:relative/path`` both work; a location without any
-    name is a path for ``sqlite-vec``. Nothing is read or written before the first call.
+    name is a path for ``sqlite-vec``. Nothing is read or written before the first call. A class whose addresses are
+    URLs of another standard has a method ``from_address``, which takes the whole address.
 
     Args:
         address: where the facts are.
@@ -76,7 +77,7 @@ def check_address(address: str) -> None:
 
 
 def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
-    """Return the class that an address names, and its arguments."""
+    """Return the factory that an address names, and its arguments."""
     if not isinstance(address, str):
         raise UnknownProviderError(f"an address is a text such as sqlite-vec:facts.db, not a {type(address).__name__}")
     name, location, options = _parsed(address)
@@ -90,6 +91,8 @@ def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
         factory: Any = point.load()
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name or name, extra=name) from error
+    if hasattr(factory, "from_address"):
+        return factory.from_address, [address], {}
     arguments = [location] if location else []
     try:
         inspect.signature(factory).bind(*arguments, **options)

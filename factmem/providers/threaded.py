@@ -19,7 +19,6 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -36,7 +35,6 @@ from factmem.abc import (
     Erases,
     FeedsChanges,
     KeepsAccesses,
-    KeepsFiles,
     KeepsVectors,
     Receipt,
     Statement,
@@ -142,10 +140,6 @@ class Engine(Protocol):
         """See `Erases.erase`."""
         ...
 
-    def files(self) -> Sequence[Path]:
-        """See `KeepsFiles.files`."""
-        ...
-
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """See `ChecksItself.check`."""
         ...
@@ -229,12 +223,11 @@ class ThreadedProvider(
     KeepsVectors,
     KeepsAccesses,
     Erases,
-    KeepsFiles,
     ChecksItself,
     abc.ABC,
     Generic[EngineT],
 ):
-    """A provider with history, vectors, erasure, files and access counts, on top of a blocking `Engine`.
+    """A provider with history, vectors, erasure and access counts, on top of a blocking `Engine`.
 
     Reads run in worker threads beside each other. Writes run one at a time, and calls of `append` that wait at the
     same time share one commit. After `aclose` every call raises `ProviderClosedError`. In a forked process, the first
@@ -309,10 +302,6 @@ class ThreadedProvider(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
         return await self._write(lambda engine: engine.erase(set(record_ids), set(assertion_ids), tenant))
-
-    @override
-    async def files(self) -> Sequence[Path]:
-        return await self._read(lambda engine: engine.files())
 
     @override
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
