@@ -20,7 +20,7 @@ from factmem.errors import (
 from factmem.facts import FactType
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
 
-__all__ = ["Finding", "FindingKind", "Severity", "finding_of", "findings_in"]
+__all__ = ["Finding", "FindingKind", "Severity", "finding_of", "findings_in", "unfinished_copy"]
 
 
 class Severity(enum.StrEnum):
@@ -40,6 +40,7 @@ class FindingKind(enum.StrEnum):
     NEWER = "newer format"
     INCONSISTENT = "inconsistent"
     DANGLING = "dangling reference"
+    UNFINISHED = "unfinished copy"
     REMAKEABLE = "can be made again"
     PENDING_ERASURE = "pending erasure"
     PENDING_ROTATION = "pending rotation"
@@ -61,6 +62,7 @@ class FindingKind(enum.StrEnum):
                 | FindingKind.NEWER
                 | FindingKind.INCONSISTENT
                 | FindingKind.DANGLING
+                | FindingKind.UNFINISHED
             ):
                 return Severity.ERROR
             case (
@@ -127,6 +129,16 @@ def _kind_of(error: FactMemError) -> FindingKind:
             raise error
 
 
+def unfinished_copy(tenant: str | None) -> Finding:
+    """Return the finding of a tenant whose log has not arrived as a whole."""
+    return Finding(
+        kind=FindingKind.UNFINISHED,
+        part=_named(tenant),
+        problem="a move to this store was broken off, and not all of it has arrived",
+        advice="run the same `factmem move` again, or delete this store",
+    )
+
+
 def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
     """Return what is wrong with the whole log of a tenant, and what waits in it.
 
@@ -134,10 +146,14 @@ def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
         log: All entries of the tenant, as `FeedsChanges.changes` returns them.
         tenant: The tenant.
     """
-    part = "the default tenant" if tenant is None else f"tenant {tenant}"
+    part = _named(tenant)
     problems = [*_of_numbers(log), *_of_references(log), *_of_types(log)]
     wrong = [Finding(kind=kind, part=part, problem=problem, advice=_RESTORE) for kind, problem in problems]
     return [*wrong, *_counted(log, part)]
+
+
+def _named(tenant: str | None) -> str:
+    return "the default tenant" if tenant is None else f"tenant {tenant}"
 
 
 def _of_numbers(log: Sequence[LogEntry]) -> Iterable[tuple[FindingKind, str]]:

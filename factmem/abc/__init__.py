@@ -21,6 +21,7 @@ from factmem.abc.capabilities import (
 )
 from factmem.abc.clock import Clock, system_clock
 from factmem.abc.consolidator import Action, Consolidator, Known, Novelty, Verdict, Verdicts
+from factmem.abc.copying import CopiesLogs, LogPart
 from factmem.abc.detector import (
     EXPLICIT_INSTRUCTIONS,
     KEY_CONVERSATION_DETAILS,
@@ -80,6 +81,7 @@ __all__ = [
     "Complexity",
     "Consolidator",
     "Conversation",
+    "CopiesLogs",
     "Detection",
     "DetectionExample",
     "DetectionRequest",
@@ -99,6 +101,7 @@ __all__ = [
     "Known",
     "LanguageModel",
     "LogName",
+    "LogPart",
     "MemoryObserver",
     "Message",
     "Novelty",

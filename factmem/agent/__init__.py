@@ -18,7 +18,7 @@ from factmem.agent.config import (
     estimated_tokens,
 )
 from factmem.agent.history import MEMORY_NAME, DictFormat, HistoryFormat, MessageFormat, spoken, with_block
-from factmem.agent.holding import SavedHistory
+from factmem.agent.holders import SavedHistory
 from factmem.agent.nodes import (
     Node,
     StateAccess,

@@ -33,7 +33,7 @@ from factmem.subjects import MemorySubject
 from factmem.validators import fraction, instance_of, positive
 
 if TYPE_CHECKING:
-    from factmem.agent.holding import SavedHistory
+    from factmem.agent.holders import SavedHistory
 
 __all__ = [
     "USER",

@@ -16,7 +16,7 @@ import attrs
 from factmem.abc import DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
 from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, with_block
-from factmem.agent.holding import Held, HeldInThread, HeldOpen, SavedHistory
+from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, ThreadMemoryHolder
 from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
@@ -171,7 +171,9 @@ class AgentMemory:
             )
         self._running: ContextVar[RunIdentity] = ContextVar("factmem_run", default=_NOBODY)
         store = self.config.store
-        self._held: Held = HeldOpen(store) if isinstance(store, Memory) else HeldInThread(self.config.make_memory)
+        self._held: MemoryHolder = (
+            OpenMemoryHolder(store) if isinstance(store, Memory) else ThreadMemoryHolder(self.config.make_memory)
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ import attrs
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
 from factmem.agent.history import conversation_id
-from factmem.agent.holding import Held, HeldOpen, SavedHistory
+from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import MemoryBlock, instruction_in, is_instruction, rendered, rendered_block
 from factmem.details import Treatment
 from factmem.detection import overtakes
@@ -57,7 +57,7 @@ class MemoryRun:
 
     config: AgentMemoryConfig
     identity: RunIdentity
-    held: Held = attrs.field(repr=False)
+    held: MemoryHolder = attrs.field(repr=False)
 
     @property
     def user(self) -> MemorySubject:
@@ -218,7 +218,7 @@ class MemoryRun:
 
     def _beside(self, memory: Memory) -> MemoryRun:
         """Return this run, in the event loop of its memory."""
-        return attrs.evolve(self, held=HeldOpen(memory))
+        return attrs.evolve(self, held=OpenMemoryHolder(memory))
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
         """Return the view of this run: the user's private records and public ones, in the agent's scopes."""

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from factmem.cli.options import checked_address
 from factmem.cli.session import BROKEN_PIPE, FAILED, INTERRUPTED, Session, report
-from factmem.errors import FactMemError
+from factmem.errors import FactMemError, StoreUnavailableError
 
 __all__ = ["app"]
 
@@ -38,10 +38,14 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
         "reject": "inbox:reject",
     },
     "recall": "reading:recall",
+    "list": "listing:list_",
+    "show": "listing:show",
     "load": "reading:load",
     "history": "reading:history",
     "profile": "reading:profile",
     "save": "writing:save",
+    "update": "writing:update",
+    "undo": "writing:undo",
     "retract": "writing:retract",
     "restore": "writing:restore",
     "rollback": "writing:rollback",
@@ -72,7 +76,6 @@ _GROUPS: Final = {
 }
 
 _SETTINGS: Final[dict[str, Any]] = {
-    "add_completion": False,
     "no_args_is_help": True,
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
@@ -119,11 +122,11 @@ class _LazyGroup(TyperGroup):
 def _built(name: str, target: str | Mapping[str, str]) -> Any:
     """Return the command or the group of commands of an entry of `_COMMANDS`."""
     if isinstance(target, str):
-        settings: dict[str, Any] = {**_SETTINGS, "no_args_is_help": False}
+        settings: dict[str, Any] = {**_SETTINGS, "no_args_is_help": False, "add_completion": False}
         alone = typer.Typer(**settings)
         _add(alone, name, target)
         return typer.main.get_command(alone)
-    group = typer.Typer(name=name, help=_GROUPS[name], **_SETTINGS)
+    group = typer.Typer(name=name, help=_GROUPS[name], add_completion=False, **_SETTINGS)
     for command, function in target.items():
         _add(group, command, function)
     return typer.main.get_command(group)
@@ -156,6 +159,7 @@ _GLOBAL: Final[Mapping[str, tuple[str, str]]] = {
     "store": ("ADDRESS", "Store to use: a path or PROVIDER:LOCATION (default: a file in your data folder)."),
     "organization": ("NAME", "Tenant that the facts belong to."),
     "viewer": ("NAME", "User who reads and writes, and who owns private facts."),
+    "user": ("NAME", "User whose memory it is: the viewer, and the subject and owner of new facts."),
     "embedder": ("NAME", "Embedder: wordllama (the default), minilm or openai:MODEL@DIMENSION."),
     "model": (
         "ADDRESS",
@@ -270,6 +274,10 @@ def _reporting(work: Callable[[], None], *, as_json: bool) -> None:
     except BrokenPipeError:
         _discard_output()
         raise typer.Exit(BROKEN_PIPE) from None
+    except OSError as error:  # of the output: those of stores are errors of factmem
+        _discard_output()
+        report(StoreUnavailableError(f"the output cannot be written: {error.strerror}"), as_json=as_json)
+        raise typer.Exit(FAILED) from None
 
 
 def _discard_output() -> None:

@@ -10,7 +10,8 @@ import attrs
 import typer
 from rich.text import Text
 
-from factmem.cli.options import Selection, from_day, through_day
+from factmem.cli.ids import full_ids
+from factmem.cli.options import PageOption, Selection, from_day, through_day
 from factmem.cli.output import print_block, record_block, record_json, shown
 from factmem.cli.session import Session
 from factmem.details import Origin
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from factmem.memory import AuditEntry, AuditPage
 
-__all__ = ["audit"]
+__all__ = ["audit", "entry_json"]
 
 _PAGE_SIZE: Final = 50
 _ANY: Final = Selection()
@@ -63,16 +64,14 @@ async def audit(
     ] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest first.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Entries per page.")] = _PAGE_SIZE,
-    page: Annotated[
-        str | None, typer.Option(metavar="PAGE", help="Next page, as the previous output names it.")
-    ] = None,
+    page: PageOption = None,
 ) -> None:
     """Show when records were made, changed or erased, by whom and from which source, newest first."""
     from factmem.memory import AuditAction
 
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         found = await memory.audit(
-            *(ids or ()),
+            *await full_ids(memory, ids),
             actions=[AuditAction[item.name] for item in action or ()],
             actors=actor or (),
             origins=origin or (),
@@ -85,12 +84,13 @@ async def audit(
             **selection.filters(),
         )
         if not found.entries:
-            await session.note_if_empty(memory)
-    data: dict[str, Json] = {"entries": [_entry_json(entry) for entry in found.entries], "next_page": found.next_page}
+            await session.note_if_empty(memory, scope=selection.scope)
+    data: dict[str, Json] = {"entries": [entry_json(entry) for entry in found.entries], "next_page": found.next_page}
     session.show(data, lambda out: _print_trail(out, found))
 
 
-def _entry_json(entry: AuditEntry) -> dict[str, Json]:
+def entry_json(entry: AuditEntry) -> dict[str, Json]:
+    """Return an action as JSON."""
     return {
         "action": entry.action.value,
         "seq": entry.seq,

@@ -182,6 +182,7 @@ async def _recall_elsewhere(session: Session, question: str) -> CompletedProcess
     given = [
         ("--organization", session.organization),
         ("--viewer", session.viewer),
+        ("--user", session.user),
         ("--embedder", session.embedder),
     ]
     options = [word for name, value in given if value for word in (name, value)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from factmem.cli.ids import full_ids
 from factmem.cli.options import BeforeOption, Selection, YesOption, condition, stdin_or_text
 from factmem.cli.output import console, print_block, record_block, record_json
 from factmem.cli.session import FAILED, Session
@@ -28,7 +29,9 @@ _SHOWN_AT_MOST: Final = 20
 _ANY: Final = Selection()
 
 
-_SomeIdsArgument = Annotated[list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records.")]
+_SomeIdsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records, or the beginnings of them.")
+]
 
 
 async def forget(
@@ -42,7 +45,7 @@ async def forget(
     from factmem.memory import Erasure
 
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
-        doomed = await _doomed(memory, ids or (), selection, before)
+        doomed = await _doomed(memory, await full_ids(memory, ids), selection, before)
         if doomed and not yes:
             _ask(session, doomed)
         named = [record.id for record in doomed]
@@ -76,7 +79,7 @@ async def erase(
         open_provider(session.address) as provider,
         session.memory(provider=provider, subject=selection.subject, scope=selection.scope, read_only=False) as memory,
     ):
-        doomed = await _doomed(memory, ids or (), selection, before) if selective else []
+        doomed = await _doomed(memory, await full_ids(memory, ids), selection, before) if selective else []
         if doomed and not yes:
             _ask(session, doomed)
         named = [record.id for record in doomed]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from factmem.cli.ids import full_ids
 from factmem.cli.options import IdsArgument, ReasonOption
-from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, show_changes
+from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, Session, report
 from factmem.errors import ModelError
@@ -133,12 +134,12 @@ def _print_quarantined(out: Console, records: Sequence[FactRecord[Any]]) -> None
 async def accept(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
     """Accept quarantined records as facts."""
     async with session.memory(read_only=False) as memory:
-        changes = await memory.quarantine.accept(*ids, reason=reason)
-    show_changes(session, changes, "accepted")
+        changes = await memory.quarantine.accept(*await full_ids(memory, ids), reason=reason)
+    session.show_changes(changes, "accepted")
 
 
 async def reject(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
     """Reject quarantined records; `forget` erases them."""
     async with session.memory(read_only=False) as memory:
-        changes = await memory.quarantine.reject(*ids, reason=reason)
-    show_changes(session, changes, "rejected")
+        changes = await memory.quarantine.reject(*await full_ids(memory, ids), reason=reason)
+    session.show_changes(changes, "rejected")

@@ -33,7 +33,7 @@ from factmem.cli.options import (
     class_named,
 )
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
-from factmem.cli.session import FAILED, STDIN, Session, known_subject, report
+from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept
 from factmem.scalars import scalar_named
@@ -257,7 +257,7 @@ class Taking:
     subject: MemorySubject = MemorySubject.EVERYTHING
     scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT
     source: str | None = None
-    private: bool = False
+    private: bool | None = None
 
     async def take(self, conversation: Conversation) -> Ingestion:
         """Ingest one conversation, all of it or nothing."""
@@ -333,7 +333,7 @@ class Understanding:
     subject: MemorySubject
     scope: MemoryScope | str
     source: str | None
-    private: bool
+    private: bool | None
     looking_for: DetectionRequest | None
     consolidate: bool
     again: bool = False
@@ -484,11 +484,10 @@ async def ingest(
     """
     from factmem.providers import open_provider
 
-    session.check_private(private)
     wanted = DetectionOptions(concepts=concepts, topics=tuple(topics or ()), open=open)
     if wanted.given or not keep_words or again or not consolidate:
         session.check_model("detecting facts")
-    given = _Given(subject=subject, scope=scope, source=source, private=private)
+    given = _Given(subject=subject, scope=scope, source=source, private=session.private(private))
     async with open_provider(session.address) as provider:
         if session.model is None:
             await _keep(session, provider, files, given)
@@ -505,7 +504,7 @@ class _Given:
     subject: MemorySubject | None
     scope: str | None
     source: str | None
-    private: bool
+    private: bool | None
 
 
 async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Path], given: _Given) -> None:
@@ -517,7 +516,7 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Pat
             memory=memory,
             provider=provider,
             organization=session.organization,
-            subject=await known_subject(memory, given.subject),
+            subject=await session.subject_in(memory, given.subject),
             scope=given.scope or MemoryScope.CROSS_PRODUCT,
             source=given.source,
             private=given.private,
@@ -548,7 +547,7 @@ async def _understand(
     async with session.memory(
         provider=provider, read_only=False, asking=True, keep_words=keep_words, on_event=watch.hear
     ) as memory:
-        subject = await known_subject(memory, given.subject)
+        subject = await session.subject_in(memory, given.subject)
         understanding = Understanding(
             memory=memory,
             watch=watch,

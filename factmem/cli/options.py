@@ -32,14 +32,17 @@ __all__ = [
     "ImportanceOption",
     "LabelsOption",
     "OriginNameOption",
+    "PageOption",
     "PrivateOption",
     "ReasonOption",
     "ScopeOption",
     "Scoring",
     "Selection",
+    "SinceOption",
     "SubjectOption",
     "TextArgument",
     "TtlOption",
+    "UntilOption",
     "YesOption",
     "checked_address",
     "class_named",
@@ -221,7 +224,20 @@ ReasonOption: TypeAlias = Annotated[str | None, typer.Option(metavar="TEXT", hel
 BeforeOption: TypeAlias = Annotated[
     dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Keep records said before this date.")
 ]
-IdsArgument: TypeAlias = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of the records.")]
+SinceOption: TypeAlias = Annotated[
+    dt.datetime | None,
+    typer.Option(parser=from_day, metavar="DATE", help="Only records said at this date or later."),
+]
+UntilOption: TypeAlias = Annotated[
+    dt.datetime | None,
+    typer.Option(parser=through_day, metavar="DATE", help="Only records said up to this date, inclusive."),
+]
+PageOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="PAGE", help="Next page, as the previous output names it.")
+]
+IdsArgument: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="ID", help="Ids of the records, or the beginnings of them.")
+]
 YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")]
 
 

@@ -20,7 +20,6 @@ from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
 if TYPE_CHECKING:
-    from factmem.cli.session import Session
     from factmem.recall import DeepRecall, RecallMatch
 
 __all__ = [
@@ -34,8 +33,6 @@ __all__ = [
     "print_changes",
     "record_block",
     "record_json",
-    "show_changes",
-    "show_text",
     "shown",
     "value_json",
     "value_shown",
@@ -158,13 +155,14 @@ def deep_block(found: DeepRecall) -> list[Text]:
     return [Text(shown(line), style="dim") for line in lines]
 
 
-def record_block(record: FactRecord[Any], *, with_id: bool = True) -> list[Text]:
+def record_block(record: FactRecord[Any], *, with_id: bool = True, all_evidence: bool = False) -> list[Text]:
     """Return a record as lines: its value, its place and its evidence."""
     lines = [_headline(record), Text(" · ".join(_where(record)), style="dim")]
     value = value_json(record)
-    lines += [_source(item, value=value) for item in record.evidence[:3]]
-    if len(record.evidence) > 3:
-        lines.append(Text(f"… and said {len(record.evidence) - 3} times more", style="dim"))
+    cited = record.evidence if all_evidence else record.evidence[:3]
+    lines += [_source(item, value=value) for item in cited]
+    if len(record.evidence) > len(cited):
+        lines.append(Text(f"… and said {len(record.evidence) - len(cited)} times more", style="dim"))
     if with_id:
         lines.append(Text(f"id {shown(record.id)}", style="dim"))
     return lines
@@ -254,26 +252,3 @@ def print_changes(out: Console, changes: Iterable[Change], label: str | None = N
     """
     for change in changes:
         print_block(out, label or change.kind.value, record_block(change.record))
-
-
-def show_changes(session: Session, changes: tuple[Change, ...], label: str) -> None:
-    """Show changes, as JSON or for people.
-
-    Args:
-        session: The run that shows them.
-        changes: The changes.
-        label: Label of each change for people.
-    """
-    session.show(
-        [change_json(change) for change in changes],
-        lambda out: print_changes(out, changes, label),
-    )
-
-
-def show_text(session: Session, data: dict[str, Json], text: str) -> None:
-    """Show a result that is one line for people."""
-
-    def render(out: Console) -> None:
-        out.print(text)
-
-    session.show(data, render)

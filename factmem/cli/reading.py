@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from factmem.cli.options import ScopeOption, Scoring, Selection, SubjectOption, class_named, from_day, through_day
+from factmem.cli.ids import full_ids
+from factmem.cli.options import (
+    ScopeOption,
+    Scoring,
+    Selection,
+    SinceOption,
+    SubjectOption,
+    UntilOption,
+    class_named,
+    through_day,
+)
 from factmem.cli.session import Session
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import Concept, Fact, FactType
@@ -53,14 +63,8 @@ async def recall(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Query, in words.")],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of results.")] = 10,
     selection: Selection = _ANY,
-    since: Annotated[
-        dt.datetime | None,
-        typer.Option(parser=from_day, metavar="DATE", help="Only records said at this date or later."),
-    ] = None,
-    until: Annotated[
-        dt.datetime | None,
-        typer.Option(parser=through_day, metavar="DATE", help="Only records said up to this date, inclusive."),
-    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     as_of: AsOfOption = None,
     depth: Annotated[
         Depth,
@@ -94,7 +98,7 @@ async def recall(
         if matches.failure is not None and session.as_json:  # without JSON, it is logged and printed as a warning
             print(json.dumps({"warning": matches.failure}), file=sys.stderr)
         if not matches:
-            await session.note_if_empty(memory)
+            await session.note_if_empty(memory, scope=selection.scope)
     from factmem.cli.output import deep_block, deep_json, match_json
 
     def render(out: Console) -> None:
@@ -141,7 +145,7 @@ async def load(
                 )
                 _show_fact(session, fact, place)
                 return
-        await session.note_if_empty(memory)
+        await session.note_if_empty(memory, scope=scope)
         raise await _unknown(keyword, reader, session)
 
 
@@ -213,7 +217,10 @@ async def history(
     async with session.memory(subject=subject, scope=scope) as memory:
         records = await memory.history(keyword, subject=subject, scope=scope)
         if not records:
-            await session.note_if_empty(memory)
+            (id,) = await full_ids(memory, [keyword])
+            records = [] if id == keyword else await memory.history(id, subject=subject, scope=scope)
+        if not records:
+            await session.note_if_empty(memory, scope=scope)
             raise await _unknown(keyword, memory, session)
     from factmem.cli.output import record_json
 

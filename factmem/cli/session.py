@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import getpass
 import json
 import logging
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from factmem.abc import AgentMemoryProvider, LanguageModel
     from factmem.memory import Memory, MemoryEvent
+    from factmem.records import Change
 
 __all__ = [
     "BROKEN_PIPE",
@@ -34,7 +36,6 @@ __all__ = [
     "STDIN",
     "Session",
     "dumped",
-    "known_subject",
     "report",
     "sentence",
 ]
@@ -53,6 +54,9 @@ STDIN: Final = Path("-")
 """File name that stands for stdin."""
 
 
+_USER: Final = MemorySubject("user")
+
+
 def dumped(data: Json) -> str:
     """Return data as JSON, in ASCII unless stdout is UTF-8."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
@@ -67,6 +71,7 @@ class Session:
         store: Address of the store (default: the user's own).
         organization: Tenant.
         viewer: User who reads and writes, and who owns private facts.
+        user: User whose memory it is: the viewer, and the subject and owner of facts; see `Memory.for_user`.
         embedder: Name of the embedder.
         model: Address of the language model used for ingestion.
         as_json: Whether stdout gets JSON and nothing else.
@@ -75,6 +80,7 @@ class Session:
     store: str | None = None
     organization: str | None = None
     viewer: str | None = None
+    user: str | None = None
     embedder: str | None = None
     model: str | None = None
     as_json: bool = False
@@ -95,6 +101,7 @@ class Session:
             "store": self.store,
             "organization": self.organization,
             "viewer": self.viewer,
+            "user": self.user,
             "embedder": self.embedder,
             "model": self.model,
         }
@@ -132,6 +139,8 @@ class Session:
         from factmem.memory import Memory, Policies
         from factmem.recall import embedder_named
 
+        users = [_USER, _USER.individual(self.user)] if self.user else []
+
         scopes: list[MemoryScope | str] = [MemoryScope.CROSS_PRODUCT]
         model = self._language_model() if asking else None
         with self._warning_once():
@@ -139,7 +148,7 @@ class Session:
                 provider or self.address,
                 organization=self.organization,
                 viewer=self.viewer,
-                subjects=[MemorySubject.EVERYTHING, *([subject] if subject else [])],
+                subjects=[MemorySubject.EVERYTHING, *users, *([subject] if subject else [])],
                 scopes=[*scopes, *([scope] if scope else [])],
                 embedder=embedder_named(self.embedder) if self.embedder else None,
                 model=model,
@@ -148,7 +157,7 @@ class Session:
                 read_only=read_only,
                 actor=_actor(),
             ) as memory:
-                yield memory
+                yield memory.for_user(self.user) if self.user else memory
 
     def _language_model(self) -> LanguageModel | None:
         if self.model is None:
@@ -184,14 +193,24 @@ class Session:
                 "http://127.0.0.1:8080/v1#MODEL"
             )
 
-    def check_private(self, private: bool) -> None:
-        """Refuse a private record without an owner, before anything is read.
+    async def subject_in(self, memory: Memory, given: MemorySubject | None) -> MemorySubject:
+        """Return a subject with the description and priority that the store has; None stands for the user, if any."""
+        if given is None and self.user is not None:
+            given = _USER.individual(self.user)
+        if given is None or given.key == MemorySubject.EVERYTHING.key:
+            return MemorySubject.EVERYTHING
+        known = await memory.list_records(subject=given, limit=1)
+        return known[0].subject if known else given
+
+    def private(self, asked: bool) -> bool | None:
+        """Return whether records are to be private; None if the option does not say so, and a user's memory may.
 
         Raises:
-            typer.BadParameter: There is no viewer to own it.
+            typer.BadParameter: There is no viewer to own them.
         """
-        if private and self.viewer is None:
-            raise typer.BadParameter("--private needs an owner: name one with --viewer NAME")
+        if asked and self.viewer is None and self.user is None:
+            raise typer.BadParameter("--private needs an owner: name one with --viewer NAME or --user NAME")
+        return True if asked else None
 
     def show(self, data: Json, render: Callable[[Console], None]) -> None:
         """Print a result to stdout, as JSON or rendered for people."""
@@ -202,14 +221,28 @@ class Session:
 
         render(console())
 
+    def show_line(self, data: Json, line: str) -> None:
+        """Print a result that is one line for people."""
+        self.show(data, lambda out: out.print(line))
+
+    def show_changes(self, changes: tuple[Change, ...], label: str) -> None:
+        """Print changes, each with a label for people."""
+        from factmem.cli.output import change_json, print_changes
+
+        self.show([change_json(change) for change in changes], lambda out: print_changes(out, changes, label))
+
     def note(self, text: str) -> None:
         """Print a note for people to stderr, unless the output is JSON."""
         if not self.as_json:
             print(text, file=sys.stderr)
 
-    async def note_if_empty(self, memory: Memory) -> None:
-        """Print a note with the name of the store if it holds no facts."""
-        if self.as_json or (await memory.info()).records:
+    async def note_if_empty(self, memory: Memory, *, scope: str | None = None) -> None:
+        """Print a note if the store holds no facts at all, or none in the scope that was named."""
+        if self.as_json:
+            return
+        if (known := await memory.info()).records:
+            if scope is not None:
+                self._note_unknown(scope, known.scopes)
             return
         if self.address.partition(":")[0] == "none":
             self.note("none: keeps nothing: name another store with --store.")
@@ -226,9 +259,26 @@ class Session:
                 "or name another store with --store."
             )
 
+    def _note_unknown(self, path: str, known: Iterable[MemoryScope]) -> None:
+        """Print a note if no record is in a scope, with a similar one that has some."""
+        wanted = MemoryScope.parse(path).within(self.organization)
+        if any(wanted.contains(scope) for scope in known):
+            return
+        above = {str(scope.within(None)) for found in known for scope in _with_parents(found)}
+        similar = difflib.get_close_matches(path, sorted(above), n=1)
+        hint = f"did you mean {similar[0]}?" if similar else f"the scopes are listed by  {self.command_line('tree')}"
+        self.note(f"no record is in {path}: {hint}")
+
     def _seen_by(self) -> str:
-        names = [("of the organization", self.organization), ("that the viewer may see:", self.viewer)]
+        viewer = self.user or self.viewer
+        names = [("of the organization", self.organization), ("that the viewer may see:", viewer)]
         return "".join(f" {what} {name}" for what, name in names if name)
+
+
+def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:
+    while scope is not None:
+        yield scope
+        scope = scope.parent
 
 
 async def _has_past(memory: Memory) -> bool:
@@ -261,14 +311,6 @@ class _Once(logging.Handler):
         if text not in self._shown:
             self._shown.add(text)
             self._show(f"factmem: {text}")
-
-
-async def known_subject(memory: Memory, subject: MemorySubject | None) -> MemorySubject:
-    """Return a subject with the description and priority that the store has; EVERYTHING for None."""
-    if subject is None or subject.key == MemorySubject.EVERYTHING.key:
-        return MemorySubject.EVERYTHING
-    known = await memory.list_records(subject=subject, limit=1)
-    return known[0].subject if known else subject
 
 
 def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> None:

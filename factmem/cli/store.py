@@ -13,7 +13,7 @@ import typer
 from anyio import to_thread
 
 from factmem.cli.options import ExactOption
-from factmem.cli.output import show_text, shown
+from factmem.cli.output import shown
 from factmem.cli.progress import progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
@@ -29,16 +29,24 @@ if TYPE_CHECKING:
 __all__ = ["export", "import_", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
 
 
-async def tree(session: Session) -> None:
+async def tree(
+    session: Session,
+    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]", help="Scope (default: the whole store).")] = None,
+    depth: Annotated[
+        int | None, typer.Option("--depth", "-d", min=0, metavar="LEVELS", help="Levels to show (default: all).")
+    ] = None,
+) -> None:
     """Show the scopes as a tree, with their numbers of records."""
-    async with session.memory() as memory:
-        root = await memory.tree()
-        await session.note_if_empty(memory)
+    async with session.memory(scope=scope) as memory:
+        root = await memory.tree(scope, depth)
+        if not root.records:
+            await session.note_if_empty(memory, scope=scope)
 
     def render(out: Console) -> None:
         from rich.tree import Tree
 
-        shown_tree = Tree(f"{session.organization or 'everything'}  {root.records}")
+        top = shown(scope) if scope else session.organization or "everything"
+        shown_tree = Tree(f"{top}  {root.records}")
         _grow(shown_tree, root)
         out.print(shown_tree)
 
@@ -68,7 +76,8 @@ async def info(
     async with session.memory(scope=scope) as memory:
         found = await memory.info(scope, exact=exact)
         waiting = await _waiting(memory) if scope is None else {}
-        await session.note_if_empty(memory)
+        if not found.records:
+            await session.note_if_empty(memory, scope=scope)
     data = _info_json(session, found) | waiting
 
     def render(out: Console) -> None:
@@ -94,7 +103,7 @@ def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
     return {
         "store": session.address,
         "organization": session.organization,
-        "viewer": session.viewer,
+        "viewer": session.user or session.viewer,
         "scope": str(found.scope) if found.scope else None,
         "records": found.records,
         "oldest": _iso(found.oldest),
@@ -184,7 +193,7 @@ async def export(
     if to_stdout:
         session.note(f"exported {lines} assertion(s)")
     else:
-        show_text(session, {"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
+        session.show_line({"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
 
 
 async def import_(
@@ -201,7 +210,7 @@ async def import_(
     text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
     if receipt.let_in:
         text += f", {receipt.let_in} let in"
-    show_text(session, {**attrs.asdict(receipt), "file": str(file)}, text)
+    session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
     if receipt.quarantined:
         session.note(f"Review them with  {session.command_line('quarantine', 'list')}")
 
@@ -210,7 +219,7 @@ async def reembed(session: Session) -> None:
     """Bind the store to the current embedder, and compute all vectors again."""
     async with session.memory(read_only=False) as memory:
         count = await memory.reembed()
-    show_text(session, {"reembedded": count}, f"embedded {count} record(s) again")
+    session.show_line({"reembedded": count}, f"embedded {count} record(s) again")
 
 
 async def new_key(session: Session) -> None:

@@ -1,4 +1,7 @@
-"""The commands that write records: `remember`, `extract`, `save`, `retract`, `restore` and `rollback`."""
+"""The commands that write records.
+
+`remember`, `extract`, `save`, `update`, `undo`, `retract`, `restore` and `rollback`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import attrs
 import typer
 
+from factmem.cli.ids import full_ids
 from factmem.cli.options import (
     IdsArgument,
     ImportanceOption,
@@ -25,12 +29,12 @@ from factmem.cli.options import (
     parsed_value,
     scalar,
 )
-from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, show_changes, shown
+from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, shown
 from factmem.cli.progress import Tally, Watch
-from factmem.cli.session import FAILED, Session, known_subject, report
+from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
 from factmem.providers import NoMemory
-from factmem.records import Change, ChangeKind, FactDetails, FactRecord
+from factmem.records import AssertionState, Change, ChangeKind, FactDetails, FactRecord
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of, typed_names
 from factmem.scopes import MemoryScope
 from factmem.values import Json, decode_value
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 
     from factmem.memory import Memory, Remembered
 
-__all__ = ["extract", "remember", "restore", "retract", "rollback", "save"]
+__all__ = ["extract", "remember", "restore", "retract", "rollback", "save", "undo", "update"]
 
 _JSON: Final = scalar_named(JSON_SHAPE)
 
@@ -70,21 +74,21 @@ async def remember(
     With --model, scope, categories and importance are determined if no option sets them, and similar memories are
     updated or retracted.
     """
-    session.check_private(private)
+    owned = session.private(private)
     watch = Watch(session)
     async with session.memory(
         subject=subject, scope=scope, read_only=False, asking=True, on_event=watch.hear
     ) as memory:
         submission = await memory.remember_many(
             [text],
-            subject=await known_subject(memory, subject),
+            subject=await session.subject_in(memory, subject),
             scope=scope,
             importance=importance,
             categories=category,
             source=source,
             metadata=_pairs(metadata),
             expires_at=dt.datetime.now(dt.UTC) + ttl if ttl else None,
-            private=private,
+            private=owned,
             consolidate=consolidate,
         )
         watch.expect(submission)
@@ -186,17 +190,17 @@ async def save(
     private: PrivateOption = False,
 ) -> None:
     """Save a typed fact; a newer single value replaces the older one, which stays in the history."""
-    session.check_private(private)
+    owned = session.private(private)
     details = FactDetails(importance=importance, categories=tuple(category or ()), source=source)
     described = _Described(keyword=keyword, type=type, multiple=multiple, description=description)
     async with session.memory(subject=subject, scope=scope, read_only=False) as memory:
         concept, typed = await _concept(memory, described, value)
         records = await memory.save(
             concept.fact([typed], timestamp=timestamp or dt.datetime.now(dt.UTC)),
-            subject=await known_subject(memory, subject),
+            subject=await session.subject_in(memory, subject),
             scope=scope or MemoryScope.CROSS_PRODUCT,
             details=details,
-            private=private,
+            private=owned,
             ttl=ttl,
         )
     session.show([record_json(record) for record in records], lambda out: _print_saved(out, records))
@@ -208,8 +212,7 @@ async def _concept(memory: Memory, described: _Described, text: str) -> tuple[Co
     description = described.description or next((concept.description for concept in known), "")
     if known and described.type is None:
         value_type = known[0].value_type
-        present = scalar_of(value_type)
-        value = decode_value(parsed_value(text, _JSON), value_type) if present is None else parsed_value(text, present)
+        value = _read_value(text, value_type)
     else:
         named = described.type or scalar_named("str")
         value_type, value = named.type, parsed_value(text, named)
@@ -218,9 +221,76 @@ async def _concept(memory: Memory, described: _Described, text: str) -> tuple[Co
     return make(described.keyword, description, value_type), value
 
 
+def _read_value(text: str, value_type: Any) -> Any:
+    """Return a value of a concept's type: as `save` takes one of a scalar type, otherwise as JSON."""
+    scalar = scalar_of(value_type)
+    return decode_value(parsed_value(text, _JSON), value_type) if scalar is None else parsed_value(text, scalar)
+
+
 def _print_saved(out: Console, records: tuple[FactRecord[Any], ...]) -> None:
     for record in records:
         print_block(out, "saved", record_block(record))
+
+
+async def update(
+    session: Session,
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, or the beginning of it.")],
+    value: Annotated[str | None, typer.Option(metavar="VALUE", help="New value, said now.")] = None,
+    scope: Annotated[str | None, typer.Option(metavar="PATH", help="Scope to move the record to.")] = None,
+    importance: ImportanceOption = None,
+    category: LabelsOption = None,
+    source: OriginNameOption = None,
+    metadata: MetadataOption = None,
+    ttl: TtlOption = None,
+) -> None:
+    """Change a record; `history` keeps the revision before, and `undo` returns to it.
+
+    What no option names stays as it is. Categories take the place of the present ones, metadata is added.
+    """
+    async with session.memory(read_only=False) as memory:
+        (full,) = await full_ids(memory, [id])
+        concept = (await memory.get(full)).concept
+        said: dict[str, Any] = {} if value is None else {"value": _read_value(value, concept.value_type)}
+        change = await memory.update(
+            full,
+            **said,
+            scope=scope,
+            importance=importance,
+            categories=category,
+            source=source,
+            metadata=_pairs(metadata) or None,
+            ttl=ttl,
+        )
+    session.show(change_json(change), lambda out: print_changes(out, (change,)))
+
+
+async def undo(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
+    """Undo the last change of records; undone twice, it is made again.
+
+    A new value gives way to the one before, a new record is retracted, and a retracted one restored.
+    """
+    async with session.memory(read_only=False) as memory:
+        changes = [change for id in await full_ids(memory, ids) for change in await _undone(memory, id, reason)]
+    session.show_changes(tuple(changes), "undone")
+
+
+async def _undone(memory: Memory, id: str, reason: str | None) -> Sequence[Change]:
+    """Undo the last change of a record.
+
+    Raises:
+        RecordNotFoundError: No visible record has this id, or it was never accepted from quarantine.
+    """
+    revisions = await memory.history(id)
+    current = [record for record in revisions if record.state is AssertionState.ACTIVE]
+    if not current:
+        return await memory.restore(id, reason=reason)
+    newest = max(revisions, key=lambda record: record.revision)
+    if newest.state is AssertionState.RETRACTED:  # by an undo
+        return [await memory.rollback(newest, reason=reason)]
+    earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
+    if not earlier:
+        return await memory.retract(id, reason=reason)
+    return [await memory.rollback(earlier[-1], reason=reason)]
 
 
 async def retract(
@@ -230,8 +300,8 @@ async def retract(
 ) -> None:
     """Retract records: they are no longer loaded or recalled, and `restore` brings them back."""
     async with session.memory(read_only=False) as memory:
-        changes = await memory.retract(*ids, reason=reason)
-    show_changes(session, changes, "retracted")
+        changes = await memory.retract(*await full_ids(memory, ids), reason=reason)
+    session.show_changes(changes, "retracted")
 
 
 async def restore(
@@ -241,8 +311,8 @@ async def restore(
 ) -> None:
     """Bring retracted records back."""
     async with session.memory(read_only=False) as memory:
-        changes = await memory.restore(*ids, reason=reason)
-    show_changes(session, changes, "restored")
+        changes = await memory.restore(*await full_ids(memory, ids), reason=reason)
+    session.show_changes(changes, "restored")
 
 
 def _revision(text: str) -> int:

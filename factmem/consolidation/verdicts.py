@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from factmem.abc import Action, Verdict, Verdicts
-from factmem.llm.answering import Kept, ModelAnswer, each
+from factmem.llm.answering import ModelAnswer, ValidItems, each
 
 __all__ = ["ConsolidationAnswer", "KnownAnswer", "verdicts_from"]
 
@@ -48,7 +48,7 @@ def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdic
     """
     verdicts: dict[int, Verdict] = {}
     contradicted: set[int] = set()
-    insert = answer.insert or (isinstance(answer.known, Kept) and bool(answer.known.dropped))
+    insert = answer.insert or (isinstance(answer.known, ValidItems) and bool(answer.known.dropped))
     for item in answer.known:
         if not 0 <= item.number < len(numbers):
             continue

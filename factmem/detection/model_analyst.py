@@ -10,7 +10,7 @@ import anyio.to_thread
 import attrs
 
 from factmem.abc import Analysis, AnalysisRequest, LanguageModel, Message, Prompt, WorkedExample
-from factmem.detection.candidates import says_nothing
+from factmem.detection.extractions import says_nothing
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
 from factmem.hidden import escaped_words

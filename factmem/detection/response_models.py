@@ -49,11 +49,11 @@ from factmem.abc import (
     QuestionRequest,
     SubQuestion,
 )
-from factmem.detection.candidates import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.tasks import DetectionTask
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.facts import Concept, FactType
-from factmem.llm.answering import MOST_ITEMS, Flaw, Kept, ModelAnswer, each, in_shape, listed
+from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
 from factmem.names import checked_name
 from factmem.scalars import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
@@ -450,10 +450,10 @@ def dropped_in(answer: BaseModel) -> Counter[DropReason]:
     """Count the items of an answer that `extractions_in` does not yield, by reason."""
     dropped: Counter[DropReason] = Counter()
     for _, items in answer:
-        if isinstance(items, Kept):
+        if isinstance(items, ValidItems):
             dropped.update(_reason(flaws) for flaws in items.dropped)
             dropped[DropReason.TOO_MANY] += items.excess
-            values = [of for item in items if isinstance(of := getattr(item, "values", None), Kept)]
+            values = [of for item in items if isinstance(of := getattr(item, "values", None), ValidItems)]
             dropped[DropReason.INVALID_VALUE] += sum(len(of.dropped) for of in values)
             dropped[DropReason.TOO_MANY] += sum(of.excess for of in values)
     dropped[DropReason.UNKNOWN_CONCEPT] += getattr(answer, "_stray", 0)

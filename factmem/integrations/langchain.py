@@ -42,7 +42,7 @@ from factmem.agent import (
     spoken,
     with_block,
 )
-from factmem.agent.holding import HeldOpen
+from factmem.agent.holders import OpenMemoryHolder
 from factmem.detection import count_not_text
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
@@ -251,7 +251,7 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
         run = memory.for_run(identity_here())
 
         async def called(opened: Memory) -> str:
-            return await method(attrs.evolve(run, held=HeldOpen(opened)).tools, **arguments)
+            return await method(attrs.evolve(run, held=OpenMemoryHolder(opened)).tools, **arguments)
 
         return run.held.use_blocking(called)
 

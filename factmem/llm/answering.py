@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-__all__ = ["MOST_ITEMS", "Flaw", "Kept", "ModelAnswer", "each", "in_shape", "listed"]
+__all__ = ["MOST_ITEMS", "Flaw", "ModelAnswer", "ValidItems", "each", "in_shape", "listed"]
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Flaw:
         return f"{'.'.join(map(str, self.where)) or 'item'}: {self.what}"
 
 
-class Kept(list[T]):
+class ValidItems(list[T]):
     """The valid items of a list.
 
     Attributes:
@@ -84,7 +84,7 @@ class ModelAnswer(BaseModel):
     @model_validator(mode="after")
     def _check_something_is_left(self) -> Self:
         lists = [value for _, value in self if isinstance(value, list)]
-        flaws = [flaw for items in lists if isinstance(items, Kept) for item in items.dropped for flaw in item]
+        flaws = [flaw for items in lists if isinstance(items, ValidItems) for item in items.dropped for flaw in item]
         if flaws and not any(lists):
             quoted = "; ".join(map(str, flaws[:_LONGEST]))
             raise PydanticCustomError("no_valid_item", "no item is valid: {flaws}", {"flaws": quoted})
@@ -129,14 +129,14 @@ def listed(data: object) -> object:
 
 
 def each(item: _Dynamic, *, most: int = MOST_ITEMS, needs_one: bool = False) -> _Dynamic:
-    """Return the type of a list whose invalid items are left out. It is read as a `Kept`.
+    """Return the type of a list whose invalid items are left out. It is read as a `ValidItems`.
 
     Args:
         item: the type of its items.
         most: maximum number of items that are read. The others are counted, and cost nothing.
         needs_one: refuse a list without a valid item, unless it is empty.
     """
-    kept: Callable[[list[Any]], Kept[Any]] = _some_kept if needs_one else _kept
+    kept: Callable[[list[Any]], ValidItems[Any]] = _some_kept if needs_one else _kept
     each_item: _Dynamic = Annotated[item, WrapValidator(_or_flaws)]
     return Annotated[list[each_item], BeforeValidator(functools.partial(_cut, most)), AfterValidator(kept)]
 
@@ -170,14 +170,14 @@ def _or_flaws(data: Any, read: Callable[[Any], Any]) -> Any:
         return _Invalid(tuple(Flaw(item["loc"], item["msg"]) for item in wrong))
 
 
-def _kept(items: list[Any]) -> Kept[Any]:
-    kept: Kept[Any] = Kept(item for item in items if not isinstance(item, _Invalid | _Excess))
+def _kept(items: list[Any]) -> ValidItems[Any]:
+    kept: ValidItems[Any] = ValidItems(item for item in items if not isinstance(item, _Invalid | _Excess))
     kept.excess = sum(item.number for item in items[-1:] if isinstance(item, _Excess))
     kept.dropped = tuple(item.flaws for item in items if isinstance(item, _Invalid))
     return kept
 
 
-def _some_kept(items: list[Any]) -> Kept[Any]:
+def _some_kept(items: list[Any]) -> ValidItems[Any]:
     kept = _kept(items)
     if kept.dropped and not kept:
         quoted = "; ".join(str(flaw) for item in kept.dropped[:_LONGEST] for flaw in item)

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from tenacity import RetryCallState
 
-__all__ = ["Exchange", "ExchangeLimits", "current_exchange", "failure_of", "hush", "reader_of"]
+__all__ = ["ExchangeLimits", "ModelExchange", "current_exchange", "failure_of", "hush", "reader_of"]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 _LONGEST_PAUSE: Final = 8.0
-_current: ContextVar[Exchange[Any] | None] = ContextVar("factmem_llm_exchange", default=None)
+_current: ContextVar[ModelExchange[Any] | None] = ContextVar("factmem_llm_exchange", default=None)
 
 
-def current_exchange() -> Exchange[Any] | None:
+def current_exchange() -> ModelExchange[Any] | None:
     """Return the exchange of the running task, if there is one."""
     return _current.get()
 
@@ -73,7 +73,7 @@ class ExchangeLimits:
 
 
 @attrs.define(eq=False, repr=False)
-class Exchange(Generic[AnswerT]):
+class ModelExchange(Generic[AnswerT]):
     """One question. It receives every response and every error, enforces the limits and keeps the answer.
 
     Attributes:
@@ -204,7 +204,7 @@ def _read(said: str) -> BaseModel:
     return found.model_copy()  # clients hang the whole response on what they are given
 
 
-def failure_of(exchange: Exchange[Any]) -> ModelError:
+def failure_of(exchange: ModelExchange[Any]) -> ModelError:
     """Return the error of an exchange without an answer."""
     error = exchange.error
     if exchange.too_slow:
@@ -230,7 +230,7 @@ def failure_of(exchange: Exchange[Any]) -> ModelError:
     return ModelAnswerError(f"the endpoint did not answer with a chat completion ({kind}): is base_url right?")
 
 
-def _too_slow(exchange: Exchange[Any]) -> ModelError:
+def _too_slow(exchange: ModelExchange[Any]) -> ModelError:
     return ModelUnavailableError(
         f"the language model did not answer within {exchange.limits.timeout:g} s: try later or raise timeout="
     )
@@ -256,7 +256,7 @@ def _ended(ending: Ending) -> ModelError:
             assert_never(ending)
 
 
-def _refused_request(exchange: Exchange[Any], status: int) -> ModelError:
+def _refused_request(exchange: ModelExchange[Any], status: int) -> ModelError:
     match status:
         case 401 | 403:
             step = "it does not accept the API key: set the key's environment variable or pass api_key="
@@ -271,7 +271,7 @@ def _refused_request(exchange: Exchange[Any], status: int) -> ModelError:
     return ModelUnavailableError(f"the language model's endpoint answered HTTP {status}: {step}")
 
 
-def _tried(exchange: Exchange[Any]) -> str:
+def _tried(exchange: ModelExchange[Any]) -> str:
     return f"{exchange.failures} request(s) failed"
 
 

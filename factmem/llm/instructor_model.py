@@ -13,7 +13,7 @@ from anyio.lowlevel import RunVar
 from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError
 from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint
-from factmem.llm.exchange import Exchange, ExchangeLimits, current_exchange, failure_of, hush, reader_of
+from factmem.llm.exchange import ExchangeLimits, ModelExchange, current_exchange, failure_of, hush, reader_of
 from factmem.llm.messages import messages_of
 from factmem.validators import check_number, check_seconds, check_whole
 from factmem.values import check_text
@@ -162,7 +162,7 @@ class InstructorModel:
         Raises:
             MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
         """
-        exchange = Exchange(answer, self._limits)
+        exchange = ModelExchange(answer, self._limits)
         modes = self._modes_left()
         await self._client(modes[0])  # imports are no part of the time limit
         with anyio.move_on_after(self._limits.timeout) as scope:
@@ -180,14 +180,14 @@ class InstructorModel:
         modes = self._endpoint.modes()
         return modes[modes.index(self._settled) :] if self._settled in modes else modes
 
-    async def _ask_in(self, mode: str | None, prompt: Prompt, exchange: Exchange[AnswerT]) -> None:
+    async def _ask_in(self, mode: str | None, prompt: Prompt, exchange: ModelExchange[AnswerT]) -> None:
         await self._request(mode, prompt, exchange)
         if exchange.is_too_hot() and self._options.pop("temperature", None) is not None:
             await self._request(mode, prompt, exchange)
         if exchange.answers and self._settled is None:
             self._settled = mode
 
-    async def _request(self, mode: str | None, prompt: Prompt, exchange: Exchange[AnswerT]) -> None:
+    async def _request(self, mode: str | None, prompt: Prompt, exchange: ModelExchange[AnswerT]) -> None:
         """Send the question through instructor. Errors are kept in the exchange and not raised."""
         from tenacity import AsyncRetrying
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import anyio
 
 from factmem.agent import AgentMemory, MemoryRun, RunIdentity
-from factmem.agent.holding import Held, HeldInThread, HeldOpen
+from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, ThreadMemoryHolder
 from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
 from factmem.memory import Memory, QuarantineQuota
 from factmem.records import FactRecord
@@ -81,7 +81,7 @@ class Access:
     ) -> None:
         self._memory = memory
         self._run: MemoryRun | None = None
-        self._held: Held | None = None
+        self._held: MemoryHolder | None = None
         self._clients = 0
         self._quota = quota
         self.read_only = read_only
@@ -182,14 +182,14 @@ class Access:
             view = memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
         return view.reviewed().with_policies(quarantine=self._quota)
 
-    def _hold(self) -> Held:
+    def _hold(self) -> MemoryHolder:
         match self._memory:
             case Memory() as memory:
-                return HeldOpen(memory)
+                return OpenMemoryHolder(memory)
             case AgentMemory() as memory:
                 return memory.for_run().held
             case make:
-                return HeldInThread(make)
+                return ThreadMemoryHolder(make)
 
     async def _leave(self) -> None:
         self._clients -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from factmem.providers.copies import check_part, misfit
 from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
@@ -38,12 +39,14 @@ __all__ = [
     "ThreadedProvider",
     "TrackIndex",
     "check_expected",
+    "check_part",
     "check_readable",
     "check_writable",
     "default_store",
     "erased_meanwhile",
     "fact_of",
     "flag_option",
+    "misfit",
     "open_provider",
     "provider_entry_points",
     "raised_again",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,23 +15,26 @@ from factmem.abc import (
     Append,
     ChecksItself,
     Clock,
+    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
     Erases,
     FeedsChanges,
     KeepsAccesses,
     KeepsVectors,
+    LogPart,
     Receipt,
     Statement,
     StateRequest,
     system_clock,
 )
 from factmem.errors import EmbedderMismatchError, ProviderClosedError
-from factmem.findings import Finding, findings_in
+from factmem.findings import Finding, findings_in, unfinished_copy
+from factmem.providers.copies import check_part, misfit
 from factmem.providers.history import HistoryProvider
 from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.tracks import TrackIndex
-from factmem.records import Assertion, LogEntry, Place, Recorded, Tombstone
+from factmem.records import Assertion, LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["InMemoryProvider"]
 
 
-class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, ChecksItself):
+class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, CopiesLogs, ChecksItself):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:
@@ -56,6 +60,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         self._embedder: EmbedderIdentity | None = None
         self._accesses: dict[tuple[str | None, str], Access] = {}
         self._seqs: Counter[str | None] = Counter()
+        self._copies: set[str | None] = set()
         self._steady = SteadyClock(clock)
         self._closed = False
 
@@ -199,24 +204,77 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         gone = [entry for entry in self._recorded(tenant) if entry.record_id in records or entry.id in singly]
         if not gone:
             return EraseReceipt(erased=0)
+        tombstones = [Tombstone(assertion_id=recorded.id, seq=self._next_seq(tenant)) for recorded in gone]
+        self._bury(tenant, gone, tombstones)
+        return EraseReceipt(erased=len(gone))
+
+    def _bury(self, tenant: str | None, gone: Sequence[Recorded], tombstones: Sequence[Tombstone]) -> None:
+        """Replace assertions, and all that belongs to them, with tombstones."""
         ids = {recorded.id for recorded in gone}
         log = [entry for entry in self._logs[tenant] if isinstance(entry, Tombstone) or _assertion_id(entry) not in ids]
+        self._logs[tenant] = [*log, *tombstones]
         for recorded in gone:
-            log.append(Tombstone(assertion_id=recorded.id, seq=self._next_seq(tenant)))
             self._vectors.pop((tenant, recorded.seq), None)
-        self._logs[tenant] = log
         for id in {recorded.record_id for recorded in gone} - self._record_ids(tenant):
             self._accesses.pop((tenant, id), None)
         self._index = TrackIndex()
         for entry in itertools.chain.from_iterable(self._logs.values()):
             self._index.add(entry)
-        return EraseReceipt(erased=len(gone))
+
+    @override
+    async def tenants(self) -> Sequence[str | None]:
+        self._check_open()
+        return sorted(self._copies | {tenant for tenant, seq in self._seqs.items() if seq}, key=lambda name: name or "")
+
+    @override
+    async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
+        log = self._logs.get(tenant, [])
+        start = bisect.bisect_right(log, since, key=lambda entry: entry.seq)
+        entries = log[start : start + limit]
+        until = entries[-1].seq if start + limit < len(log) else max(since, await self.version(tenant))
+        of_part = {entry.seq: self._vectors.get((tenant, entry.seq)) for entry in entries}
+        vectors = {seq: vector for seq, vector in of_part.items() if vector is not None}
+        return LogPart(since=since, until=until, entries=entries, vectors=vectors)
+
+    @override
+    async def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        self._check_open()
+        self._copies.update(tenants)
+
+    @override
+    async def copied(self, tenant: str | None) -> int | None:
+        self._check_open()
+        return self._seqs[tenant] if tenant in self._copies else None
+
+    @override
+    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        check_part(part, tenant, await self.copied(tenant))
+        vectors = {seq: storable_vector(row, dimension=self._dimension) for seq, row in part.vectors.items()}
+        new = {entry.id for entry in part.entries if isinstance(entry, Recorded)}
+        changed = {entry.assertion_id for entry in part.entries if isinstance(entry, StateChange)}
+        if not all(id in new or self._index.knows(id, tenant) for id in changed):
+            raise misfit()
+        for entry in part.entries:
+            if isinstance(entry, Tombstone):
+                gone = [item for item in self._recorded(tenant) if item.id == entry.assertion_id]
+                self._bury(tenant, gone, [entry]) if gone else self._log_of(tenant).append(entry)
+                continue
+            self._log_of(tenant).append(entry)
+            self._index.add(entry)
+            self._steady.reached(entry.recorded_at)
+        self._seqs[tenant] = part.until
+        self._vectors.update({(tenant, seq): vector for seq, vector in vectors.items()})
+
+    @override
+    async def end_copy(self, tenants: Sequence[str | None]) -> None:
+        self._check_open()
+        self._copies.difference_update(tenants)
 
     @override
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
         self._check_open()
         tenants = sorted(self._logs, key=lambda tenant: tenant or "")
-        found: list[Finding] = []
+        found = [unfinished_copy(tenant) for tenant in self._copies]
         for done, tenant in enumerate(tenants, start=1):
             found += findings_in(await self.changes(tenant), tenant)
             if progress is not None:

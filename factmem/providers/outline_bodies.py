@@ -15,7 +15,7 @@ from factmem.errors import CorruptStoreError
 from factmem.providers.rows import microseconds
 from factmem.records import LogEntry
 
-__all__ = ["KeptOutline", "read_outlines"]
+__all__ = ["OutlineRow", "read_outlines"]
 
 _GIVEN: Final = struct.Struct("<QQqI")
 """Prefix of a body: the numbers of the ids of assertion and record, the time of recording, and a checksum."""
@@ -25,7 +25,7 @@ _NUMBERS: Final = struct.Struct("<QQq")
 
 
 @attrs.frozen(kw_only=True)
-class KeptOutline:
+class OutlineRow:
     """An outline with the columns of its assertion.
 
     Attributes:

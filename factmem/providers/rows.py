@@ -172,13 +172,13 @@ def _key_digest(key: _PlaceKey) -> bytes:
     return hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest()
 
 
-def new_id(seq: int) -> tuple[str, bytes]:
-    """Return a new id of an assertion, and its stored form; see `pack_id`.
+def new_id(seq: int) -> str:
+    """Return a new id of an assertion.
 
     It begins with the sequence number, which locates its row without an index, and ends at random.
     """
     random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
-    return f"{seq:0{_ID_DIGITS}x}{random.hex()}", random
+    return f"{seq:0{_ID_DIGITS}x}{random.hex()}"
 
 
 def seq_of(id: str) -> int:

@@ -30,12 +30,14 @@ from factmem.abc import (
     Access,
     ChecksItself,
     Clock,
+    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
     Erases,
     FeedsChanges,
     KeepsAccesses,
     KeepsVectors,
+    LogPart,
     Receipt,
     Statement,
     system_clock,
@@ -140,6 +142,30 @@ class Engine(Protocol):
         """See `Erases.erase`."""
         ...
 
+    def tenants(self) -> Sequence[str | None]:
+        """See `CopiesLogs.tenants`."""
+        ...
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """See `CopiesLogs.log_part`."""
+        ...
+
+    def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """See `CopiesLogs.begin_copy`."""
+        ...
+
+    def copied(self, tenant: str | None) -> int | None:
+        """See `CopiesLogs.copied`."""
+        ...
+
+    def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """See `CopiesLogs.put_log_part`."""
+        ...
+
+    def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """See `CopiesLogs.end_copy`."""
+        ...
+
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """See `ChecksItself.check`."""
         ...
@@ -223,6 +249,7 @@ class ThreadedProvider(
     KeepsVectors,
     KeepsAccesses,
     Erases,
+    CopiesLogs,
     ChecksItself,
     abc.ABC,
     Generic[EngineT],
@@ -302,6 +329,30 @@ class ThreadedProvider(
         self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
     ) -> EraseReceipt:
         return await self._write(lambda engine: engine.erase(set(record_ids), set(assertion_ids), tenant))
+
+    @override
+    async def tenants(self) -> Sequence[str | None]:
+        return await self._read(lambda engine: engine.tenants())
+
+    @override
+    async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
+        return await self._read(lambda engine: engine.log_part(tenant, since, limit))
+
+    @override
+    async def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        await self._write(lambda engine: engine.begin_copy(tenants))
+
+    @override
+    async def copied(self, tenant: str | None) -> int | None:
+        return await self._read(lambda engine: engine.copied(tenant))
+
+    @override
+    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        await self._write(lambda engine: engine.put_log_part(tenant, part))
+
+    @override
+    async def end_copy(self, tenants: Sequence[str | None]) -> None:
+        await self._write(lambda engine: engine.end_copy(tenants))
 
     @override
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:

@@ -141,6 +141,11 @@ class TrackIndex:
             self._check_type(assertion)
         return None
 
+    def knows(self, assertion_id: str, tenant: str | None) -> bool:
+        """Return whether a tenant has an assertion of this id."""
+        life = self._life(assertion_id)
+        return life is not None and life.said.place.scope.tenant == tenant
+
     def check_followed(self, item: Append) -> None:
         """Raise unless the assertion that another one follows exists.
 
@@ -179,7 +184,7 @@ class TrackIndex:
             ConceptConflictError: it would let in what cannot join its track.
         """
         life = self._life(request.assertion_id)
-        if life is None or life.said.place.scope.tenant != request.tenant:
+        if life is None or not self.knows(request.assertion_id, request.tenant):
             raise unknown_assertion()
         check_expected(request, life.state)
         if life.said.counts(request.state) and not life.joined:

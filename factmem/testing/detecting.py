@@ -7,6 +7,7 @@ from typing import Final
 from factmem.abc import (
     AgentMemoryProvider,
     ChecksItself,
+    CopiesLogs,
     Erases,
     FeedsChanges,
     KeepsFiles,
@@ -21,6 +22,7 @@ _CAPABILITIES: Final[tuple[type, ...]] = (
     FeedsChanges,
     KeepsVectors,
     Erases,
+    CopiesLogs,
     KeepsFiles,
     ChecksItself,
 )

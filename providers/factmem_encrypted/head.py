@@ -16,14 +16,14 @@ from factmem.abc import Storage
 from factmem.crypto import Roots, SealBrokenError, seal, unseal
 from factmem.errors import RolledBackStoreError, TamperedStoreError
 
-__all__ = ["Head", "HeadNote"]
+__all__ = ["HeadNote", "ManifestHead"]
 
 _NOTE: Final = "head"
 _DIGITS: Final = 20
 
 
 @attrs.frozen
-class Head:
+class ManifestHead:
     """A commit that the manifest must have.
 
     Attributes:
@@ -49,7 +49,7 @@ class HeadNote:
         """Return whether there is an undamaged note; it is created before the manifest."""
         return self._storage.read_note(_NOTE) is not None
 
-    def read(self, roots: Roots) -> Head:
+    def read(self, roots: Roots) -> ManifestHead:
         """Return the head.
 
         Raises:
@@ -64,10 +64,10 @@ class HeadNote:
         for root in reversed(roots.of_epochs):
             with contextlib.suppress(SealBrokenError, ValueError):
                 text = unseal(root.key, base64.b64decode(payload, validate=True), (_NOTE, roots.store)).decode()
-                return Head(int(text[:_DIGITS]), text[_DIGITS:].strip())
+                return ManifestHead(int(text[:_DIGITS]), text[_DIGITS:].strip())
         raise TamperedStoreError(f"{_NOTE}.note of the store was changed: restore the whole store from one backup")
 
-    def write(self, head: Head, roots: Roots, *, durable: bool = False) -> None:
+    def write(self, head: ManifestHead, roots: Roots, *, durable: bool = False) -> None:
         """Write the head. Needs the storage's lock.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Final
 from factmem.abc import LogName, Position, Storage
 from factmem.crypto import Roots, SealBrokenError, seal, unseal
 from factmem.errors import RolledBackStoreError, StoreUnavailableError, TamperedStoreError
-from factmem_encrypted.head import Head, HeadNote
+from factmem_encrypted.head import HeadNote, ManifestHead
 from factmem_encrypted.manifest import Commit, Listing, chained, commit_from, commit_to
 
 __all__ = ["ManifestLog"]
@@ -56,7 +56,7 @@ class ManifestLog:
 
     def create(self, roots: Roots) -> None:
         """Write the manifest of a new store."""
-        self._head.write(Head(0, ""), roots, durable=True)
+        self._head.write(ManifestHead(0, ""), roots, durable=True)
         self._write_anew(Listing(), roots)
 
     def listing(self, roots: Roots) -> Listing:
@@ -121,7 +121,7 @@ class ManifestLog:
                 self._storage.append(_LOG, frame, self._position)
             # It counts already: the head may be behind.
             with contextlib.suppress(StoreUnavailableError):
-                self._head.write(Head(commit.number, digest), roots)
+                self._head.write(ManifestHead(commit.number, digest), roots)
 
     def reseal(self, roots: Roots) -> None:
         """Seal the manifest with the current root, so that it needs no other."""
@@ -129,7 +129,7 @@ class ManifestLog:
             listing = self.listing(roots).copy()
             listing.number += 1
             digest = self._write_anew(listing, roots)
-            self._head.write(Head(listing.number, digest), roots, durable=True)
+            self._head.write(ManifestHead(listing.number, digest), roots, durable=True)
 
     def _write_anew(self, listing: Listing, roots: Roots) -> str:
         """Replace all frames by one snapshot, sealed with the current root, and return its digest."""

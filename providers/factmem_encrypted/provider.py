@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeVar
 
 from factmem_file import LocalFileMemoryProvider, LocalStorage
 from factmem_file.engine import FileEngine
+from factmem_file.logs import ARRIVAL_KIND
 
 from factmem.abc import Clock, LogName, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
@@ -129,7 +130,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         return self._locked(self._scanned) if self._sealed.exists() else 0
 
     def _scanned(self) -> int:
-        logs = self._sealed.logs(kinds=("facts", "erased", "vectors", "accesses"))
+        logs = self._sealed.logs(kinds=("facts", "erased", "vectors", "accesses", ARRIVAL_KIND))
         for log in logs:
             self._sealed.scan(log)
         return len(logs)
@@ -145,7 +146,7 @@ def _units(key_per: str) -> Callable[[LogName], Unit]:
 
     def unit_of(log: LogName) -> Unit:
         tenant = log.folder[0]
-        if log.kind == "erased":
+        if log.kind in ("erased", ARRIVAL_KIND):
             return ("tombstones", tenant)
         return ("tenant", tenant) if key_per == "tenant" else ("subject", tenant, *log.name)
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
+import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
-from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, Storage
-from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StoreUnavailableError
-from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in
-from factmem.providers import Request, SteadyClock
-from factmem.records import LogEntry, Place, Recorded, Tombstone
+from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, LogPart, Storage
+from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
+from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
+from factmem.providers import Request, SteadyClock, check_part, misfit
+from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.accesses import Accesses
 from factmem_file.counter import Counter
-from factmem_file.logs import HISTORY_KINDS, assertion_id, erased_log, payload_of, place_log
-from factmem_file.mirrors import Mirror, Mirrors
-from factmem_file.plan import Plan
+from factmem_file.log_copies import LogCopies, LogCopy
+from factmem_file.logs import ARRIVAL_KIND, HISTORY_KINDS, arrival_log, assertion_id, erased_log, payload_of, place_log
+from factmem_file.plan import WritePlan
 from factmem_file.sidecars import Sidecars
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ class FileEngine:
         self._clock = SteadyClock(clock)
         self._lock_timeout = lock_timeout
         self._guard = threading.RLock()
-        self._mirrors = Mirrors(storage)
+        self._copies = LogCopies(storage)
         self._sidecars = Sidecars(storage)
         self._accesses = Accesses(storage)
         self._counter = Counter(storage, self._clock)
@@ -68,7 +71,7 @@ class FileEngine:
     def _commit(self, requests: Sequence[Request]) -> None:
         with self._guard:
             identity = self._sidecars.embedder() if any(map(_has_vector, requests)) else None
-            plan = Plan(
+            plan = WritePlan(
                 self._counter.last, self._writable, self._locate, self._clock, identity.dimension if identity else None
             )
             for request in requests:
@@ -85,12 +88,12 @@ class FileEngine:
         finally:
             with self._guard:
                 for log in failed:
-                    self._mirrors.distrust(log)
+                    self._copies.distrust(log)
         self._counter.commit(plan.last)
         for request in requests:
             request.settle(next((failed[log] for log in plan.touched[request] if log in failed), None))
 
-    def _write(self, plan: Plan, identity: EmbedderIdentity | None) -> Mapping[LogName, FactMemError]:
+    def _write(self, plan: WritePlan, identity: EmbedderIdentity | None) -> Mapping[LogName, FactMemError]:
         """Write each log and its vectors, seal them, and return the errors of the logs that do not count."""
         failed: dict[LogName, FactMemError] = {}
         for log, planned in plan.logs.items():
@@ -110,40 +113,42 @@ class FileEngine:
                 return dict.fromkeys(plan.logs, error) | failed
         return failed
 
-    def _write_vectors(self, plan: Plan, identity: EmbedderIdentity, failed: Mapping[LogName, FactMemError]) -> None:
+    def _write_vectors(
+        self, plan: WritePlan, identity: EmbedderIdentity, failed: Mapping[LogName, FactMemError]
+    ) -> None:
         with self._guard, contextlib.suppress(StoreUnavailableError):  # the facts are safe; vectors can be made again
             for log, planned in plan.logs.items():
                 if planned.vectors and log not in failed:
                     self._sidecars.append(log, planned.vectors, identity)
 
-    def _writable(self, log: LogName) -> Mirror:
+    def _writable(self, log: LogName) -> LogCopy:
         """Return the copy of a log, caught up, after finishing an interrupted erasure."""
-        mirror = self._mirrors.caught_up(log)
-        hidden = self._mirrors.caught_up(erased_log(log.folder[0] or None)).erased
-        if hidden.isdisjoint(mirror.recorded):
-            return mirror
-        self._rewrite(log, mirror, hidden)
-        return self._mirrors.caught_up(log)
+        copy = self._copies.caught_up(log)
+        hidden = self._copies.caught_up(erased_log(log.folder[0] or None)).erased
+        if hidden.isdisjoint(copy.recorded):
+            return copy
+        self._rewrite(log, copy, hidden)
+        return self._copies.caught_up(log)
 
     def _locate(self, assertion_id: str, tenant: str | None) -> LogName | None:
-        for log, mirror in self._mirrors.known(tenant):
-            if assertion_id in mirror.recorded and assertion_id in self._writable(log).recorded:
+        for log, copy in self._copies.known(tenant):
+            if assertion_id in copy.recorded and assertion_id in self._writable(log).recorded:
                 return log
-        found = (log for log, mirror in self._mirrors.of_tenant(tenant) if assertion_id in mirror.recorded)
+        found = (log for log, copy in self._copies.of_tenant(tenant) if assertion_id in copy.recorded)
         return next((log for log in found if assertion_id in self._writable(log).recorded), None)
 
     def entries(self, place: Place, keyword: str | None) -> list[LogEntry]:
         """Return the log of a place."""
 
         def look() -> list[LogEntry]:
-            hidden = self._mirrors.erased(place.scope.tenant)
-            mirror = self._mirrors.caught_up(place_log(place))
+            hidden = self._copies.erased(place.scope.tenant)
+            copy = self._copies.caught_up(place_log(place))
             if keyword is None and not hidden:
-                return list(mirror.entries)
-            recorded = mirror.recorded
+                return list(copy.entries)
+            recorded = copy.recorded
             return [
                 entry
-                for entry in mirror.entries
+                for entry in copy.entries
                 if (id := assertion_id(entry)) in recorded
                 and id not in hidden
                 and keyword in (None, recorded[id].assertion.keyword)
@@ -162,39 +167,48 @@ class FileEngine:
 
     def changes(self, tenant: str | None, since: int) -> list[LogEntry]:
         """Return the log of a tenant after a sequence number."""
+        return self._until(tenant, since)[1]
+
+    def _until(self, tenant: str | None, since: int, limit: int | None = None) -> tuple[int, list[LogEntry]]:
+        """Return the last number of a tenant, and its log after a number, or the beginning of that."""
         # Read first: a number is committed only when everything up to it is in the logs.
         committed = self.version(tenant)
         if since >= committed:
-            return []
-        found = self._read(lambda: self._changes(tenant, since, committed))
+            return committed, []
+        found = self._read(lambda: self._changes(tenant, since, committed, limit))
         if found is None:
             with self._storage.lock(self._lock_timeout):
                 committed = self._counter.last(tenant)
                 with self._guard:
-                    found = self._changes(tenant, since, committed)
-        return found or []
+                    found = self._changes(tenant, since, committed, limit)
+        return committed, found or []
 
-    def _changes(self, tenant: str | None, since: int, committed: int) -> list[LogEntry] | None:
-        """Return the log up to a number, or None if an erasure after it hides a part of it."""
-        mirrors = self._of_tenant(tenant, committed)
-        graves = self._mirrors.caught_up(erased_log(tenant))
+    def _changes(
+        self, tenant: str | None, since: int, committed: int, limit: int | None = None
+    ) -> list[LogEntry] | None:
+        """Return the log up to a number, or its beginning; None if an erasure after that number hides a part of it."""
+        copies = self._of_tenant(tenant, committed)
+        graves = self._copies.caught_up(erased_log(tenant))
         if graves.after(committed):
             return None
         hidden = graves.erased
-        found = [
-            entry
-            for _, mirror in mirrors
-            for entry in mirror.after(since)
-            if entry.seq <= committed and (isinstance(entry, Tombstone) or assertion_id(entry) not in hidden)
-        ]
-        return sorted(found, key=lambda entry: entry.seq)
 
-    def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, Mirror]]:
+        def visible(entries: Iterable[LogEntry]) -> Iterator[LogEntry]:
+            for entry in entries:
+                if entry.seq <= committed and (isinstance(entry, Tombstone) or assertion_id(entry) not in hidden):
+                    yield entry
+
+        if limit is None:
+            return sorted((entry for _, copy in copies for entry in visible(copy.after(since))), key=_seq)
+        logs = (copy.following(since) for _, copy in copies)
+        return list(itertools.islice(visible(heapq.merge(*logs, key=_seq)), limit))
+
+    def _of_tenant(self, tenant: str | None, committed: int) -> list[tuple[LogName, LogCopy]]:
         """Return the copies of a tenant's logs, read only if something was written since the last time."""
-        if self._mirrors.complete.get(tenant) != committed:
-            self._mirrors.of_tenant(tenant)
-            self._mirrors.complete[tenant] = committed
-        return self._mirrors.known(tenant)
+        if self._copies.complete.get(tenant) != committed:
+            self._copies.of_tenant(tenant)
+            self._copies.complete[tenant] = committed
+        return self._copies.known(tenant)
 
     def embedder(self) -> EmbedderIdentity | None:
         """Return the embedder that the store is bound to."""
@@ -209,13 +223,12 @@ class FileEngine:
     def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors of a tenant's assertions."""
         identity = self.embedder()
-        dimension = identity.dimension if identity else None
-        checked = {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
+        checked = _storable(vectors, identity)
         if identity is None or not checked:
             return
         with self._storage.lock(self._lock_timeout), self._guard:
-            for log, mirror in self._mirrors.of_tenant(tenant):
-                if here := {seq: vector for seq, vector in checked.items() if mirror.holds(seq)}:
+            for log, copy in self._copies.of_tenant(tenant):
+                if here := {seq: vector for seq, vector in checked.items() if copy.holds(seq)}:
                     self._sidecars.append(log, here, identity)
             self._storage.seal()
 
@@ -229,7 +242,7 @@ class FileEngine:
         wanted = [entry.seq for entry in self.changes(tenant, since) if isinstance(entry, Recorded)]
         rows: dict[int, NDArray[np.float32]] = {}
         with self._guard:
-            for log, _ in self._mirrors.known(tenant):
+            for log, _ in self._copies.known(tenant):
                 if log.kind == "facts":
                     rows.update(self._sidecars.rows(log, identity))
         seqs = [seq for seq in wanted if seq in rows]
@@ -267,9 +280,9 @@ class FileEngine:
 
     def _records(self, tenant: str | None, record_ids: set[str]) -> Iterator[tuple[LogName, set[str]]]:
         """Yield the logs that hold some records, with their ids; erased records are left out."""
-        hidden = self._mirrors.erased(tenant)
-        for log, mirror in self._mirrors.of_tenant(tenant):
-            here = {item.record_id for item in mirror.recorded.values() if item.id not in hidden} & record_ids
+        hidden = self._copies.erased(tenant)
+        for log, copy in self._copies.of_tenant(tenant):
+            here = {item.record_id for item in copy.recorded.values() if item.id not in hidden} & record_ids
             if here:
                 yield log, here
 
@@ -279,28 +292,28 @@ class FileEngine:
             return EraseReceipt(erased=0)
         with self._storage.lock(self._lock_timeout), self._guard:
             last = self._counter.last(tenant)
-            mirrors = self._mirrors.of_tenant(tenant)
-            hidden = self._mirrors.erased(tenant)
+            copies = self._copies.of_tenant(tenant)
+            hidden = self._copies.erased(tenant)
             gone = [
                 recorded
-                for _, mirror in mirrors
-                for recorded in mirror.recorded.values()
+                for _, copy in copies
+                for recorded in copy.recorded.values()
                 if (recorded.record_id in record_ids or recorded.id in assertion_ids) and recorded.id not in hidden
             ]
             if gone:
                 self._bury(sorted(gone, key=lambda recorded: recorded.seq), tenant, last)
-            pending = not self._finished(mirrors)
+            pending = not self._finished(copies)
             self._counter.commit({tenant: last + len(gone)})
         return EraseReceipt(erased=len(gone), pending=pending)
 
-    def _finished(self, mirrors: Sequence[tuple[LogName, Mirror]]) -> bool:
+    def _finished(self, copies: Sequence[tuple[LogName, LogCopy]]) -> bool:
         """Remove everything that has a tombstone, also from an interrupted erasure; return whether all of it is gone.
 
         It is erased for every reader already. A disk without room for the shorter logs keeps the old ones until the
         next write or erasure.
         """
         try:
-            for log, _ in mirrors:
+            for log, _ in copies:
                 if log.kind == "facts":
                     self._writable(log)
         except StoreUnavailableError:
@@ -311,15 +324,132 @@ class FileEngine:
         """Write the tombstones before any text is removed: an assertion with a tombstone counts as erased."""
         tombstones = [Tombstone(assertion_id=entry.id, seq=last + n) for n, entry in enumerate(gone, start=1)]
         self._counter.reserve({tenant: last + len(gone)})
-        position = self._mirrors.caught_up(erased_log(tenant)).position
+        position = self._copies.caught_up(erased_log(tenant)).position
         self._storage.append(erased_log(tenant), payload_of(tombstones), position)
         self._storage.seal()
 
-    def _rewrite(self, log: LogName, mirror: Mirror, hidden: set[str]) -> None:
-        kept = [entry for entry in mirror.entries if assertion_id(entry) not in hidden]
+    def _rewrite(self, log: LogName, copy: LogCopy, hidden: set[str]) -> None:
+        kept = [entry for entry in copy.entries if assertion_id(entry) not in hidden]
         self._sidecars.keep(log, {entry.seq for entry in kept})
         self._accesses.keep(log, {entry.record_id for entry in kept if isinstance(entry, Recorded)})
         self._storage.replace(log, [payload_of([entry]) for entry in kept])
+
+    def tenants(self) -> list[str | None]:
+        """Return the tenants with a log, or with a copy that has begun."""
+        if not self._storage.exists():
+            return []
+        names = {log.folder[0] for log in self._storage.logs(kinds=(*HISTORY_KINDS, ARRIVAL_KIND))}
+        return [name or None for name in sorted(names)]
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant."""
+        last, entries = self._until(tenant, since, limit + 1)
+        until = entries[limit - 1].seq if len(entries) > limit else max(since, last)
+        del entries[limit:]
+        vectors: dict[int, NDArray[np.float32]] = {}
+        identity = self.embedder()
+        said = {entry.seq: place_log(entry.assertion.place) for entry in entries if isinstance(entry, Recorded)}
+        if identity is not None:
+            with self._guard:
+                rows = {log: self._sidecars.rows(log, identity) for log in set(said.values())}
+            vectors = {seq: rows[log][seq] for seq, log in said.items() if seq in rows[log]}
+        return LogPart(since=since, until=until, entries=entries, vectors=vectors)
+
+    def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies."""
+        with self._storage.lock(self._lock_timeout), self._guard:
+            for tenant in tenants:
+                if self.copied(tenant) is None:
+                    self._complete(tenant, self._counter.last(tenant))
+            self._storage.seal()
+
+    def copied(self, tenant: str | None) -> int | None:
+        """Return the number up to which an unfinished copy is complete."""
+        payload = self._storage.last(arrival_log(tenant)) if self._storage.exists() else None
+        if payload is None:
+            return None
+        try:
+            return int(json.loads(payload)["until"])
+        except (ValueError, TypeError, LookupError):
+            raise CorruptStoreError(
+                "the mark of an unfinished move is damaged: delete the store, and move again"
+            ) from None
+
+    def _complete(self, tenant: str | None, until: int) -> None:
+        log = arrival_log(tenant)
+        self._storage.append(log, json.dumps({"until": until}).encode(), self._storage.scan(log).position)
+
+    def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy: each log, then the number up to which it is complete."""
+        with self._storage.lock(self._lock_timeout), self._guard:
+            check_part(part, tenant, self.copied(tenant))
+            identity = self._sidecars.embedder()
+            vectors = _storable(part.vectors, identity)
+            logs = self._sorted_out(part, self._left_behind(part, tenant), tenant)
+            for log, entries in logs.items():
+                copy = self._copies.caught_up(log) if log.kind == "erased" else self._writable(log)
+                if entries:
+                    self._storage.append(log, payload_of(entries), copy.position)
+                else:
+                    self._storage.settle(log, copy.position)
+                if identity and (rows := {entry.seq: vectors[entry.seq] for entry in entries if entry.seq in vectors}):
+                    self._sidecars.append(log, rows, identity)
+            self._complete(tenant, part.until)
+            self._storage.seal()
+            for entry in part.entries:
+                if not isinstance(entry, Tombstone):
+                    self._clock.reached(entry.recorded_at)
+            self._counter.commit({tenant: part.until})
+            if erased_log(tenant) in logs:
+                self._finished(self._copies.of_tenant(tenant))
+
+    def _left_behind(self, part: LogPart, tenant: str | None) -> set[int]:
+        """Return the numbers of entries of a part that a killed process has written already.
+
+        Raises:
+            StateConflictError: Another entry has one of its numbers.
+        """
+        if self._counter.last(tenant) == part.since:
+            return set()
+        there = {entry.seq: entry for _, copy in self._copies.of_tenant(tenant) for entry in copy.after(part.since)}
+        if any(there.get(entry.seq, entry) != entry for entry in part.entries):
+            raise StateConflictError(
+                "something else was written to the target of the move; nothing was written: delete the target, and "
+                "move again"
+            )
+        return set(there)
+
+    def _sorted_out(self, part: LogPart, there: Collection[int], tenant: str | None) -> dict[LogName, list[LogEntry]]:
+        """Return the logs that a part belongs to, with the entries that are not there yet.
+
+        Raises:
+            InvalidDataError: A change of state names no assertion.
+        """
+        logs: dict[LogName, list[LogEntry]] = {}
+        of_new: dict[str, LogName] = {}
+        for entry in part.entries:
+            match entry:
+                case Recorded():
+                    log = of_new[entry.id] = place_log(entry.assertion.place)
+                case StateChange(assertion_id=id):
+                    found = of_new.get(id) or self._locate(id, tenant)
+                    if found is None:
+                        raise misfit()
+                    log = found
+                case Tombstone():
+                    log = erased_log(tenant)
+                case _:
+                    assert_never(entry)
+            logs.setdefault(log, []).extend([] if entry.seq in there else [entry])
+        return logs
+
+    def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished."""
+        with self._storage.lock(self._lock_timeout), self._guard:
+            for tenant in tenants:
+                if self.copied(tenant) is not None:
+                    self._storage.replace(arrival_log(tenant), ())
+            self._storage.seal()
 
     def _read(self, look: Callable[[], T]) -> T:
         """Read without the lock; read again with it before reporting damage."""
@@ -363,23 +493,24 @@ class FileEngine:
 
     def _checked_logs(self) -> Iterator[Finding]:
         """Yield what is wrong with the entries of each tenant, and with the vectors beside them."""
-        mirrors = Mirrors(self._storage)
+        copies = LogCopies(self._storage)
+        yield from (unfinished_copy(tenant) for tenant in self.tenants() if self.copied(tenant) is not None)
         tenants = {log.folder[0] for log in self._storage.logs(kinds=HISTORY_KINDS)}
         identity = self._sidecars.embedder()
         for tenant in sorted(tenants):
-            logs = mirrors.of_tenant(tenant or None)
-            hidden = mirrors.erased(tenant or None)
-            entries = [entry for _, mirror in logs for entry in mirror.entries]
+            logs = copies.of_tenant(tenant or None)
+            hidden = copies.erased(tenant or None)
+            entries = [entry for _, copy in logs for entry in copy.entries]
             kept = [item for item in entries if isinstance(item, Tombstone) or assertion_id(item) not in hidden]
             yield from findings_in(sorted(kept, key=lambda entry: entry.seq), tenant or None)
-            for log, mirror in logs:
-                yield from _of_log(log, mirror, hidden)
+            for log, copy in logs:
+                yield from _of_log(log, copy, hidden)
                 if identity is not None and log.kind == "facts":
-                    yield from self._of_vectors(log, mirror, identity)
+                    yield from self._of_vectors(log, copy, identity)
 
-    def _of_vectors(self, log: LogName, mirror: Mirror, identity: EmbedderIdentity) -> Iterator[Finding]:
+    def _of_vectors(self, log: LogName, copy: LogCopy, identity: EmbedderIdentity) -> Iterator[Finding]:
         with self._guard:
-            astray = sum(not mirror.holds(seq) for seq in self._sidecars.rows(log, identity))
+            astray = sum(not copy.holds(seq) for seq in self._sidecars.rows(log, identity))
         if astray:
             yield Finding(
                 kind=FindingKind.REMAKEABLE,
@@ -393,12 +524,23 @@ class FileEngine:
         self._storage.close()
 
 
+def _seq(entry: LogEntry) -> int:
+    return entry.seq
+
+
+def _storable(
+    vectors: Mapping[int, NDArray[np.float32]], identity: EmbedderIdentity | None
+) -> dict[int, NDArray[np.float32]]:
+    dimension = identity.dimension if identity else None
+    return {seq: storable_vector(vector, dimension=dimension) for seq, vector in vectors.items()}
+
+
 def _has_vector(request: Request) -> bool:
     return any(isinstance(statement, Append) and statement.vector is not None for statement in request.statements)
 
 
-def _of_log(log: LogName, mirror: Mirror, hidden: Collection[str]) -> Iterator[Finding]:
-    said = list(mirror.recorded.values())
+def _of_log(log: LogName, copy: LogCopy, hidden: Collection[str]) -> Iterator[Finding]:
+    said = list(copy.recorded.values())
     if left := sum(recorded.id in hidden for recorded in said):
         yield Finding(
             kind=FindingKind.PENDING_ERASURE,

@@ -2,6 +2,7 @@
 
 - ``facts``: one a place, each frame a JSON list of the entries (`factmem.codec`) of one commit;
 - ``erased``: one a tenant, its tombstones, so that a place can be removed without a trace;
+- ``arriving``: one a tenant while its log is taken from another store: the numbers up to which it is complete;
 - ``accesses``: beside a ``facts`` whose records were counted: frames of added counts, by record;
 - ``vectors``: beside each ``facts``; it can be recomputed, and is used only as far as it is valid.
 """
@@ -18,8 +19,10 @@ from factmem.errors import CodecError, CorruptStoreError, NewerVersionError
 from factmem.records import LogEntry, Place, Recorded
 
 __all__ = [
+    "ARRIVAL_KIND",
     "HISTORY_KINDS",
     "access_log",
+    "arrival_log",
     "assertion_id",
     "entries_of",
     "erased_log",
@@ -30,6 +33,8 @@ __all__ = [
 
 HISTORY_KINDS: Final = ("facts", "erased")
 """The kinds of log that hold numbered entries."""
+
+ARRIVAL_KIND: Final = "arriving"
 
 
 def place_log(place: Place) -> LogName:
@@ -52,6 +57,11 @@ def access_log(facts: LogName) -> LogName:
 def erased_log(tenant: str | None) -> LogName:
     """Return the log of a tenant's tombstones."""
     return LogName(folder=(tenant or "",), name=("tombstones",), kind="erased")
+
+
+def arrival_log(tenant: str | None) -> LogName:
+    """Return the log of an unfinished copy of a tenant."""
+    return LogName(folder=(tenant or "",), name=("copy",), kind=ARRIVAL_KIND)
 
 
 def payload_of(entries: Iterable[LogEntry]) -> bytes:

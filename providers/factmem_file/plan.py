@@ -12,14 +12,14 @@ from factmem.abc import Append, LogName, Position, Receipt, Statement, StateRequ
 from factmem.providers import Request, SteadyClock, TrackIndex, unknown_assertion
 from factmem.records import Assertion, LogEntry
 from factmem.vectors import storable_vector
+from factmem_file.log_copies import LogCopy
 from factmem_file.logs import place_log
-from factmem_file.mirrors import Mirror
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Plan", "PlannedLog"]
+__all__ = ["PlannedLog", "WritePlan"]
 
 
 @attrs.define(eq=False)
@@ -27,25 +27,25 @@ class PlannedLog:
     """Additions to one log.
 
     Attributes:
-        mirror: Copy of the log.
+        copy: Copy of the log.
         position: End of the log.
         entries: New entries in order; none if all of them exist already.
         vectors: Vectors of new assertions, by sequence number.
     """
 
-    mirror: Mirror
+    copy: LogCopy
     position: Position
     entries: list[LogEntry] = attrs.field(factory=list)
     vectors: dict[int, NDArray[np.float32]] = attrs.field(factory=dict)
 
 
 @attrs.define(eq=False)
-class Plan:
+class WritePlan:
     """Writes of a group of requests.
 
     Attributes:
         last_of: Returns the last number assigned to a tenant.
-        mirror_of: Returns the copy of a log, caught up.
+        copy_of: Returns the copy of a log, caught up.
         locate: Returns the log of the id of a tenant's assertion, or None.
         clock: Returns the time of recording.
         dimension: Dimension of the store's vectors, once it has an embedder.
@@ -55,7 +55,7 @@ class Plan:
     """
 
     last_of: Callable[[str | None], int]
-    mirror_of: Callable[[LogName], Mirror]
+    copy_of: Callable[[LogName], LogCopy]
     locate: Callable[[str, str | None], LogName | None]
     clock: SteadyClock
     dimension: int | None
@@ -79,7 +79,7 @@ class Plan:
                     receipts.append(self._append(log, assertion, vector))
                 case StateRequest():
                     planned, seq = self.logs[log], self._next_seq(statement.tenant)
-                    planned.entries.append(planned.mirror.indexed().change(statement, seq, self.clock))
+                    planned.entries.append(planned.copy.indexed().change(statement, seq, self.clock))
                 case _:
                     assert_never(statement)
         request.receipts = receipts
@@ -89,7 +89,7 @@ class Plan:
 
         def trial(log: LogName) -> TrackIndex:
             if log not in trials:
-                trials[log] = self._planned(log).mirror.indexed().trial()
+                trials[log] = self._planned(log).copy.indexed().trial()
             return trials[log]
 
         steps: list[tuple[LogName, Statement, NDArray[np.float32] | None]] = []
@@ -125,13 +125,13 @@ class Plan:
 
     def _planned(self, log: LogName) -> PlannedLog:
         if log not in self.logs:
-            mirror = self.mirror_of(log)
-            self.logs[log] = PlannedLog(mirror, mirror.position)
+            copy = self.copy_of(log)
+            self.logs[log] = PlannedLog(copy, copy.position)
         return self.logs[log]
 
     def _append(self, log: LogName, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
         planned = self.logs[log]
-        index, dated = planned.mirror.indexed(), assertion
+        index, dated = planned.copy.indexed(), assertion
         for dated in (assertion, self.clock.dated(assertion)):
             if (known := index.known(dated)) is not None:
                 return Receipt(recorded=known, new=False)

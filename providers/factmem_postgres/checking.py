@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from factmem.errors import CorruptStoreError, NewerVersionError
-from factmem.findings import Finding, FindingKind, finding_of, findings_in
+from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
 from factmem_postgres.erasing import Eraser
 from factmem_postgres.reading import Reader
 from factmem_postgres.rows import bytes_of
-from factmem_postgres.server import Server
+from factmem_postgres.server import Server, of_all
 
 __all__ = ["check_store"]
 
-_TENANTS: Final = (
-    "SELECT tenant FROM {schema}.counters WHERE current_setting('factmem.tenants') = 'all' ORDER BY tenant"
-)
-_ALL: Final = "SELECT set_config('factmem.tenants', 'all', true)"
+_TENANTS: Final = "SELECT tenant, copying FROM {schema}.counters ORDER BY tenant"
 _STRAY: Final = (
     "SELECT count(*) FROM {schema}.vectors v WHERE v.tenant = %s AND NOT EXISTS"
     " (SELECT FROM {schema}.assertions a WHERE a.tenant = v.tenant AND a.seq = v.seq)"
@@ -33,14 +30,14 @@ def check_store(server: Server, progress: Callable[[int, int], None]) -> list[Fi
         progress: Called with the number of tenants checked and the total.
     """
     try:
-        found = server.read(None, (_ALL, ()), (_TENANTS, ()))
+        found = server.read(None, of_all(), (_TENANTS, ()))
     except NewerVersionError as error:
         return [finding_of(error, server.name)]
     if found is None:
         advice = "check the address and its schema: a store is made by the first write"
         return [Finding(kind=FindingKind.MISSING, part=server.name, problem="no store", advice=advice)]
-    tenants = [name.decode() or None for (name,) in found[1]]
-    findings: list[Finding] = []
+    tenants = [name.decode() or None for name, _ in found[1]]
+    findings = [unfinished_copy(name.decode() or None) for name, copying in found[1] if copying]
     for done, tenant in enumerate(tenants, start=1):
         findings += _of_tenant(server, tenant)
         progress(done, len(tenants))

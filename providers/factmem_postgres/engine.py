@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
-from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Outline, Outlined
+from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
 from factmem.errors import CapabilityError, FactMemError
 from factmem.findings import Finding
 from factmem.providers import Request, SteadyClock
-from factmem.providers.outline_bodies import KeptOutline
-from factmem.providers.rows import microseconds, moment_at, prepared, unpack_id
+from factmem.providers.outline_bodies import OutlineRow
+from factmem.providers.rows import microseconds, moment_at, prepared
 from factmem.records import LogEntry, Place, Recorded
 from factmem.vectors import unit_vector
 from factmem_postgres.checking import check_store
+from factmem_postgres.copying import Copier
 from factmem_postgres.erasing import Eraser
 from factmem_postgres.faults import foreign_rows
 from factmem_postgres.reading import Reader
-from factmem_postgres.rows import OF_RECORD, bytes_of, record_id_of, record_key
+from factmem_postgres.rows import OF_RECORD, assertion_id, bytes_of, record_key, record_of
 from factmem_postgres.server import Ending, Server, Session
 from factmem_postgres.writing import (
     META,
@@ -69,6 +70,7 @@ class PostgresEngine:
         self._clock = SteadyClock(clock)
         self._reader = Reader(server)
         self._eraser = Eraser(server)
+        self._copier = Copier(server, self._clock)
         self._bound: EmbedderIdentity | None = None
         self._outlines: int | None = None
 
@@ -158,6 +160,30 @@ class PostgresEngine:
         """Erase assertions, then every copy of their bytes that can be reached."""
         return self._read(lambda: self._eraser.erase(record_ids, assertion_ids, tenant))
 
+    def tenants(self) -> Sequence[str | None]:
+        """Return the tenants with a log, or with a copy that has begun."""
+        return self._read(self._copier.tenants)
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant."""
+        return self._read(lambda: self._reader.log_part(tenant, since, limit))
+
+    def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies."""
+        self._copier.mark(tenants, copying=True)
+
+    def copied(self, tenant: str | None) -> int | None:
+        """Return the number up to which an unfinished copy is complete."""
+        return self._read(lambda: self._copier.copied(tenant))
+
+    def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy."""
+        self._read(lambda: self._copier.put(tenant, part, self._bound))
+
+    def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished."""
+        self._copier.mark(tenants, copying=False)
+
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """Check the rows of every tenant."""
         return self._read(lambda: check_store(self._server, progress))
@@ -182,10 +208,10 @@ class PostgresEngine:
             meta, *_, rows = session.ask((META, ()), *locked_counter(tenant), wanted)
             version = Meta.of(meta).outlines
             kept = [
-                KeptOutline(
+                OutlineRow(
                     seq=seq,
-                    id=unpack_id(id, seq),
-                    record_id=record_id_of(record_id, unpack_id(id, seq)),
+                    id=assertion_id(id, seq),
+                    record_id=record_of(record_id, assertion_id(id, seq)),
                     recorded_at=moment_at(at),
                     checksum=checksum,
                     tenant=tenant or "",

@@ -20,21 +20,23 @@ from typing import Final
 from factmem.abc import EraseReceipt
 from factmem.errors import ProviderError
 from factmem.facts import FactType
-from factmem.providers.rows import seq_of, unpack_id
 from factmem.records import Tombstone
 from factmem_postgres.rows import (
+    BY_ID,
     OF_RECORD,
+    assertion_id,
+    assertion_key,
     bytes_of,
-    packed_assertion_id,
-    record_id_of,
+    packed,
     record_key,
+    record_of,
     tombstone_sum,
 )
 from factmem_postgres.schema import TABLES
 from factmem_postgres.server import Ending, Row, Server, Session, Step, of_tenant
-from factmem_postgres.writing import COUNT, locked_counter
+from factmem_postgres.writing import BURY, COUNT, IS_BURIED, locked_counter
 
-__all__ = ["Eraser"]
+__all__ = ["Eraser", "delete_rows", "named"]
 
 _MOST_BYTES: Final = 64 << 20
 """Largest size of the tables that an erasure rewrites by itself; nobody can use them meanwhile."""
@@ -55,9 +57,9 @@ _NAMED: Final = (
     " JOIN {schema}.assertions a ON a.tenant = %s AND a.record_id = w.record"
     " UNION SELECT a.seq, a.id, a.record_id, a.track FROM unnest(%b::bigint[], %b::bytea[]) AS w(seq, own)"
     " JOIN {schema}.assertions a ON a.tenant = %s AND a.seq = w.seq AND a.id = w.own AND a.record_id IS NULL"
-    " UNION SELECT a.seq, a.id, a.record_id, a.track FROM unnest(%b::bigint[], %b::bytea[]) AS w(seq, id)"
-    " JOIN {schema}.assertions a ON a.tenant = %s AND a.seq = w.seq AND a.id = w.id"
-    " ORDER BY seq"
+    " UNION SELECT a.seq, a.id, a.record_id, a.track"
+    " FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) AS w(seq, own, id)"
+    f" CROSS JOIN LATERAL {BY_ID} a ORDER BY seq"
 )
 _DELETE_ASSERTIONS: Final = (
     "DELETE FROM {schema}.assertions WHERE tenant = %s AND seq = ANY (%b::bigint[]) RETURNING checksum"
@@ -85,7 +87,7 @@ _TYPES_LEFT: Final = (
     " FROM {schema}.assertions a JOIN {schema}.heads h ON h.tenant = a.tenant AND h.id = a.head"
     " WHERE a.tenant = %s AND a.track = ANY (%b::bigint[]) AND a.joined IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4"
 )
-_TRACKS_LEFT: Final = (
+_DELETE_TRACKS: Final = (
     "DELETE FROM {schema}.tracks t WHERE t.tenant = %s AND t.id = ANY (%b::bigint[]) AND NOT EXISTS"
     " (SELECT FROM {schema}.assertions a WHERE a.tenant = t.tenant AND a.track = t.id)"
 )
@@ -94,16 +96,10 @@ _RETYPE: Final = (
     " FROM unnest(%b::bigint[], %b::text[], %b::text[]) AS w(id, fact_type, shapes)"
     " WHERE t.tenant = %s AND t.id = w.id"
 )
-_BURY: Final = (
-    "INSERT INTO {schema}.tombstones(tenant, seq, checksum, assertion_id)"
-    " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])"
-)
 _NOTE: Final = (
     "INSERT INTO {schema}.erasures(tenant, seq, by_transaction, files)"
     f" VALUES (%s, %s, pg_current_xact_id(), {_FILES})"
 )
-_IS_BURIED: Final = "SELECT 1 FROM {schema}.tombstones WHERE tenant = %s AND seq = %s AND checksum = %s"
-
 _NOTES: Final = "SELECT seq, rewritten IS NOT NULL, until IS NOT NULL FROM {schema}.erasures WHERE tenant = %s"
 # A transaction that is older than the deletion still sees the rows: a rewritten table keeps them for it.
 _REWRITABLE: Final = (
@@ -192,49 +188,60 @@ class Eraser:
                 time.sleep(_PAUSE)
 
 
+def named(name: bytes, record_ids: Collection[str], assertion_ids: Collection[str]) -> Step:
+    """Return the step that looks for assertions of a tenant: number, id, record and track of each, in order."""
+    records = [record_key(id) for id in record_ids]
+    singly = [assertion_key(id) for id in assertion_ids]
+    return _NAMED, [
+        [record for record, _, _ in records],
+        name,
+        [seq for _, seq, _ in records],
+        [own for _, _, own in records],
+        name,
+        [seq for seq, _, _ in singly],
+        [own for _, own, _ in singly],
+        [id for _, _, id in singly],
+        name,
+        name,
+    ]
+
+
 def _delete(
     session: Session, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None
 ) -> Ending[int]:
     name = bytes_of(tenant)
-    keys = [record_key(id) for id in record_ids]
-    singly = [(seq_of(id), packed_assertion_id(id, seq_of(id))) for id in assertion_ids]
-    named = [
-        [record for record, _, _ in keys],
-        name,
-        [seq for _, seq, _ in keys],
-        [own for _, _, own in keys],
-        name,
-        [seq for seq, _ in singly],
-        [id for _, id in singly],
-        name,
-    ]
-    *_, counter, gone = session.ask(*locked_counter(tenant), (_NAMED, named))
+    *_, counter, gone = session.ask(*locked_counter(tenant), named(name, record_ids, assertion_ids))
     if not gone or not counter:
         return Ending(0)
-    ((seq, total, recorded_at),) = counter
-    tracks = sorted({row[3] for row in gone})
-    taken, types = _delete_rows(session, name, gone, tracks)
-    tombstones = [
-        Tombstone(assertion_id=unpack_id(id, at), seq=seq + number)
-        for number, (at, id, _, _) in enumerate(gone, start=1)
+    ((seq, total, recorded_at, _),) = counter
+    taken, settling = delete_rows(session, name, gone)
+    graves = [
+        Tombstone(assertion_id=assertion_id(row[1], row[0]), seq=at) for at, row in enumerate(gone, start=seq + 1)
     ]
-    sums = [tombstone_sum(name, tombstone) for tombstone in tombstones]
-    buried = [[item.seq for item in tombstones], sums, [bytes.fromhex(item.assertion_id) for item in tombstones]]
+    sums = [tombstone_sum(name, grave) for grave in graves]
+    last = graves[-1].seq
     steps: list[Step] = [
-        (_TRACKS_LEFT, [name, tracks]),
-        (_RETYPE, [tracks, *_retyped(tracks, types), name]),
-        (_BURY, [name, *buried]),
-        (_NOTE, [name, tombstones[-1].seq]),
-        (COUNT, [tombstones[-1].seq, total - taken + sum(sums), recorded_at, name]),
+        *settling,
+        (BURY, [name, [grave.seq for grave in graves], sums, [packed(grave.assertion_id) for grave in graves]]),
+        (_NOTE, [name, last]),
+        (COUNT, [last, total - taken + sum(sums), recorded_at, name]),
     ]
-    proof = [*locked_counter(tenant), (_IS_BURIED, [name, tombstones[0].seq, sums[0]])]
-    return Ending(len(gone), steps, proof)
+    return Ending(len(gone), steps, [*locked_counter(tenant), (IS_BURIED, [name, graves[0].seq, sums[0]])])
 
 
-def _delete_rows(session: Session, name: bytes, gone: Sequence[Row], tracks: Sequence[int]) -> tuple[int, list[Row]]:
-    """Delete assertions with all that belongs to them; return their checksums' sum, and the types left in tracks."""
-    seqs = [row[0] for row in gone]
-    records = {record_id_of(record_id, unpack_id(id, seq)) for seq, id, record_id, _ in gone}
+def delete_rows(session: Session, name: bytes, gone: Sequence[Row]) -> tuple[int, list[Step]]:
+    """Delete assertions with all that belongs to them.
+
+    Args:
+        session: Transaction.
+        name: Tenant, as it is stored.
+        gone: Rows of `named`.
+
+    Returns:
+        The sum of the checksums of the deleted rows, and the steps that drop empty tracks and erased types.
+    """
+    seqs, tracks = [row[0] for row in gone], sorted({row[3] for row in gone})
+    records = {record_of(record_id, assertion_id(id, seq)) for seq, id, record_id, _ in gone}
     keys = [list(column) for column in zip(*((bytes_of(id), *record_key(id)) for id in records), strict=True)]
     said, changed, *_, types = session.ask(
         (_DELETE_ASSERTIONS, [name, seqs]),
@@ -242,11 +249,12 @@ def _delete_rows(session: Session, name: bytes, gone: Sequence[Row], tracks: Seq
         (_DELETE_VECTORS, [name, seqs]),
         (_DELETE_OUTLINES, [name, seqs]),
         (_DELETE_SHARED, [name]),
-        (_DELETE_HEADS, [name, list(tracks)]),
-        (_DELETE_ACCESSES, [*map(list, keys), name]),
-        (_TYPES_LEFT, [name, list(tracks)]),
+        (_DELETE_HEADS, [name, tracks]),
+        (_DELETE_ACCESSES, [*keys, name]),
+        (_TYPES_LEFT, [name, tracks]),
     )
-    return sum(check for (check,) in (*said, *changed)), types
+    settling: list[Step] = [(_DELETE_TRACKS, [name, tracks]), (_RETYPE, [tracks, *_retyped(tracks, types), name])]
+    return sum(check for (check,) in (*said, *changed)), settling
 
 
 def _retyped(tracks: Sequence[int], types: Sequence[Row]) -> tuple[list[str | None], list[str]]:

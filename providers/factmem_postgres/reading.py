@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from factmem.abc import Access, EmbedderIdentity, Outlined
+from factmem.abc import Access, EmbedderIdentity, LogPart, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError
 from factmem.providers.outline_bodies import read_outlines
@@ -181,6 +181,31 @@ class Reader:
             rest=_log(name, [], changed, erased),
             until=rows[-1][0] if len(rows) == limit else newest,
         )
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant, with the vectors of its assertions; see `CopiesLogs.log_part`."""
+        import numpy as np
+
+        name, since = bytes_of(tenant), _bounded(since)
+        wanted = [name, since, limit + 1]
+        steps: list[Step] = [
+            (_COUNTER, [name]),
+            (f"{_SAID} LIMIT %s", wanted),
+            (f"{_CHANGED} ORDER BY s.seq LIMIT %s", wanted),
+            (f"{_ERASED} ORDER BY d.seq LIMIT %s", wanted),
+            (f"{_VECTORS} LIMIT %s", wanted),
+        ]
+        if since == 0:
+            steps.append((_SUMS, [name, -1, name, -1, name, name]))
+        counter, said, changed, erased, rows, *sums = self._server.read(tenant, *steps) or [[]] * 5
+        if sums:
+            _check_sum(sums[0][0][0], counter)
+        log = _log(name, said, changed, erased)
+        until = log[limit - 1].seq if len(log) > limit else max(since, counter[0][0] if counter else 0)
+        entries = log[:limit]
+        here = {entry.seq for entry in entries if isinstance(entry, Recorded)}
+        vectors = {seq: np.frombuffer(row, np.float32) for seq, row, _ in rows if seq in here}
+        return LogPart(since=since, until=until, entries=entries, vectors=vectors)
 
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> list[Recorded | None]:
         """Return assertions of a tenant by sequence number, and None for each that does not exist.

@@ -9,30 +9,31 @@ from factmem.providers.rows import (
     moment_at,
     own_record_id,
     pack_id,
-    pack_record_id,
     read_assertion,
     row_sum,
     seq_of,
     unpack_id,
-    unpack_record_id,
 )
 from factmem.records import AssertionState, Recorded, StateChange, Tombstone
 
 __all__ = [
     "ASSERTION_COLUMNS",
+    "BY_ID",
     "OF_RECORD",
     "OWN_RECORD",
     "STATE_COLUMNS",
     "WITH_HEAD",
+    "assertion_id",
+    "assertion_key",
     "bytes_of",
-    "packed_assertion_id",
+    "packed",
+    "packed_assertion",
     "packed_record",
-    "packed_record_id",
     "read_recorded",
     "read_state",
     "read_tombstone",
-    "record_id_of",
     "record_key",
+    "record_of",
     "state_sum",
     "text_of",
     "tombstone_sum",
@@ -55,8 +56,18 @@ OWN_RECORD: Final = (
 )
 """Packed id of the record that an assertion ``a`` begins, as `factmem.providers.rows.own_record_id` derives it."""
 
-_OURS: Final = b"\x00"
-_FOREIGN: Final = b"\x01"
+BY_ID: Final = (
+    "(SELECT * FROM {schema}.assertions WHERE tenant = %s AND seq = w.seq AND id = w.own"
+    " UNION ALL SELECT * FROM {schema}.assertions WHERE tenant = %s AND id = w.id AND octet_length(id) <> 10)"
+)
+"""Assertion of an id, from `assertion_key`; an id of another store does not name its number, and is looked up."""
+
+_OWN_BYTES: Final = 10
+"""Length of the stored form of an id of ours, which every other form avoids."""
+
+_HEXADECIMAL: Final = b"\x00"
+_TEXT: Final = b"\x01"
+_PADDED_TEXT: Final = b"\x02"
 
 
 def bytes_of(text: str | None) -> bytes:
@@ -69,31 +80,74 @@ def text_of(stored: bytes | None) -> str | None:
     return None if stored is None else stored.decode()
 
 
-def packed_record(record_id: str) -> bytes:
-    """Return the stored form of a record's id, which another store may have given."""
-    packed = pack_id(record_id)
-    return _OURS + packed if isinstance(packed, bytes) else _FOREIGN + bytes_of(packed)
+def packed(id: str) -> bytes:
+    """Return the stored form of an id of any store."""
+    short = pack_id(id)
+    if isinstance(short, bytes):
+        return _HEXADECIMAL + short
+    text = bytes_of(short)
+    return _PADDED_TEXT + text + b"\0" if len(text) == _OWN_BYTES - 1 else _TEXT + text
 
 
-def packed_record_id(recorded: Recorded) -> bytes | None:
-    """Return the stored form of the id of an assertion's record; None for the record that it begins."""
-    return None if pack_record_id(recorded.record_id, recorded.id) is None else packed_record(recorded.record_id)
+def unpacked(stored: bytes) -> str:
+    """Return an id from the result of `packed`."""
+    match stored[:1]:
+        case b"\x00":
+            return stored[1:].hex()
+        case b"\x02":
+            return stored[1:-1].decode(errors="surrogatepass")
+        case _:
+            return stored[1:].decode(errors="surrogatepass")
 
 
-def packed_assertion_id(id: str, seq: int) -> bytes:
-    """Return the stored form of an assertion's id, without its number; for a foreign id, one that no row has."""
-    packed = pack_id(id, seq)
-    return packed if isinstance(packed, bytes) else b""
+def packed_assertion(id: str, seq: int) -> bytes:
+    """Return the stored form of an assertion's id: one that begins with its number is stored without that."""
+    own = pack_id(id, seq)
+    return own if isinstance(own, bytes) else packed(id)
+
+
+def assertion_id(stored: bytes, seq: int) -> str:
+    """Return an assertion's id from the result of `packed_assertion`."""
+    return unpack_id(stored, seq) if len(stored) == _OWN_BYTES else unpacked(stored)
+
+
+def packed_record(record_id: str, id: str, seq: int) -> bytes | None:
+    """Return the stored form of the id of an assertion's record; None for the record that one of ours begins.
+
+    Args:
+        record_id: Id of the record.
+        id: Id of the assertion.
+        seq: Number of the assertion.
+    """
+    if len(packed_assertion(id, seq)) == _OWN_BYTES and record_id == own_record_id(id):
+        return None
+    return packed(record_id)
+
+
+def record_of(stored: bytes | None, id: str) -> str:
+    """Return the id of the record of an assertion from the result of `packed_record`.
+
+    Args:
+        stored: Stored form.
+        id: Id of the assertion.
+    """
+    return own_record_id(id) if stored is None else unpacked(stored)
+
+
+def assertion_key(id: str) -> tuple[int, bytes, bytes]:
+    """Return the arguments ``seq``, ``own`` and ``id`` of `BY_ID`."""
+    seq = seq_of(id)
+    return seq, packed_assertion(id, seq), packed(id)
 
 
 def record_key(record_id: str) -> tuple[bytes, int, bytes]:
     """Return the arguments ``record``, ``seq`` and ``own`` of `OF_RECORD`."""
     seq = seq_of(record_id)
     try:
-        own = packed_assertion_id(own_record_id(record_id), seq)
+        own = packed_assertion(own_record_id(record_id), seq)
     except ValueError:
         own = b""
-    return packed_record(record_id), seq, own
+    return packed(record_id), seq, own
 
 
 def read_recorded(row: tuple[Any, ...]) -> Recorded:
@@ -103,24 +157,9 @@ def read_recorded(row: tuple[Any, ...]) -> Recorded:
         NewerVersionError: A newer factmem wrote it.
         CorruptStoreError: The row was changed.
     """
-    seq, id, record_id, *rest = row
-    return read_assertion((seq, id, _unpacked(record_id), *rest))
-
-
-def record_id_of(stored: bytes | None, id: str) -> str:
-    """Return the id of an assertion's record.
-
-    Args:
-        stored: Result of `packed_record_id`.
-        id: Id of the assertion.
-    """
-    return unpack_record_id(_unpacked(stored), id)
-
-
-def _unpacked(record_id: bytes | None) -> bytes | str | None:
-    if record_id is None:
-        return None
-    return record_id[1:] if record_id.startswith(_OURS) else record_id[1:].decode(errors="surrogatepass")
+    seq, packed_id, packed_record_id, *rest = row
+    id = assertion_id(packed_id, seq)
+    return read_assertion((seq, id, record_of(packed_record_id, id), *rest))
 
 
 def state_sum(tenant: bytes, change: StateChange, assertion: int) -> int:
@@ -138,7 +177,7 @@ def read_state(tenant: bytes, row: tuple[Any, ...]) -> StateChange:
     id, seq, assertion, state, recorded_at, reason, actor, expected = row
     try:
         change = StateChange(
-            assertion_id=unpack_id(id, assertion),
+            assertion_id=assertion_id(id, assertion),
             state=AssertionState(state),
             seq=seq,
             recorded_at=moment_at(recorded_at),
@@ -164,7 +203,7 @@ def read_tombstone(tenant: bytes, row: tuple[Any, ...]) -> Tombstone:
         CorruptStoreError: The row was changed.
     """
     seq, id, expected = row
-    tombstone = Tombstone(assertion_id=bytes(id).hex(), seq=seq)
+    tombstone = Tombstone(assertion_id=unpacked(id), seq=seq)
     if tombstone_sum(tenant, tombstone) != expected:
         raise _damaged("tombstone", seq)
     return tombstone

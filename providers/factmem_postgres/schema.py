@@ -42,7 +42,8 @@ CREATE TABLE {schema}.counters(
   tenant bytea PRIMARY KEY,
   seq bigint NOT NULL,
   sum bigint NOT NULL,
-  recorded_at bigint NOT NULL
+  recorded_at bigint NOT NULL,
+  copying boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 20);
 
 CREATE TABLE {schema}.tracks(
@@ -84,6 +85,7 @@ CREATE TABLE {schema}.assertions(
   PRIMARY KEY (tenant, seq),
   UNIQUE (tenant, said_at, fingerprint)
 );
+CREATE UNIQUE INDEX assertions_foreign ON {schema}.assertions(tenant, id) WHERE octet_length(id) <> 10;
 CREATE INDEX assertions_slot ON {schema}.assertions(tenant, track, slot, seq);
 CREATE INDEX assertions_record ON {schema}.assertions(tenant, record_id, seq) WHERE record_id IS NOT NULL;
 

@@ -23,7 +23,7 @@ from factmem_postgres.address import Address
 from factmem_postgres.faults import CANCELLED, MISSING, REPEATABLE, STANDBY, own_error
 from factmem_postgres.schema import MIGRATIONS
 
-__all__ = ["Cancellation", "Ending", "Row", "Server", "Session", "Step", "of_tenant"]
+__all__ = ["Cancellation", "Ending", "Row", "Server", "Session", "Step", "of_all", "of_tenant"]
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -47,6 +47,7 @@ _SETTINGS: Final = (
     " ELSE current_setting('synchronous_commit') END, true)"
 )
 _OF_TENANT: Final = "SELECT set_config('factmem.tenant', %s, true)"
+_OF_ALL: Final = "SELECT set_config('factmem.tenants', 'all', true)"
 _SHARED: Final = "SELECT pg_advisory_xact_lock_shared(%s)"
 _EXCLUSIVE: Final = "SELECT pg_advisory_xact_lock(%s)"
 
@@ -61,6 +62,11 @@ _VERSION: Final = "SELECT coalesce(max(version), 0) FROM {schema}.versions"
 def of_tenant(tenant: str | None) -> Step:
     """Return the step that lets the following ones see the rows of a tenant, and no others."""
     return _OF_TENANT, ["\\x" + (tenant or "").encode(errors="surrogatepass").hex()]
+
+
+def of_all() -> Step:
+    """Return the step that lets the following ones see the counters of all tenants."""
+    return _OF_ALL, ()
 
 
 @attrs.frozen

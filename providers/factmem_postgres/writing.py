@@ -17,7 +17,7 @@ from factmem.abc import Append, EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.facts import FactType
 from factmem.providers import SteadyClock, TrackIndex
-from factmem.providers.outline_bodies import KeptOutline
+from factmem.providers.outline_bodies import OutlineRow
 from factmem.providers.rows import (
     NewRow,
     checksum,
@@ -25,22 +25,25 @@ from factmem.providers.rows import (
     moment_at,
     new_id,
     own_record_id,
-    seq_of,
-    unpack_id,
 )
-from factmem.records import Assertion, AssertionState, Recorded, StateChange
+from factmem.records import Assertion, AssertionState, Recorded, StateChange, Tombstone
 from factmem.vectors import unit_vector
 from factmem_postgres.reading import read_embedder
 from factmem_postgres.rows import (
     ASSERTION_COLUMNS,
+    BY_ID,
     OWN_RECORD,
     WITH_HEAD,
+    assertion_id,
+    assertion_key,
     bytes_of,
-    packed_assertion_id,
-    packed_record_id,
+    packed,
+    packed_assertion,
+    packed_record,
     read_recorded,
-    record_id_of,
+    record_of,
     state_sum,
+    tombstone_sum,
 )
 from factmem_postgres.server import Ending, Row, Session, Step, of_tenant
 
@@ -49,11 +52,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "BURY",
     "COUNT",
     "COUNTER",
+    "IS_BURIED",
     "META",
+    "NEW_COUNTER",
     "Batch",
     "Meta",
+    "Part",
     "Prepared",
     "locked_counter",
     "mismatch",
@@ -64,10 +71,10 @@ __all__ = [
 Prepared: TypeAlias = Sequence[NewRow | StateRequest]
 
 META: Final = "SELECT key, value FROM {schema}.meta"
-_NEW_COUNTER: Final = (
+NEW_COUNTER: Final = (
     "INSERT INTO {schema}.counters(tenant, seq, sum, recorded_at) VALUES (%s, 0, 0, 0) ON CONFLICT (tenant) DO NOTHING"
 )
-COUNTER: Final = "SELECT seq, sum, recorded_at FROM {schema}.counters WHERE tenant = %s FOR UPDATE"
+COUNTER: Final = "SELECT seq, sum, recorded_at, copying FROM {schema}.counters WHERE tenant = %s FOR UPDATE"
 COUNT: Final = "UPDATE {schema}.counters SET seq = %s, sum = %s, recorded_at = %s WHERE tenant = %s"
 
 _TRACKS: Final = (
@@ -98,8 +105,7 @@ _STATES: Final = (
     f"SELECT {ASSERTION_COLUMNS}, a.joined, t.id, t.fact_type, t.shapes,"
     " (SELECT s.state FROM {schema}.state_changes s"
     " WHERE s.tenant = a.tenant AND s.assertion = a.seq ORDER BY s.seq DESC LIMIT 1)"
-    " FROM unnest(%b::bigint[], %b::bytea[]) AS w(seq, id)"
-    " JOIN {schema}.assertions a ON a.tenant = %s AND a.seq = w.seq AND a.id = w.id"
+    f" FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) AS w(seq, own, id) CROSS JOIN LATERAL {BY_ID} a"
     f" JOIN {{schema}}.tracks t ON t.tenant = a.tenant AND t.id = a.track {WITH_HEAD}"
 )
 
@@ -150,6 +156,11 @@ _NEW_VECTORS: Final = (
     " embedding = excluded.embedding"
 )
 _FIRST_OUTLINES: Final = "INSERT INTO {schema}.meta VALUES ('outlines', %s) ON CONFLICT (key) DO NOTHING"
+BURY: Final = (
+    "INSERT INTO {schema}.tombstones(tenant, seq, checksum, assertion_id)"
+    " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])"
+)
+IS_BURIED: Final = "SELECT 1 FROM {schema}.tombstones WHERE tenant = %s AND seq = %s AND checksum = %s"
 _IS_SAID: Final = "SELECT 1 FROM {schema}.assertions WHERE tenant = %s AND seq = %s AND id = %s"
 _IS_CHANGED: Final = "SELECT 1 FROM {schema}.state_changes WHERE tenant = %s AND seq = %s AND checksum = %s"
 
@@ -218,7 +229,7 @@ def vectors_step(tenant: str | None, binding: int, vectors: Mapping[int, bytes])
     return _NEW_VECTORS, [binding, list(vectors), sums, list(vectors.values()), bytes_of(tenant)]
 
 
-def outlines_steps(tenant: str | None, kept: Sequence[KeptOutline]) -> list[Step]:
+def outlines_steps(tenant: str | None, kept: Sequence[OutlineRow]) -> list[Step]:
     """Return the steps that store outlines."""
     shared = {item.outline.shared: _digest(item.outline.shared) for item in kept}
     columns = [
@@ -243,7 +254,7 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def _ids(seq: int) -> tuple[str, str]:
-    id, _ = new_id(seq)
+    id = new_id(seq)
     return id, own_record_id(id)
 
 
@@ -263,22 +274,23 @@ class _Track:
 
 
 @attrs.define(eq=False)
-class _Part:
+class Part:
     """The reads and writes of a transaction in one tenant.
 
     Attributes:
         tenant: The tenant.
         rows: Assertions to append.
-        requests: Changes of state to append.
+        changing: Ids of assertions whose state changes.
         seq: Last sequence number.
     """
 
     tenant: str | None
     rows: list[NewRow] = attrs.field(factory=list)
-    requests: list[StateRequest] = attrs.field(factory=list)
+    changing: list[str] = attrs.field(factory=list)
     seq: int = 0
     _sum: int = 0
     _before: int = 0
+    _numbers: dict[str, int] = attrs.field(factory=dict)
     _tracks: dict[tuple[object, ...], _Track] = attrs.field(factory=dict)
     _heads: dict[bytes, int] = attrs.field(factory=dict)
     _new_heads: list[Row] = attrs.field(factory=list)
@@ -286,7 +298,7 @@ class _Part:
     _changed: list[Row] = attrs.field(factory=list)
     _joined: list[Row] = attrs.field(factory=list)
     _vectors: dict[int, bytes] = attrs.field(factory=dict)
-    _outlines: list[KeptOutline] = attrs.field(factory=list)
+    _outlines: list[OutlineRow] = attrs.field(factory=list)
     _proof: Step | None = None
 
     @property
@@ -296,7 +308,7 @@ class _Part:
 
     def questions(self) -> list[Step]:
         """Return the steps that lock the counter, and read what the rows and requests depend on."""
-        steps: list[Step] = [of_tenant(self.tenant), (_NEW_COUNTER, [self.name]), (COUNTER, [self.name])]
+        steps: list[Step] = [of_tenant(self.tenant), (NEW_COUNTER, [self.name]), (COUNTER, [self.name])]
         if self.rows:
             keys = _columns([_track_key(row) for row in self.rows])
             steps += [
@@ -306,10 +318,9 @@ class _Part:
                 (_SLOTS, [*keys, [row.slot for row in self.rows], self.name, self.name, self.name]),
                 (_FOLLOWED, [self.name, [row.follows for row in self.rows if row.follows is not None]]),
             ]
-        if self.requests:
-            wanted = [(seq_of(item.assertion_id), item.assertion_id) for item in self.requests]
-            ids = [packed_assertion_id(id, seq) for seq, id in wanted]
-            steps.append((_STATES, [[seq for seq, _ in wanted], ids, self.name]))
+        if self.changing:
+            wanted = _columns([assertion_key(id) for id in self.changing])
+            steps.append((_STATES, [*wanted, self.name, self.name]))
         return steps
 
     def same(self, rows: Sequence[NewRow]) -> Step:
@@ -320,7 +331,7 @@ class _Part:
         """Take in the answers to `questions`."""
         for _ in range(2):
             next(answers)
-        ((self.seq, self._sum, recorded_at),) = next(answers)
+        ((self.seq, self._sum, recorded_at, _),) = next(answers)
         self._before = self.seq
         clock.reached(moment_at(recorded_at))
         if self.rows:
@@ -329,14 +340,15 @@ class _Part:
             self._heads.update(next(answers))
             for row in next(answers):
                 index.found_same(read_recorded(row))
-            for number, seq, packed, record_id in next(answers):
-                index.found_record(self.rows[number - 1].assertion, _record_id(seq, packed, record_id))
+            for number, seq, id, record_id in next(answers):
+                index.found_record(self.rows[number - 1].assertion, record_of(record_id, assertion_id(id, seq)))
             for (seq,) in next(answers):
                 index.found_seq(self.tenant, seq)
-        if self.requests:
+        if self.changing:
             for *columns, joined, id, fact_type, shapes, state in next(answers):
                 recorded = read_recorded(tuple(columns))
                 said = recorded.assertion
+                self._numbers[recorded.id] = recorded.seq
                 index.found_state(recorded, AssertionState(state or said.state), joined=joined is not None)
                 self._found_track(said, id, fact_type, shapes, index)
 
@@ -354,7 +366,8 @@ class _Part:
         head = self._heads.setdefault(digest, seq)
         if head == seq:
             self._new_heads.append((seq, track.id, digest, row.head))
-        id = packed_assertion_id(recorded.id, seq)
+        id = packed_assertion(recorded.id, seq)
+        self._numbers[recorded.id] = seq
         self._said.append(
             (
                 seq,
@@ -365,7 +378,7 @@ class _Part:
                 check,
                 seq if joined else None,
                 id,
-                packed_record_id(recorded),
+                packed_record(recorded.record_id, recorded.id, seq),
                 row.slot,
                 row.fingerprint,
                 row.doc,
@@ -375,7 +388,7 @@ class _Part:
         self._proof = self._proof or (_IS_SAID, [self.name, seq, id])
         if row.outline is not None and row.outline.version == outlines:
             self._outlines.append(
-                KeptOutline(
+                OutlineRow(
                     seq=seq,
                     id=recorded.id,
                     record_id=recorded.record_id,
@@ -397,7 +410,7 @@ class _Part:
             change: The change.
             joined: Whether it makes its assertion count for the first time.
         """
-        assertion = seq_of(change.assertion_id)
+        assertion = self._numbers[change.assertion_id]
         check = state_sum(self.name, change, assertion)
         why = [None if text is None else bytes_of(text) for text in (change.reason, change.actor)]
         self._changed.append((change.seq, assertion, microseconds(change.recorded_at), check, change.state.value, *why))
@@ -405,6 +418,19 @@ class _Part:
         self._proof = self._proof or (_IS_CHANGED, [self.name, change.seq, check])
         if joined:
             self._joined.append((assertion, change.seq))
+
+    def bury(self, tombstones: Sequence[Tombstone]) -> Step:
+        """Return the step that writes tombstones."""
+        sums = [tombstone_sum(self.name, tombstone) for tombstone in tombstones]
+        self._sum += sum(sums)
+        if tombstones:
+            self._proof = self._proof or (IS_BURIED, [self.name, tombstones[0].seq, sums[0]])
+        ids = [packed(tombstone.assertion_id) for tombstone in tombstones]
+        return BURY, [self.name, [tombstone.seq for tombstone in tombstones], sums, ids]
+
+    def take_from_sum(self, deleted: int) -> None:
+        """Subtract the checksums of deleted rows."""
+        self._sum -= deleted
 
     def steps(self, index: TrackIndex, meta: Meta, newest: int) -> list[Step]:
         """Return the steps that write all of it; none if there is nothing to write."""
@@ -581,18 +607,14 @@ class Batch:
         index.check_followed(Append(assertion=row.assertion, follows=row.follows))
 
 
-def _parts(requests: Iterable[Prepared]) -> dict[str | None, _Part]:
+def _parts(requests: Iterable[Prepared]) -> dict[str | None, Part]:
     """Return the statements by tenant, in the order in which every transaction locks them."""
-    parts: dict[str | None, _Part] = {}
+    parts: dict[str | None, Part] = {}
     for row in (row for rows in requests for row in rows):
         tenant = row.assertion.place.scope.tenant if isinstance(row, NewRow) else row.tenant
-        part = parts.setdefault(tenant, _Part(tenant))
+        part = parts.setdefault(tenant, Part(tenant))
         if isinstance(row, NewRow):
             part.rows.append(row)
         else:
-            part.requests.append(row)
+            part.changing.append(row.assertion_id)
     return dict(sorted(parts.items(), key=lambda item: item[1].name))
-
-
-def _record_id(seq: int, id: bytes, record_id: bytes | None) -> str:
-    return record_id_of(record_id, unpack_id(id, seq))

@@ -8,10 +8,11 @@ from typing import Final
 import apsw
 
 from factmem.errors import CorruptStoreError
-from factmem.findings import Finding, FindingKind, finding_of, findings_in
+from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
 from factmem_sqlite_vec import reading
+from factmem_sqlite_vec.copying import unfinished
 from factmem_sqlite_vec.erasing import scrub_is_due
-from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.rows import HEADS_SINCE, select
 from factmem_sqlite_vec.schema import MIGRATIONS, found_version
 from factmem_sqlite_vec.sums import sum_of_vectors, tenants_with_sums
 from factmem_sqlite_vec.vectors import vectors_with_sum
@@ -62,6 +63,7 @@ def check_database(connection: apsw.Connection, name: str, progress: Callable[[i
             )
         )
     found += _dangling(connection, name, version)
+    found += map(unfinished_copy, unfinished(connection))
     if scrub_is_due(connection):
         found.append(
             Finding(
@@ -90,7 +92,7 @@ def _pages(connection: apsw.Connection, name: str) -> Iterator[Finding]:
 
 
 def _dangling(connection: apsw.Connection, name: str, version: int) -> Iterator[Finding]:
-    for problem, query in (*_REFERENCES, *([_HEADS] if version == len(MIGRATIONS) else [])):
+    for problem, query in (*_REFERENCES, *([_HEADS] if version >= HEADS_SINCE else [])):
         ((count,),) = select(connection, query)
         if count:
             yield Finding(kind=FindingKind.DANGLING, part=name, problem=f"{count} {problem}", advice=_RESTORE)

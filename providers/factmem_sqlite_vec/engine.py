@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, Outline, Outlined, StateRequest
+from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined, StateRequest
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
@@ -17,8 +17,8 @@ from factmem.providers import Request, SteadyClock
 from factmem.providers.rows import NewRow, prepared
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
+from factmem_sqlite_vec import copying, reading
 from factmem_sqlite_vec import outlines as outlining
-from factmem_sqlite_vec import reading
 from factmem_sqlite_vec import vectors as embeddings
 from factmem_sqlite_vec.checking import check_database
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
@@ -139,6 +139,31 @@ class SqliteEngine:
             return EraseReceipt(erased=erased[0], pending=pending)
 
         return self.store.write(erase)
+
+    def tenants(self) -> Sequence[str | None]:
+        """Return the tenants with a log, or with a copy that has begun."""
+        return self.store.read(copying.tenants)
+
+    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant."""
+        return self.store.read(partial(copying.log_part, tenant=tenant, since=since, limit=limit))
+
+    def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies."""
+        self._write_with(partial(copying.begin_copy, names=tenants))
+
+    def copied(self, tenant: str | None) -> int | None:
+        """Return the number up to which an unfinished copy is complete."""
+        return self.store.read(partial(copying.copied, tenant=tenant)) if self.store.is_there() else None
+
+    def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy."""
+        rows = copying.prepared_part(part)
+        self._write_with(partial(copying.put_log_part, tenant=tenant, part=part, rows=rows))
+
+    def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished."""
+        self._write_with(lambda connection, _: copying.end_copy(connection, tenants))
 
     def files(self) -> Sequence[Path]:
         """Return the existing files of the store."""

@@ -12,21 +12,22 @@ A process that is killed in between leaves the note, and the next erasure or clo
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import apsw
 
-from factmem.providers.rows import SEQ_MASK, pack_id, row_sum, seq_of, unpack_id, unpack_record_id
+from factmem.providers.rows import SEQ_MASK, row_sum, unpack_id, unpack_record_id
+from factmem.records import Tombstone
 from factmem_sqlite_vec.accesses import drop_accesses
 from factmem_sqlite_vec.faults import is_failed_flush
 from factmem_sqlite_vec.outlines import delete_outlines
-from factmem_sqlite_vec.rows import OF_RECORD, Row, record_key, select, state_changes
+from factmem_sqlite_vec.rows import OF_RECORD, Row, key_of_id, record_key, select, state_changes
 from factmem_sqlite_vec.sequences import base_of
 from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
 from factmem_sqlite_vec.writing import Batch
 
-__all__ = ["delete_assertions", "scrub", "scrub_is_due"]
+__all__ = ["delete_assertions", "scrub", "scrub_is_due", "take_tombstone"]
 
 _TRIES: Final = 6
 """An erasure takes two attempts; more are for concurrent erasures."""
@@ -54,21 +55,45 @@ def delete_assertions(
     named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant, base)}
     named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant, base)}
     gone, last = sorted(named), 0
-    for key, id, _, track in gone:
-        _take_from_sums(connection, batch, key, sums_of_track(connection, track))
-        connection.execute("DELETE FROM state_changes WHERE assertion = ?", (key,))
-        if batch.embedder is not None:
-            batch.drop_vector(key, tenant or "")
-        connection.execute("DELETE FROM assertions WHERE rowid = ?", (key,))
+    for row in gone:
+        _delete(connection, batch, row, tenant or "")
         last = batch.seqs.next_key(tenant or "")
-        batch.sums.add(row_sum(id, last & SEQ_MASK), tenant or "")
-        connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (last, id, tenant or ""))
+        _insert_tombstone(connection, batch, last, row[1], tenant or "")
+    _drop_rest(connection, gone, tenant, last)
+    return len(gone)
+
+
+def take_tombstone(connection: apsw.Connection, batch: Batch, tombstone: Tombstone, tenant: str | None) -> None:
+    """Store the tombstone of another store's log, and delete the assertion that it names, if it is here."""
+    gone = _by_id(connection, tombstone.assertion_id, tenant, base_of(connection, tenant))
+    for row in gone:
+        _delete(connection, batch, row, tenant or "")
+    key = batch.seqs.advance_to(tenant or "", tombstone.seq)
+    _insert_tombstone(connection, batch, key, tombstone.assertion_id, tenant or "")
+    _drop_rest(connection, gone, tenant, key)
+
+
+def _delete(connection: apsw.Connection, batch: Batch, row: Row, tenant: str) -> None:
+    key, _, _, track = row
+    _take_from_sums(connection, batch, key, sums_of_track(connection, track))
+    connection.execute("DELETE FROM state_changes WHERE assertion = ?", (key,))
+    if batch.embedder is not None:
+        batch.drop_vector(key, tenant)
+    connection.execute("DELETE FROM assertions WHERE rowid = ?", (key,))
+
+
+def _insert_tombstone(connection: apsw.Connection, batch: Batch, key: int, id: str, tenant: str) -> None:
+    batch.sums.add(row_sum(id, key & SEQ_MASK), tenant)
+    connection.execute("INSERT INTO tombstones VALUES (?, ?, ?)", (key, id, tenant))
+
+
+def _drop_rest(connection: apsw.Connection, gone: Sequence[Row], tenant: str | None, last: int) -> None:
+    """Delete what deleted rows leave in other tables, and note that their bytes are to be removed."""
     delete_outlines(connection, [row[0] & SEQ_MASK for row in gone], tenant)
     drop_accesses(connection, tenant, {row[2] for row in gone})
     if gone:
         settle_tracks(connection, {row[3] for row in gone})
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last,))
-    return len(gone)
 
 
 def _take_from_sums(connection: apsw.Connection, batch: Batch, key: int, track: tuple[bytes, str]) -> None:
@@ -83,8 +108,7 @@ def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None, 
 
 
 def _by_id(connection: apsw.Connection, id: str, tenant: str | None, base: int) -> list[Row]:
-    seq = seq_of(id)
-    return _named(connection, "rowid = ? AND id = ? AND tenant = ?", (base + seq, pack_id(id, seq), tenant or ""))
+    return _named(connection, "rowid = ?", (key_of_id(connection, base, tenant or "", id),))
 
 
 def _named(connection: apsw.Connection, where: str, arguments: Row) -> list[Row]:

@@ -12,7 +12,7 @@ import apsw
 
 from factmem.abc import Outline, Outlined
 from factmem.errors import CorruptStoreError
-from factmem.providers.outline_bodies import KeptOutline, read_outlines
+from factmem.providers.outline_bodies import OutlineRow, read_outlines
 from factmem.providers.rows import SEQ_MASK, read_assertion, unpack_id, unpack_moment, unpack_record_id
 from factmem.records import Recorded, StateChange, Tombstone
 from factmem_sqlite_vec.reading import tombstones
@@ -79,7 +79,7 @@ def _numbered(connection: apsw.Connection, tenant: str | None, seqs: Iterable[in
     return json.dumps([base + seq for seq in seqs]), tenant or ""
 
 
-def insert_outlines(connection: apsw.Connection, kept: Sequence[KeptOutline]) -> None:
+def insert_outlines(connection: apsw.Connection, kept: Sequence[OutlineRow]) -> None:
     """Store outlines; in a transaction."""
     shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
     connection.executemany(
@@ -111,7 +111,7 @@ def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapp
     insert_outlines(
         connection,
         [
-            KeptOutline(
+            OutlineRow(
                 seq=seq,
                 id=unpack_id(id, seq),
                 record_id=unpack_record_id(record_id, unpack_id(id, seq)),

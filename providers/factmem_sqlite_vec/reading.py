@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 
 import apsw
 
 from factmem.abc import EmbedderIdentity
 from factmem.providers.rows import SEQ_MASK, place_digest, read_assertion
 from factmem.records import LogEntry, Place, Tombstone
-from factmem_sqlite_vec.rows import assertion_columns, read_state, select, state_changes
+from factmem_sqlite_vec.rows import Row, assertion_columns, read_state, select, state_changes
 from factmem_sqlite_vec.sequences import of_tenant
 from factmem_sqlite_vec.sums import check_place, check_tenant
 
-__all__ = ["bound_embedder", "changes", "entries", "read_embedder", "tombstones"]
+__all__ = ["bound_embedder", "changes", "entries", "first_changes", "read_embedder", "tombstones"]
 
 
 def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
@@ -45,36 +46,51 @@ def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> l
 
 def changes(connection: apsw.Connection, tenant: str | None, since: int) -> list[LogEntry]:
     """Return the log of a tenant after a sequence number."""
-    wanted = of_tenant(connection, tenant, since)
+    rows = _rows(connection, of_tenant(connection, tenant, since))
+    log = _read(*rows)
+    if since <= 0:
+        check_tenant(connection, tenant or "", *rows)
+    return log
+
+
+def first_changes(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> list[LogEntry]:
+    """Return at most some entries of the log of a tenant after a sequence number."""
+    return _read(*_rows(connection, of_tenant(connection, tenant, since), limit))[:limit]
+
+
+def _rows(
+    connection: apsw.Connection, part: tuple[str, int, int], limit: int = -1
+) -> tuple[list[Row], list[Row], list[Row]]:
+    """Return the assertions, changes of state and tombstones in a part of a log, at most some of each."""
     said = select(
         connection,
         f"SELECT {assertion_columns(connection)} FROM assertions a"
-        " WHERE a.tenant = ? AND a.rowid > ? AND a.rowid <= ? ORDER BY a.rowid",
-        wanted,
+        " WHERE a.tenant = ? AND a.rowid > ? AND a.rowid <= ? ORDER BY a.rowid LIMIT ?",
+        (*part, limit),
     )
     changed = state_changes(
         connection,
         "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.rowid = s.assertion"
-        " WHERE s.tenant = ? AND s.rowid > ? AND s.rowid <= ?",
-        wanted,
+        " WHERE s.tenant = ? AND s.rowid > ? AND s.rowid <= ? ORDER BY s.rowid LIMIT ?",
+        (*part, limit),
     )
-    erased = tombstones(connection, wanted)
-    log = _in_order(
+    return said, changed, tombstones(connection, part, limit)
+
+
+def _read(said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row]) -> list[LogEntry]:
+    return _in_order(
         [
             *map(read_assertion, said),
             *map(read_state, changed),
             *(Tombstone(assertion_id=id, seq=seq) for id, seq in erased),
         ]
     )
-    if since <= 0:
-        check_tenant(connection, tenant or "", said, changed, erased)
-    return log
 
 
-def tombstones(connection: apsw.Connection, part: tuple[str, int, int]) -> list[tuple[str, int]]:
+def tombstones(connection: apsw.Connection, part: tuple[str, int, int], limit: int = -1) -> list[Row]:
     """Return the ids and sequence numbers of tombstones in a part of a tenant's log; see `of_tenant`."""
-    where = "tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid"
-    rows = select(connection, f"SELECT assertion_id, rowid FROM tombstones WHERE {where}", part)
+    where = "tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?"
+    rows = select(connection, f"SELECT assertion_id, rowid FROM tombstones WHERE {where}", (*part, limit))
     return [(id, key & SEQ_MASK) for id, key in rows]
 
 

@@ -17,10 +17,12 @@ from factmem.records import AssertionState, StateChange
 
 __all__ = [
     "ASSERTION_COLUMNS",
+    "HEADS_SINCE",
     "OF_RECORD",
     "Row",
     "assertion_columns",
     "format_version",
+    "key_of_id",
     "read_state",
     "record_key",
     "select",
@@ -36,7 +38,9 @@ OF_RECORD: Final = "(record_id = ? OR (rowid = ? AND id = ? AND record_id IS NUL
 """Condition on the assertions of a record; see `record_key`."""
 
 _COLUMNS_BEFORE_HEADS: Final = f"{_OWN_COLUMNS}, NULL"
-_HEADS_SINCE: Final = 5
+HEADS_SINCE: Final = 5
+"""Version of the format from which documents share their heads."""
+
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -54,7 +58,25 @@ def format_version(connection: apsw.Connection) -> int:
 
 def assertion_columns(connection: apsw.Connection) -> str:
     """Return `ASSERTION_COLUMNS` for the file's format."""
-    return ASSERTION_COLUMNS if format_version(connection) >= _HEADS_SINCE else _COLUMNS_BEFORE_HEADS
+    return ASSERTION_COLUMNS if format_version(connection) >= HEADS_SINCE else _COLUMNS_BEFORE_HEADS
+
+
+def key_of_id(connection: apsw.Connection, base: int, tenant: str, id: str) -> int | None:
+    """Return the key of a tenant's assertion by its id, or None.
+
+    Args:
+        connection: Connection in a transaction.
+        base: Key of the tenant's first row; see `factmem_sqlite_vec.sequences`.
+        tenant: The tenant.
+        id: Id; one that another store gave does not name its row, and is looked up.
+    """
+    seq = seq_of(id)
+    own = "SELECT rowid FROM assertions WHERE rowid = ? AND id = ? AND tenant = ?"
+    found = select(connection, own, (base + seq, pack_id(id, seq), tenant))
+    if not found:
+        foreign = "SELECT rowid FROM assertions WHERE id = ? AND typeof(id) = 'text' AND tenant = ?"
+        found = select(connection, foreign, (id, tenant))
+    return int(found[0][0]) if found else None
 
 
 def record_key(record_id: str, base: int) -> tuple[bytes | str, int, bytes | str]:

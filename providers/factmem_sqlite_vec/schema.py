@@ -206,6 +206,11 @@ def _separate_tenants(connection: apsw.Connection) -> None:
             connection.execute(f"UPDATE {table} SET seq = seq + ?1{also} WHERE tenant = ?2", (base, tenant))
 
 
+_COPIES: Final = """
+ALTER TABLE tenants ADD COLUMN copying INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX assertions_text_id ON assertions(id) WHERE typeof(id) = 'text';
+"""
+
 MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
     _FIRST,
     _ACTORS,
@@ -213,12 +218,14 @@ MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
     _sum_vectors,
     _COMPACT,
     _separate_tenants,
+    _COPIES,
 )
 """Steps from each version of the format to the next; never edit one that was released.
 
 From 4 to 5, the full-text index and its column are dropped, ids and times are packed, and documents of new assertions
 share their heads. Existing documents stay as they are. The note ``scrub`` compacts the file when it is closed. From 5
-to 6, each tenant gets a sequence of its own; columns called ``seq`` hold keys, see `factmem_sqlite_vec.sequences`.
+to 6, each tenant gets a sequence of its own; columns called ``seq`` hold keys, see `factmem_sqlite_vec.sequences`. From
+6 to 7, tenants can be marked as unfinished copies, and ids of other stores are found by an index.
 """
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {

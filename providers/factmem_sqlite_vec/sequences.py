@@ -20,7 +20,7 @@ from factmem.errors import CorruptStoreError
 from factmem.providers.rows import SEQ_BITS, SEQ_MASK
 from factmem_sqlite_vec.rows import format_version, select
 
-__all__ = ["NewSeqs", "base_of", "is_only_tenant", "last_write", "newest_seq", "of_tenant"]
+__all__ = ["LastSeq", "NewSeqs", "base_of", "is_only_tenant", "last_write", "newest_seq", "of_tenant"]
 
 _TENANTS_SINCE: Final = 6
 _UNKNOWN: Final = (1 << 63) - 1 - SEQ_MASK
@@ -87,7 +87,7 @@ def is_only_tenant(connection: apsw.Connection, tenant: str | None) -> bool:
 
 
 @attrs.define
-class _Last:
+class LastSeq:
     """The last number of a tenant in a transaction.
 
     Attributes:
@@ -110,32 +110,43 @@ class NewSeqs:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._last: dict[str, _Last] = {}
+        self._last: dict[str, LastSeq] = {}
 
     def next_key(self, tenant: str) -> int:
         """Return the key of the next row of a tenant; its low bits are the sequence number."""
-        last = self._stored(tenant)
-        if last is None:
-            last = self._last[tenant] = _Last(self._new_number(tenant) << SEQ_BITS, 0, 0)
+        last = self.entered(tenant)
         last.seq += 1
         return last.base + last.seq
+
+    def entered(self, tenant: str) -> LastSeq:
+        """Return the last number of a tenant, which is stored if it is new."""
+        last = self._stored(tenant)
+        if last is None:
+            last = self._last[tenant] = LastSeq(self._new_number(tenant) << SEQ_BITS, 0, 0)
+        return last
+
+    def advance_to(self, tenant: str, seq: int) -> int:
+        """Continue a tenant's numbers after a given one, which is not lower than the last; return its key."""
+        last = self.entered(tenant)
+        last.seq = seq
+        return last.base + seq
 
     def base_of(self, tenant: str | None) -> int:
         """Return the base of a tenant: of one that has no rows yet, a base that no row has."""
         last = self._stored(tenant or "")
         return _UNKNOWN if last is None else last.base
 
-    def _stored(self, tenant: str) -> _Last | None:
+    def _stored(self, tenant: str) -> LastSeq | None:
         if tenant not in self._last:
             for number, *copies in select(self._connection, _LAST, (tenant,)):
                 seq = _agreed(copies)
-                self._last[tenant] = _Last(number << SEQ_BITS, seq, seq)
+                self._last[tenant] = LastSeq(number << SEQ_BITS, seq, seq)
         return self._last.get(tenant)
 
     def _new_number(self, tenant: str) -> int:
         """Store a tenant; the one without a name has number 0."""
         number = "0" if not tenant else "(SELECT coalesce(max(number), 0) + 1 FROM tenants)"
-        self._connection.execute(f"INSERT INTO tenants VALUES ({number}, ?, 0, 0)", (tenant,))
+        self._connection.execute(f"INSERT INTO tenants(number, name, seq, again) VALUES ({number}, ?, 0, 0)", (tenant,))
         return self._connection.last_insert_rowid()
 
     def marks(self) -> dict[str, int]:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
+import attrs
 
 from factmem.abc import EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
-from factmem.providers.outline_bodies import KeptOutline
+from factmem.providers.outline_bodies import OutlineRow
 from factmem.providers.rows import (
     SEQ_MASK,
     NewRow,
@@ -24,16 +25,23 @@ from factmem.providers.rows import (
     pack_record_id,
     read_assertion,
     row_sum,
-    seq_of,
     unpack_id,
     unpack_moment,
     unpack_record_id,
 )
-from factmem.records import AssertionState, Recorded
+from factmem.records import AssertionState, Recorded, StateChange
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.outlines import insert_outlines, use_outlines
 from factmem_sqlite_vec.reading import read_embedder
-from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, OF_RECORD, read_state, record_key, select, state_changes
+from factmem_sqlite_vec.rows import (
+    ASSERTION_COLUMNS,
+    OF_RECORD,
+    key_of_id,
+    read_state,
+    record_key,
+    select,
+    state_changes,
+)
 from factmem_sqlite_vec.sequences import NewSeqs
 from factmem_sqlite_vec.sums import NewSums
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
@@ -58,6 +66,23 @@ def _savepoint(connection: apsw.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK TO request; RELEASE request")
         raise
     connection.execute("RELEASE request")
+
+
+@attrs.frozen
+class _Changed:
+    """An assertion whose state changes.
+
+    Attributes:
+        key: Key of its row.
+        track: Row of its track.
+        joined: Whether it has ever counted.
+        recorded: The assertion.
+    """
+
+    key: int
+    track: int
+    joined: bool
+    recorded: Recorded
 
 
 class Batch:
@@ -95,7 +120,7 @@ class Batch:
         if outlines is not None and self._outlined is None:
             use_outlines(connection, outlines)
             self._outlined = outlines
-        self._outlines: list[KeptOutline] = []
+        self._outlines: list[OutlineRow] = []
         self._tracks: dict[tuple[bytes, str, str], Track] = {}
         self._heads: dict[tuple[int, str], int] = {}
         self._timed: set[str | None] = set()
@@ -119,9 +144,45 @@ class Batch:
                 del self._vectors[key]
             self.sums.forget(before[2])
             del self._outlines[before[3] :]
-            self._tracks.clear()
-            self._heads.clear()
+            self.forget_tracks()
             raise
+
+    def take_assertion(self, row: NewRow, recorded: Recorded) -> None:
+        """Write an assertion as another store recorded it.
+
+        Raises:
+            ConceptConflictError: Its type is not that of its track.
+        """
+        said, tenant = row.assertion, row.assertion.place.scope.tenant or ""
+        self._clock.reached(recorded.recorded_at)
+        key = self.seqs.advance_to(tenant, recorded.seq)
+        track = self._track(row) or self._keep_track(row, new_track(self._connection, row))
+        counts = said.counts(said.state)
+        if counts:
+            track = self._keep_track(row, admit(self._connection, track, said))
+        self._write(row, track, recorded, key, joined=counts)
+        if row.vector is not None:
+            self._vectors[key] = (tenant, self.checked_vector(row.vector))
+
+    def take_state(self, change: StateChange, tenant: str | None) -> None:
+        """Write a change of state as another store recorded it.
+
+        Raises:
+            RecordNotFoundError: It names no assertion of the tenant.
+            ConceptConflictError: It would let in what cannot join its track.
+        """
+        name = tenant or ""
+        self._clock.reached(change.recorded_at)
+        at = key_of_id(self._connection, self.seqs.base_of(name), name, change.assertion_id)
+        if at is None:
+            raise unknown_assertion()
+        key, moment = self.seqs.advance_to(name, change.seq), change.recorded_at.isoformat()
+        self._write_state(self._changed(at), key, (name, change.state.value, moment, change.reason, change.actor))
+
+    def forget_tracks(self) -> None:
+        """Read tracks and heads again, after rows were deleted."""
+        self._tracks.clear()
+        self._heads.clear()
 
     def finish(self) -> None:
         """Write the collected rows, and the last sequence numbers."""
@@ -266,21 +327,25 @@ class Batch:
         return record_id if last == [(track.id, slot)] else None
 
     def _insert(self, row: NewRow, track: Track, *, joined: bool) -> Recorded:
-        tenant, now = row.assertion.place.scope.tenant or "", self._clock()
-        key = self.seqs.next_key(tenant)
+        key = self.seqs.next_key(row.assertion.place.scope.tenant or "")
         seq = key & SEQ_MASK
-        id, packed_id = new_id(seq)
-        earlier = row.assertion.revises or self._record_id(track, row.slot)
-        record_id = earlier or own_record_id(id)
-        recorded_at = now.isoformat()
-        check = checksum(seq, id, record_id, recorded_at, row.partial_checksum)
+        id = new_id(seq)
+        record_id = row.assertion.revises or self._record_id(track, row.slot) or own_record_id(id)
+        recorded = Recorded(assertion=row.assertion, id=id, record_id=record_id, seq=seq, recorded_at=self._clock())
+        self._write(row, track, recorded, key, joined=joined)
+        return recorded
+
+    def _write(self, row: NewRow, track: Track, recorded: Recorded, key: int, *, joined: bool) -> None:
+        tenant, now = row.assertion.place.scope.tenant or "", recorded.recorded_at
+        seq, id, record_id = recorded.seq, recorded.id, recorded.record_id
+        check = checksum(seq, id, record_id, now.isoformat(), row.partial_checksum)
         self.sums.add(check, tenant, (row.place, row.assertion.keyword))
         self._connection.execute(
             "INSERT INTO assertions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 key,
-                packed_id,
-                pack_record_id(earlier, id) if earlier else None,
+                pack_id(id, seq),
+                pack_record_id(record_id, id),
                 track.id,
                 tenant,
                 row.slot,
@@ -294,7 +359,7 @@ class Batch:
             ),
         )
         if row.outline is not None and row.outline.version == self._outlined:
-            kept = KeptOutline(
+            kept = OutlineRow(
                 seq=seq,
                 id=id,
                 record_id=record_id,
@@ -304,30 +369,33 @@ class Batch:
                 outline=row.outline,
             )
             self._outlines.append(kept)
-        return Recorded(assertion=row.assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
 
     def _append_state(self, request: StateRequest) -> None:
-        tenant, wanted = request.tenant or "", seq_of(request.assertion_id)
-        at = self.seqs.base_of(tenant) + wanted
-        found = select(
-            self._connection,
-            f"SELECT a.track, a.joined, {ASSERTION_COLUMNS} FROM assertions a WHERE a.rowid = ? AND a.id = ?",
-            (at, pack_id(request.assertion_id, wanted)),
-        )
-        if not found:
+        tenant = request.tenant or ""
+        at = key_of_id(self._connection, self.seqs.base_of(tenant), tenant, request.assertion_id)
+        if at is None:
             raise unknown_assertion()
-        track, joined, *columns = found[0]
-        recorded = read_assertion(tuple(columns))
-        check_expected(request, self._state(at, recorded))
+        changed = self._changed(at)
+        check_expected(request, self._state(at, changed.recorded))
+        moment = self._clock().isoformat()
         key = self.seqs.next_key(tenant)
-        if joined is None and recorded.assertion.counts(request.state):
-            admit(self._connection, track_numbered(self._connection, track), recorded.assertion)
+        self._write_state(changed, key, (tenant, request.state.value, moment, request.reason, request.actor))
+
+    def _changed(self, key: int) -> _Changed:
+        query = f"SELECT a.track, a.joined, {ASSERTION_COLUMNS} FROM assertions a WHERE a.rowid = ?"
+        ((track, joined, *columns),) = select(self._connection, query, (key,))
+        return _Changed(key, track, joined is not None, read_assertion(tuple(columns)))
+
+    def _write_state(self, changed: _Changed, key: int, change: tuple[str, str, str, str | None, str | None]) -> None:
+        tenant, state, *_ = change
+        said = changed.recorded.assertion
+        if not changed.joined and said.counts(AssertionState(state)):
+            admit(self._connection, track_numbered(self._connection, changed.track), said)
             self._tracks.clear()
-            self._connection.execute("UPDATE assertions SET joined = ? WHERE rowid = ?", (key, at))
-        change = (tenant, request.state.value, self._clock().isoformat(), request.reason, request.actor)
-        self._connection.execute("INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?, ?)", (key, at, *change))
-        check = row_sum(key & SEQ_MASK, recorded.seq, *change)
-        self.sums.add(check, tenant, sums_of_track(self._connection, track))
+            self._connection.execute("UPDATE assertions SET joined = ? WHERE rowid = ?", (key, changed.key))
+        self._connection.execute("INSERT INTO state_changes VALUES (?, ?, ?, ?, ?, ?, ?)", (key, changed.key, *change))
+        check = row_sum(key & SEQ_MASK, changed.recorded.seq, *change)
+        self.sums.add(check, tenant, sums_of_track(self._connection, changed.track))
 
     def _state(self, key: int, recorded: Recorded) -> AssertionState:
         changed = state_changes(

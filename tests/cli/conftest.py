@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import attrs
 import pytest
@@ -59,13 +59,18 @@ class CommandLine:
         told: dict[str, str] = json.loads(done.err)["error"]
         return told
 
-    def spawn(self, *words: str, env: dict[str, str] | None = None) -> Result:
+    def spawn(self, *words: str, env: dict[str, str] | None = None, stdout: int | IO[str] = subprocess.PIPE) -> Result:
         """Run a command in a process of its own."""
-        command = [sys.executable, "-m", "factmem", "--store", str(self.store), *words]
         done = subprocess.run(
-            command, capture_output=True, encoding="utf-8", env=os.environ | (env or {}), check=False, timeout=100
+            [sys.executable, "-m", "factmem", "--store", str(self.store), *words],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            env=os.environ | (env or {}),
+            check=False,
+            timeout=100,
         )
-        return Result(code=done.returncode, out=done.stdout, err=done.stderr)
+        return Result(code=done.returncode, out=done.stdout or "", err=done.stderr)
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ COMMANDS = (
     *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
     *("rollback", "expire", "purge", "providers", "export", "import", "reembed", "audit"),
     *("remember", "extract", "resume", "profile", "dead-letters", "quarantine"),
-    "mcp",
+    *("list", "show", "update", "undo", "mcp"),
 )
 
 GROUPS = {"dead-letters": ("list", "retry", "dismiss"), "quarantine": ("list", "accept", "reject")}
@@ -46,7 +46,7 @@ def test_help_mentions_every_command(cli: CommandLine) -> None:
 )
 def test_every_command_has_help_and_takes_the_global_options(cli: CommandLine, name: str) -> None:
     page = help_of(cli, *name.split())
-    options = ("--store", "--organization", "--viewer", "--model", "--json")
+    options = ("--store", "--organization", "--viewer", "--user", "--model", "--json")
     assert [option for option in options if option not in page] == []
 
 

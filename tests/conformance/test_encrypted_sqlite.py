@@ -27,7 +27,15 @@ def anyio_backend() -> str:
 
 class TestEncryptedSqliteMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "KeepsFiles", "ChecksItself")
+    capabilities = (
+        "KeepsHistory",
+        "FeedsChanges",
+        "KeepsVectors",
+        "Erases",
+        "CopiesLogs",
+        "KeepsFiles",
+        "ChecksItself",
+    )
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:
         return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY)

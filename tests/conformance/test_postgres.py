@@ -13,7 +13,7 @@ from tests.postgres import postgres_address
 
 class TestPostgresMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "ChecksItself")
+    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "CopiesLogs", "ChecksItself")
 
     async def open_provider(self, directory: Path) -> PostgresMemoryProvider:
         return PostgresMemoryProvider(postgres_address(directory))

@@ -12,7 +12,15 @@ from factmem.testing import ProviderConformance
 
 class TestSqliteVecMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "KeepsFiles", "ChecksItself")
+    capabilities = (
+        "KeepsHistory",
+        "FeedsChanges",
+        "KeepsVectors",
+        "Erases",
+        "CopiesLogs",
+        "KeepsFiles",
+        "ChecksItself",
+    )
 
     async def open_provider(self, directory: Path) -> SqliteVecMemoryProvider:
         return SqliteVecMemoryProvider(directory / "facts.db")

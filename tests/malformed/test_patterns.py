@@ -101,7 +101,7 @@ def searching(pattern: re.Pattern[str], name: str) -> Callable[[str], object]:
     return lambda text: sum(1 for _ in pattern.finditer(text))
 
 
-@pytest.mark.parametrize("length", [SMALL, pytest.param(BIG, id="big")])
+@pytest.mark.parametrize("length", [SMALL, pytest.param(BIG, id="big", marks=pytest.mark.timeout(3600))])
 def test_every_pattern_takes_linear_time(length: int, pytestconfig: pytest.Config, promise: Promise) -> None:
     if length == BIG and not pytestconfig.getoption("--big"):
         pytest.skip("a megabyte for every pattern takes minutes: --big runs it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -67,6 +68,18 @@ def test_a_module_imports_only_from_its_own_part_and_the_layers_below(modules: M
         if target.startswith("factmem.") and not _may_import(_part(name), _part(target))
     ]
     assert wrong == []
+
+
+def test_no_modules_import_each_other(modules: Mapping[str, ast.Module], module_paths: Mapping[str, Path]) -> None:
+    """Imports for type checkers and within functions count; a package only passes on the names of its modules."""
+    files = {name for name, path in module_paths.items() if path.name != "__init__.py"}
+    imported = {
+        name: {
+            each for target, names in _imports(modules[name]) for each in (target, *(f"{target}.{n}" for n in names))
+        }
+        for name in files
+    }
+    graphlib.TopologicalSorter({name: targets & files for name, targets in imported.items()}).prepare()
 
 
 def test_no_layer_below_the_interfaces_imports_the_package_itself(modules: Mapping[str, ast.Module]) -> None:

@@ -86,6 +86,13 @@ async def _changes(asked: Asked) -> object:
     return [await provider.changes(tenant), await provider.changes(tenant, middle), await provider.changes("nobody")]
 
 
+async def _parts(asked: Asked) -> object:
+    provider, tenant = asked.grown.provider, asked.seat.tenant
+    parts = [await provider.log_part(tenant), await provider.log_part(tenant, 3, limit=5)]
+    parts.append(await provider.log_part("nobody"))
+    return [part.entries for part in parts]
+
+
 async def _accessed(asked: Asked) -> object:
     """Return the tokens of the records whose accesses are told."""
     provider, records = asked.grown.provider, asked.grown.records
@@ -131,6 +138,12 @@ CAPABILITIES: Final[Mapping[str, Door]] = {
         [Way(lambda asked: asked.grown.provider.entries(_place(asked)), Shows.KEPT, only=at, whole=True, engine=True)]
     ),
     "changes": Reads([Way(_changes, Shows.KEPT, only=_of_tenant, engine=True, whole=True)]),
+    "log_part": Reads([Way(_parts, Shows.KEPT, only=_of_tenant, engine=True, whole=True)]),
+    "tenants": Neither("names the tenants, for whoever keeps the whole store"),
+    "copied": Neither("is a number, for whoever moves the whole store"),
+    "begin_copy": Neither("hands nothing back"),
+    "put_log_part": Neither("hands nothing back; a part of another tenant is refused, which the kit tests"),
+    "end_copy": Neither("hands nothing back"),
     "vectors": Reads([Way(_vectors, Shows.KEPT, only=_of_tenant, engine=True)]),
     "accesses": Reads([Way(_accessed, Shows.KEPT, only=_of_tenant, engine=True)]),
     "add_accesses": Neither("hands nothing back"),

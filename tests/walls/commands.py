@@ -52,6 +52,13 @@ def _with_ids(*words: str) -> Any:
     return call
 
 
+def _with_short_ids(*words: str) -> Any:
+    async def call(asked: Asked) -> object:
+        return [_without(await asked.client.run(*words, id[:16]), id) for id in asked.ids]
+
+    return call
+
+
 def _without(told: list[object], id: str) -> list[object]:
     return [item.replace(id, "it") if isinstance(item, str) else item for item in told]
 
@@ -106,7 +113,14 @@ COMMANDS: Final[Mapping[str, Door]] = {
     ),
     "load": Reads([Way(_keywords("load"))]),
     "history": Reads([Way(_keywords("history"), Shows.EVER)]),
-    "tree": Reads([Way(_ran(["tree"]))]),
+    "list": Reads(
+        [
+            Way(_ran(["list", "-n", "999"]), whole=True),
+            Way(_ran(lambda asked: ["list", "-n", "999", "--scope", str(asked.scope)]), only=_here),
+        ]
+    ),
+    "show": Reads([Way(_with_ids("show"), Shows.EVER), Way(_with_short_ids("show"), Shows.EVER)]),
+    "tree": Reads([Way(_ran(["tree"], ["tree", "--depth", "1"]))]),
     "info": Reads([Way(_ran(["info"]), whole=True), Way(_ran(lambda asked: ["info", str(asked.scope)]), only=_here)]),
     "profile": Reads([Way(_ran(["profile", "tests.walls.facade:Household"]))]),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
@@ -122,6 +136,8 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "expire": Writes([Way(_ran(["expire", "--dry-run"]), Shows.NOTHING)]),
     "purge": Writes([Way(_ran(["purge", "--before", NOW.date().isoformat()]), Shows.KEPT)]),
     "save": Writes([Way(_ran(["save", "home", MARK], ["save", "home", "7", "--type", "int"]), Shows.KEPT)]),
+    "update": Writes([Way(_with_ids("update", "--value", f'"{MARK}"'), Shows.KEPT)]),
+    "undo": Writes([Way(_with_ids("undo"), Shows.KEPT)]),
     "remember": Writes([Way(_ran(["remember", f"the {MARK} cat sat"]), Shows.KEPT)]),
     "retract": Writes([Way(_with_ids("retract"), Shows.KEPT)]),
     "restore": Writes([Way(_with_ids("restore"), Shows.KEPT)]),

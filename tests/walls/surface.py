@@ -62,7 +62,7 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
     **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),
-    **dict.fromkeys(("Erases", "KeepsFiles", "ChecksItself"), CAPABILITIES),
+    **dict.fromkeys(("Erases", "CopiesLogs", "KeepsFiles", "ChecksItself"), CAPABILITIES),
 }
 """The paths of every class that facts can be read through, by its name."""
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-__all__ = ["Comment", "Scan", "Visible", "scanned", "visible"]
+__all__ = ["Comment", "ScannedText", "Visible", "scanned", "visible"]
 
 _FENCE: Final = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^\r\n]*)")
 _ITEM: Final = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]+(?=\S)")
@@ -26,7 +26,7 @@ class Comment:
 
 
 @attrs.frozen(kw_only=True)
-class Scan:
+class ScannedText:
     """The comments and anomalies of a text.
 
     Attributes:
@@ -71,11 +71,11 @@ def visible(text: str) -> Visible:
     return Visible(text="".join(kept), unclosed_line=unclosed)
 
 
-def scanned(text: str) -> Scan:
+def scanned(text: str) -> ScannedText:
     """Find the comments of a Markdown text."""
     scanner = _Scanner(text)
     scanner.run()
-    return Scan(
+    return ScannedText(
         comments=tuple(scanner.comments),
         unclosed=scanner.unclosed,
         open_fence=scanner.fence_at,
@@ -83,7 +83,7 @@ def scanned(text: str) -> Scan:
     )
 
 
-def _cuts(text: str, scan: Scan) -> list[tuple[int, int]]:
+def _cuts(text: str, scan: ScannedText) -> list[tuple[int, int]]:
     """Return the spans to remove: comments, and whole lines that hold nothing else."""
     joined: list[tuple[int, int]] = []
     for comment in scan.comments:

@@ -13,7 +13,7 @@ A provider's test is one class::
             return ShelfProvider(directory / "facts")
 
 The specs of the four verbs (`AgentMemoryProvider`) always run. Those of a capability (`KeepsHistory`,
-`FeedsChanges`, `KeepsVectors`, `Erases`, `KeepsAccesses`, `ChecksItself`) run where the provider
+`FeedsChanges`, `KeepsVectors`, `Erases`, `KeepsAccesses`, `CopiesLogs`, `ChecksItself`) run where the provider
 satisfies it, and are skipped with the reason where it does not; those of clocks need
 `ProviderCase.open_provider_with_clock`. The specs are asynchronous and run under
 anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which event loops.
@@ -24,6 +24,7 @@ from __future__ import annotations
 from factmem.testing.conformance.accesses import AccessSpecs
 from factmem.testing.conformance.checking import CheckSpecs
 from factmem.testing.conformance.clocks import ClockSpecs
+from factmem.testing.conformance.copying import CopySpecs
 from factmem.testing.conformance.details import DetailSpecs
 from factmem.testing.conformance.embeddings import VectorSpecs
 from factmem.testing.conformance.erasing import ErasureSpecs
@@ -45,6 +46,7 @@ __all__ = [
     "CapabilityConformance",
     "CheckSpecs",
     "ClockSpecs",
+    "CopySpecs",
     "DetailSpecs",
     "ErasureSpecs",
     "FeedSpecs",
@@ -78,6 +80,7 @@ class CapabilityConformance(
     VectorSpecs,
     ErasureSpecs,
     AccessSpecs,
+    CopySpecs,
     CheckSpecs,
     ClockSpecs,
 ):

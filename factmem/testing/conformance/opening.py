@@ -12,6 +12,7 @@ from factmem.abc import (
     AgentMemoryProvider,
     ChecksItself,
     Clock,
+    CopiesLogs,
     Erases,
     FeedsChanges,
     KeepsAccesses,
@@ -95,6 +96,13 @@ class ProviderCase:
         """The provider as `KeepsAccesses`; skips if it is not."""
         if not isinstance(provider, KeepsAccesses):
             _skip(provider, "KeepsAccesses")
+        return provider
+
+    @pytest.fixture
+    def copier(self, provider: AgentMemoryProvider) -> CopiesLogs:
+        """The provider as `CopiesLogs`; skips if it is not."""
+        if not isinstance(provider, CopiesLogs):
+            _skip(provider, "CopiesLogs")
         return provider
 
     @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -13,11 +13,11 @@ from factmem.providers import TrackIndex
 from factmem.records import LogEntry, Recorded, Tombstone
 from factmem_file.logs import HISTORY_KINDS, entries_of, erased_log
 
-__all__ = ["Mirror", "Mirrors"]
+__all__ = ["LogCopies", "LogCopy"]
 
 
 @attrs.define
-class Mirror:
+class LogCopy:
     """A copy of one log in memory.
 
     Attributes:
@@ -47,7 +47,14 @@ class Mirror:
 
     def after(self, seq: int) -> Sequence[LogEntry]:
         """Return the entries with a higher number."""
-        return self.entries[bisect.bisect_right(self.entries, seq, key=_seq) :]
+        return self.entries[self._behind(seq) :]
+
+    def following(self, seq: int) -> Iterator[LogEntry]:
+        """Yield the entries with a higher number, without copying them."""
+        return (self.entries[index] for index in range(self._behind(seq), len(self.entries)))
+
+    def _behind(self, seq: int) -> int:
+        return bisect.bisect_right(self.entries, seq, key=_seq)
 
     def holds(self, seq: int) -> bool:
         """Return whether an assertion has this number."""
@@ -62,7 +69,7 @@ class Mirror:
         return self.index
 
 
-class Mirrors:
+class LogCopies:
     """The copies of all logs read so far. Not thread-safe.
 
     Attributes:
@@ -71,40 +78,40 @@ class Mirrors:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._mirrors: dict[LogName, Mirror] = {}
+        self._copies: dict[LogName, LogCopy] = {}
         self.complete: dict[str | None, int] = {}
 
-    def caught_up(self, log: LogName) -> Mirror:
+    def caught_up(self, log: LogName) -> LogCopy:
         """Return the copy of a log, after reading new frames."""
-        mirror = self._mirrors.get(log, Mirror())
-        scan = self._storage.scan(log, mirror.position)
+        copy = self._copies.get(log, LogCopy())
+        scan = self._storage.scan(log, copy.position)
         if scan.fresh:
-            mirror = Mirror()
+            copy = LogCopy()
         try:
             for payload in scan.payloads:
-                mirror.take(entries_of(payload))
+                copy.take(entries_of(payload))
         except CorruptStoreError as error:
-            self._mirrors.pop(log, None)
+            self._copies.pop(log, None)
             self.complete.clear()
             raise CorruptStoreError(f"{error} (in the log {'/'.join((*log.folder, *log.name))})") from None
-        mirror.position = scan.position
+        copy.position = scan.position
         if scan.position.end:
-            self._mirrors[log] = mirror
+            self._copies[log] = copy
         else:
-            self._mirrors.pop(log, None)
-        return mirror
+            self._copies.pop(log, None)
+        return copy
 
-    def of_tenant(self, tenant: str | None) -> list[tuple[LogName, Mirror]]:
+    def of_tenant(self, tenant: str | None) -> list[tuple[LogName, LogCopy]]:
         """Return the copies of all ``facts`` and ``erased`` logs of a tenant, caught up."""
         there = set(self._storage.logs((tenant or "",), kinds=HISTORY_KINDS))
         for log, _ in self.known(tenant):
             if log not in there:
-                del self._mirrors[log]
+                del self._copies[log]
         return [(log, self.caught_up(log)) for log in there]
 
-    def known(self, tenant: str | None) -> list[tuple[LogName, Mirror]]:
+    def known(self, tenant: str | None) -> list[tuple[LogName, LogCopy]]:
         """Return the copies of a tenant's logs as they are."""
-        return [(log, mirror) for log, mirror in self._mirrors.items() if log.folder[0] == (tenant or "")]
+        return [(log, copy) for log, copy in self._copies.items() if log.folder[0] == (tenant or "")]
 
     def erased(self, tenant: str | None) -> set[str]:
         """Return the ids of a tenant's erased assertions."""
@@ -112,8 +119,8 @@ class Mirrors:
 
     def distrust(self, log: LogName) -> None:
         """Drop the plan of a log that was not written."""
-        if (mirror := self._mirrors.get(log)) is not None:
-            mirror.index = None
+        if (copy := self._copies.get(log)) is not None:
+            copy.index = None
 
 
 def _seq(entry: LogEntry) -> int:

@@ -21,7 +21,7 @@ from factmem.abc import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
 from factmem.memory import Memory, Remembered, Submission
 
-__all__ = ["Held", "HeldInThread", "HeldOpen", "SavedHistory"]
+__all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ _PATIENCE: Final = 5.0
 """Maximum time that the exit of a process waits for each of its memories, in seconds."""
 
 
-class Held(abc.ABC):
+class MemoryHolder(abc.ABC):
     """A memory that can be used from any event loop, or without one."""
 
     @abc.abstractmethod
@@ -54,30 +54,30 @@ class Held(abc.ABC):
 
 
 @attrs.frozen
-class HeldOpen(Held):
+class OpenMemoryHolder(MemoryHolder):
     """A memory that the program opens and closes, used in the program's event loop."""
 
     memory: Memory
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `Held.use`."""
+        """See `MemoryHolder.use`."""
         return await work(self.memory)
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `Held.use_blocking`."""
+        """See `MemoryHolder.use_blocking`."""
         raise CapabilityError(
             "an open Memory cannot be used without its event loop: give AgentMemory an address, a provider or a "
             "function that makes the Memory, and it opens one of its own"
         )
 
     async def aclose(self) -> None:
-        """See `Held.aclose`."""
+        """See `MemoryHolder.aclose`."""
 
     def close(self) -> None:
-        """See `Held.close`."""
+        """See `MemoryHolder.close`."""
 
 
-class HeldInThread(Held):
+class ThreadMemoryHolder(MemoryHolder):
     """A memory with its own event loop and thread, opened by the first call.
 
     It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. It ends with the
@@ -94,21 +94,21 @@ class HeldInThread(Held):
         self._closed = False
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `Held.use`."""
+        """See `MemoryHolder.use`."""
         # Starting may block too: the other loop may be busy, or not open yet.
         future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
         return await _finished(future)
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
-        """See `Held.use_blocking`."""
+        """See `MemoryHolder.use_blocking`."""
         return self._started(work).result()
 
     async def aclose(self) -> None:
-        """See `Held.aclose`."""
+        """See `MemoryHolder.aclose`."""
         await to_thread.run_sync(self.close)
 
     def close(self) -> None:
-        """See `Held.close`."""
+        """See `MemoryHolder.close`."""
         with self._starting:
             thread, self._thread, self._closed = self._thread, None, True
         if thread is not None:
@@ -220,7 +220,7 @@ class SavedHistory:
         held: The memory.
     """
 
-    def __init__(self, submission: Submission, held: Held) -> None:
+    def __init__(self, submission: Submission, held: MemoryHolder) -> None:
         self._submission = submission
         self._held = held
 
@@ -244,8 +244,8 @@ class SavedHistory:
         """Number of candidates and message parts dropped so far, by reason; see `Remembered.dropped`."""
         return self._submission.dropped
 
-    def held_by(self, held: Held) -> SavedHistory:
-        """Return this submission for use through another `Held`: from another event loop, or without one."""
+    def held_by(self, held: MemoryHolder) -> SavedHistory:
+        """Return this submission for use through another `MemoryHolder`: from another event loop, or without one."""
         return SavedHistory(self._submission, held)
 
     async def wait(self) -> tuple[Remembered, ...]:
