@@ -12,16 +12,26 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from typing import Any, Final
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 import filelock
+import psycopg
 import pytest
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
 from factmem.testing.postgres import PostgresServer
 
-__all__ = ["drop_schemas", "end_of_tests", "postgres_address", "server_address", "start_of_tests"]
+__all__ = [
+    "connected",
+    "drop_schemas",
+    "end_of_tests",
+    "postgres_address",
+    "schema_of",
+    "server_address",
+    "start_of_tests",
+    "tables_of",
+]
 
 OWN_SERVER: Final = "FACTMEM_TEST_POSTGRES"
 _FOLDER: Final = "FACTMEM_TEST_POSTGRES_FOLDER"
@@ -78,20 +88,49 @@ def server_address() -> str:
 
 def postgres_address(path: Path, **options: str) -> str:
     """Return the address of the store of a path: a schema of its own, which is dropped after the test."""
-    schema = "test_" + hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
+    schema = _schema(path)
     _made.add(schema)
     parts = urlsplit(server_address())
     query = urlencode({**dict(parse_qsl(parts.query)), "schema": schema, "timeout": "5", **options})
     return urlunsplit(parts._replace(query=query))
 
 
+def _schema(path: Path) -> str:
+    return "test_" + hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
+
+
+def schema_of(address: str) -> str:
+    """Return the schema of a store's address."""
+    return parse_qs(urlsplit(address).query)["schema"][0]
+
+
+def connected(address: str, *, user: str | None = None, autocommit: bool = True) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a connection of the driver to the server of a store's address."""
+    url = urlsplit(address)
+    query = {name: value for name, value in parse_qsl(url.query) if name not in ("schema", "timeout", "pool_size")}
+    query["user"] = user or url.username or ""
+    return psycopg.connect(urlunsplit(url._replace(query=urlencode(query))), autocommit=autocommit)
+
+
+def tables_of(path: Path) -> bytes:
+    """Return the rows of the store of a path, as the server holds them; none if there is no such store."""
+    schema = _schema(path)
+    if schema not in _made:
+        return b""
+    content = b""
+    with connected(server_address()) as connection:
+        query = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' ORDER BY 1"
+        for (table,) in connection.execute(query, [schema]).fetchall():
+            with connection.cursor().copy(f'COPY "{schema}".{table} TO STDOUT (FORMAT BINARY)'.encode()) as rows:
+                content += table.encode() + b"\0" + b"".join(map(bytes, rows))
+    return content
+
+
 def drop_schemas() -> None:
     """Drop the stores of a test."""
     if not _made:
         return
-    import psycopg
-
-    with psycopg.connect(server_address(), autocommit=True) as connection:
+    with connected(server_address()) as connection:
         for schema in _made:
             connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
     _made.clear()

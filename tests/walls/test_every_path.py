@@ -31,6 +31,7 @@ WORLDS: Final = {
     "file": (1, 40),
     "encrypted": (1, 40),
     "encrypted-sqlite": (1, 40),
+    "postgres": (1, 40),
 }
 """How many worlds a store is filled with, and how many if the numbers are big: over 30,000 answers are searched."""
 

@@ -27,10 +27,12 @@ from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, memory_at, wa
 from tests.walls.worlds import NOW, Seat, World, seats, world
 from tests.walls.writing import WRITING
 
-WORLDS: Final = {"memory": (3, 60), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (1, 15))}
+DURABLE: Final = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres")
+
+WORLDS: Final = {"memory": (3, 60), **dict.fromkeys(DURABLE, (1, 15))}
 """How many worlds a store is filled with, and how many if the numbers are big, to walk every path."""
 
-READ: Final = {"memory": (12, 1000), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (2, 50))}
+READ: Final = {"memory": (12, 1000), **dict.fromkeys(DURABLE, (2, 50))}
 """The same, to walk the paths of a memory that read."""
 
 _VERBS: Final = {"Provider": {name: CAPABILITIES[name] for name in ("load", "load_all", "load_by_description")}}
