@@ -1,4 +1,4 @@
-"""Dated conversations with questions: one store a line, each question with the moment it is asked."""
+"""Dated conversations with questions: one store per line, each question with its time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from factmem import Conversation, Message
 __all__ = ["TITLES", "DatedStore", "Question", "read_dated"]
 
 TITLES: Final = {"locomo": "LoCoMo", "realtalk": "REALTALK", "beam": "BEAM", "longmemeval": "LongMemEval"}
-"""The names of the sets, as tables show them."""
+"""Titles of the sets in tables."""
 
 
 @attrs.frozen(kw_only=True)
@@ -29,7 +29,7 @@ class Question:
         kind: the set's own name for this kind of question.
         gold: ids of the messages that answer it; empty if nothing does.
         gold_conversations: ids of the conversations that answer it; empty where the set names none.
-        asked_at: when it is asked.
+        asked_at: the time of the question.
     """
 
     text: str
@@ -40,7 +40,10 @@ class Question:
 
     @property
     def answerable(self) -> bool:
-        """Whether the store holds an answer. LoCoMo's category 5 names evidence, but asks for what nobody said."""
+        """Whether the store holds an answer.
+
+        LoCoMo's category 5 names evidence, but has no answer in the conversations.
+        """
         return self.kind not in ("category 5", "abstention") and not self.kind.endswith("_abs")
 
 
@@ -55,12 +58,12 @@ class DatedStore:
 
     @functools.cached_property
     def conversation_of(self) -> Mapping[str, str]:
-        """The conversation of each message, by ids."""
+        """Return the conversation of each message, by ids."""
         return {said.id or "": talk.id or "" for talk in self.conversations for said in talk.messages}
 
 
 def read_dated(path: Path) -> Iterator[DatedStore]:
-    """Read a file of dated stores: JSON Lines, packed by gzip if its name ends in ``.gz``."""
+    """Read a file of dated stores: JSON Lines, compressed by gzip if its name ends in ``.gz``."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     yield from map(_store, map(json.loads, data.splitlines()))
 

@@ -1,17 +1,18 @@
-"""Deep recall on dated conversations: its confidence, and the gain and the harm of other questions. Needs no model.
+"""Deep recall on dated conversations: its confidence, and the effect of additional questions. Needs no model.
 
     python benchmarks/deep.py PATH/TO/dated/*.jsonl.gz [--stores 3] [--pairs 100] [--set LOW HIGH]
 
-An analyst that is scripted stands in for the model. Of the first stores of each set the benchmark prints:
+A scripted analyst replaces the model. For the first stores of each set the benchmark prints:
 
 - the distribution of the confidence in questions whose evidence is all among the first ten, in other answerable ones,
   in unanswerable ones, and in questions made of two; and the share of each below ``confidence_threshold_low`` and
-  ``confidence_threshold_high`` of `DeepSettings`. Set these two by it: the second where most questions made of two
-  are below it, the first where few questions are whose evidence was found.
-- turn R@10 of plain recall and of deep recall with three questions that have nothing to do with the question, every
-  question being taken apart: from the same conversation, and about something else.
-- turn R@10 of questions made of two, plain, with their two parts whatever the confidence, and with the default
-  thresholds; for LoCoMo, also of twelve that were written for it.
+  ``confidence_threshold_high`` of `DeepSettings`. Set these two accordingly: the second so that most questions made of
+  two
+  are below it, the first so that few questions with found evidence are.
+- turn R@10 of plain recall and of deep recall with three irrelevant questions, every question being analysed: from the
+  same conversation, and about another topic.
+- turn R@10 of questions made of two: plain, with their two parts at any confidence, and with the default thresholds;
+  for LoCoMo, also of twelve questions written for it.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ WRITTEN: Final[dict[str, Sequence[tuple[str, Part, Part]]]] = {
 
 @attrs.define
 class Scripted:
-    """An analyst that takes every question apart into the questions it was given."""
+    """An analyst that returns scripted sub-questions for every question."""
 
     parts: Sequence[str] = ()
 
@@ -135,7 +136,7 @@ class Figures:
     """The figures of one set.
 
     Attributes:
-        confidences: by kind of question.
+        confidences: confidences by kind of question.
         scores: turn R@10 by name.
     """
 
@@ -228,7 +229,7 @@ UNANSWERABLE: Final = ("category 5", "abstention")
 
 
 def auroc(high: Sequence[float], low: Sequence[float]) -> float:
-    """Return how often one of the first is higher than one of the second; ties count half."""
+    """Return the probability that one of the first is higher than one of the second; ties count half."""
     one, two = np.array(high)[:, None], np.array(low)
     return float(np.mean((one > two) + 0.5 * (one == two)))
 
@@ -265,7 +266,7 @@ async def run(options: argparse.Namespace) -> None:
 def main() -> None:
     default = DeepSettings()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", type=Path, nargs="+", help="dated sets, one store a line")
+    parser.add_argument("paths", type=Path, nargs="+", help="dated sets, one store per line")
     parser.add_argument("--stores", type=int, default=3, help="number of stores of each set")
     parser.add_argument("--pairs", type=int, default=100, help="number of questions made of two, for each store")
     parser.add_argument(
@@ -274,7 +275,7 @@ def main() -> None:
         nargs=2,
         metavar=("LOW", "HIGH"),
         default=(default.confidence_threshold_low, default.confidence_threshold_high),
-        help="the thresholds of confidence to try",
+        help="thresholds of confidence",
     )
     anyio.run(run, parser.parse_args())
 

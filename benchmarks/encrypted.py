@@ -1,10 +1,10 @@
-"""Cost of encryption: recall, the first answer, durable saves and a rotation, beside the stores in the clear.
+"""Cost of encryption: recall, the first answer, durable saves and a rotation, compared with plain stores.
 
     python benchmarks/encrypted.py [--facts 10000] [--queries 40] [--saves 320] [--rounds 3] [--json]
 
 The same facts about ten users are in three stores: encrypted files, plain files, one SQLite file. In each round
-every store is opened anew and asked (*first answer*: opening, reading and indexing everything, one recall), then
-all are asked the same questions in turn, one store after the other for each question. A save is one call of `save`
+every store is opened anew and queried (*first answer*: opening, reading and indexing everything, one recall), then
+all get the same questions in turn, one store after the other for each question. A save is one call of `save`
 with one new value; when it returns, the value is on disk. All figures are medians of the rounds; ratios are to
 the plain files.
 """
@@ -43,14 +43,14 @@ SCOPE = MemoryScope.agent("clerk")
 
 
 def opened(store: str, folder: Path) -> Any:
-    """A provider of one of the stores."""
+    """Open a provider of one of the stores."""
     if store == "encrypted":
         return EncryptedMemoryProvider(folder / store, KEY)
     return LocalFileMemoryProvider(folder / store) if store == "file" else SqliteVecMemoryProvider(folder / "facts.db")
 
 
 async def fill(store: str, folder: Path, facts: int) -> None:
-    """Keep facts about ten users."""
+    """Save facts about ten users."""
     async with opened(store, folder) as provider:
         memory = Memory(provider)
         for start in range(0, facts, 500):
@@ -61,7 +61,7 @@ async def fill(store: str, folder: Path, facts: int) -> None:
 
 
 async def recalls(folder: Path, facts: int, queries: int, rounds: int) -> dict[str, Any]:
-    """Measure the first answer of each store, and then all of them in turn."""
+    """Measure the first answer of each store, and then interleaved recalls."""
     for store in STORES:
         await fill(store, folder, facts)
     await default_embedder().embed(["the model is loaded"])
@@ -96,7 +96,7 @@ async def recalls(folder: Path, facts: int, queries: int, rounds: int) -> dict[s
 
 
 def rotated(stores: tuple[str, ...], by: int) -> list[str]:
-    """The stores, each time another one first."""
+    """Return the stores, starting with another one in each round."""
     return [stores[(by + n) % len(stores)] for n in range(len(stores))]
 
 
@@ -105,7 +105,7 @@ def rounded(figures: dict[str, float]) -> dict[str, float]:
 
 
 async def saves_per_second(store: str, folder: Path, saves: int, tasks: int) -> float:
-    """Let tasks share a number of saves; the first one, which makes the store, is not timed."""
+    """Divide a number of saves between tasks; the first save, which makes the store, is not timed."""
     values: Iterator[str] = (f"thing number {number}" for number in range(saves))
 
     async with opened(store, folder) as provider:
@@ -125,7 +125,7 @@ async def saves_per_second(store: str, folder: Path, saves: int, tasks: int) -> 
 
 
 async def saves(folder: Path, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Measure saves to files, encrypted and plain, in turn, each time in a new store."""
+    """Measure interleaved saves to encrypted and plain files, each time in a new store."""
     rates: dict[tuple[int, str], list[float]] = {}
     for number, tasks in itertools.product(range(rounds), TASKS):
         for store in rotated(STORES, number):
@@ -144,7 +144,7 @@ async def saves(folder: Path, count: int, rounds: int) -> list[dict[str, Any]]:
 
 
 async def rotation(folder: Path, facts: int) -> dict[str, Any]:
-    """Measure a rotation of the encrypted store, whole: when it returns, nothing old is left."""
+    """Measure a complete rotation of the encrypted store, after which no old key opens anything."""
     async with opened("encrypted", folder) as provider:
         started = time.perf_counter()
         await provider.rotate(SecretKey.generate())
@@ -176,11 +176,11 @@ def show(figures: dict[str, Any], console: Console) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what encryption costs.")
-    parser.add_argument("--facts", type=int, default=10_000, help="how many facts are recalled from")
-    parser.add_argument("--queries", type=int, default=40, help="how many questions a round has")
-    parser.add_argument("--saves", type=int, default=320, help="how many saves a measurement has")
-    parser.add_argument("--rounds", type=int, default=3, help="how many interleaved rounds count")
+    parser = argparse.ArgumentParser(description="Measure the cost of encryption.")
+    parser.add_argument("--facts", type=int, default=10_000, help="number of facts in the stores")
+    parser.add_argument("--queries", type=int, default=40, help="number of questions per round")
+    parser.add_argument("--saves", type=int, default=320, help="number of saves per measurement")
+    parser.add_argument("--rounds", type=int, default=3, help="number of interleaved rounds")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     figures = anyio.run(measure, options)

@@ -41,8 +41,8 @@ def measure(module: str, runs: int) -> dict[str, float | int | str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the import time of factmem.")
-    parser.add_argument("--runs", type=int, default=21, help="how many interleaved rounds count")
-    parser.add_argument("--module", default="factmem", help="which module to import")
+    parser.add_argument("--runs", type=int, default=21, help="number of interleaved rounds")
+    parser.add_argument("--module", default="factmem", help="module to import")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     result = measure(options.module, options.runs)

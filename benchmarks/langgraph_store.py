@@ -4,7 +4,7 @@
 
 Each round opens new stores on disk, fills them with one batch, and gathers reads, writes, searches, deletions and
 listings in one shuffled order. CPU time is that of the whole process, all threads included. AsyncSqliteStore is left
-out if the package langgraph-checkpoint-sqlite is not installed. Neither store is asked a query in words, because
+out if the package langgraph-checkpoint-sqlite is not installed. Neither store gets a text query, because
 AsyncSqliteStore ignores it without an embedder.
 """
 
@@ -35,13 +35,13 @@ except ModuleNotFoundError:
 
 USERS = 20
 SHARES = {"put": 8, "get": 6, "search": 2, "delete": 1, "list": 1}
-"""Operations of each kind among eighteen."""
+"""Number of operations of each kind among eighteen."""
 
 Run = Callable[[BaseStore], Awaitable[object]]
 
 
 def operations(count: int) -> list[Run]:
-    """Return that many operations, in the same shuffled order each time."""
+    """Return a number of operations, in the same shuffled order each time."""
     chooser = random.Random(14)
     kinds = [kind for kind, share in SHARES.items() for _ in range(count * share // sum(SHARES.values()))]
     chooser.shuffle(kinds)
@@ -64,7 +64,7 @@ def _operation(kind: str, chooser: random.Random, number: int) -> Run:
 
 
 def seeds() -> list[PutOp]:
-    """Return the items that a store holds at the start."""
+    """Return the initial items of a store."""
     return [
         PutOp(("users", f"user{user}"), f"key{key}", {"text": f"note of {user}", "even": key % 2 == 0})
         for user in range(USERS)
@@ -87,7 +87,7 @@ def factmem_store(folder: Path) -> AbstractAsyncContextManager[BaseStore]:
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Return the milliseconds of CPU that each store takes an operation, as medians of interleaved rounds."""
+    """Return the CPU milliseconds per operation of each store, as medians of interleaved rounds."""
     times: dict[str, list[float]] = {}
     runs = operations(count)
     for _ in range(rounds):
@@ -112,7 +112,7 @@ async def _set_up(opened: AbstractAsyncContextManager[Any], runs: Sequence[Run])
 def main() -> None:
     parser = argparse.ArgumentParser(description="Compare FactMemStore with AsyncSqliteStore.")
     parser.add_argument("--operations", type=int, default=1800, help="operations gathered at once")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds; the median is shown")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     result = measure(options.operations, options.rounds)

@@ -3,7 +3,7 @@
     python benchmarks/load_place.py [--statements 8000] [--rounds 5]
 
 A store is filled once. Each load runs in a process of its own, after the same load from a store with one fact, so that
-imports do not count. The least CPU time of some rounds is shown, with the growth of the resident memory.
+imports do not count. The minimum CPU time of the rounds is shown, with the growth of the resident memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def fill(address: str, statements: int) -> None:
 
 
 async def load(address: str, way: str) -> Mapping[str, float]:
-    """Load the fact one way, and measure it."""
+    """Load the fact through one of the two, and measure it."""
     with tempfile.TemporaryDirectory() as folder:
         small = f"sqlite-vec:{Path(folder) / 'small.db'}"
         await fill(small, 0)
@@ -65,7 +65,7 @@ def _resident() -> float:
 
 
 def main() -> None:
-    """Measure both ways and print the ratio."""
+    """Measure both and print the ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--statements", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=5)

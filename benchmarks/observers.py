@@ -2,10 +2,11 @@
 
     python benchmarks/observers.py [--facts 10000] [--queries 300] [--json]
 
-The same store, the same queries, one memory for each; they take turns, query by query, so that whatever else the
-machine does hits all of them alike. The figures are medians in ms, of the time that passed and of the processor's time
-(which says more on a busy machine), and ratios to the memory that nobody observes.
-OpenTelemetry is measured as it is in a program without an SDK, and with one that drops what it is given.
+One memory for each, over the same store, gets the same queries; they alternate query by query, so that other load of
+the
+machine affects all of them alike. The figures are medians in ms of wall time and CPU time (which is more reliable on a
+busy machine), and ratios to the memory without observers.
+OpenTelemetry is measured without an SDK, and with one that drops its data.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ THINGS = ("tea", "lamps", "chairs", "bread", "cables", "flags", "paint", "glass"
 
 
 def nothing(event: OperationEvent, /) -> None:
-    """Hear of it."""
+    """Ignore an event."""
 
 
 def observers() -> Mapping[str, tuple[MemoryObserver, ...]]:
@@ -43,7 +44,7 @@ def observers() -> Mapping[str, tuple[MemoryObserver, ...]]:
 
 
 async def measured(facts: int, queries: int) -> dict[str, tuple[float, float]]:
-    """Return the medians of recall in ms, by who observes: of the time that passed, and of the processor's."""
+    """Return the medians of recall in ms, of wall time and CPU time, by set of observers."""
     with tempfile.TemporaryDirectory() as folder:
         address = f"sqlite-vec:{Path(folder) / 'facts.db'}"
         async with Memory(address) as memory:
@@ -51,7 +52,7 @@ async def measured(facts: int, queries: int) -> dict[str, tuple[float, float]]:
                 numbers = range(start, min(start + 1000, facts))
                 said = tuple(f"Note {n}: lot {n * 7} of {THINGS[n % 8]} goes to hall {n % 13}." for n in numbers)
                 await memory.save(MultipleFacts(STATEMENT, said))
-        memories = {name: Memory(address, observers=told) for name, told in observers().items()}
+        memories = {name: Memory(address, observers=watching) for name, watching in observers().items()}
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in memories}
         for number in range(-10, queries):
             query = f"where does the {THINGS[number % 8]} of lot {number * 7} go?"

@@ -2,13 +2,13 @@
 
     python benchmarks/overhead.py [--facts 100 10000 100000] [--turns 30] [--json]
 
-Each turn, a user with facts of their own among everybody's asks something new: the facts are loaded and rendered
-into the request (``load``), and the history with the answer is submitted until it is on disk (``save``). The
-memory is in the default store with the default embedder, in its own thread, as it is installed in an agent.
+In each turn, one of several users asks a new question: the user's facts are loaded and rendered into the request
+(``load``), and the history with the answer is submitted until it is on disk (``save``). The memory is in the default
+store with the default embedder, in its own thread, as in an agent.
 
 The baseline of the ratios is the bare numpy scan over the same vectors, with the embedding of the same query. A
-task in the agent's event loop wakes every millisecond; the longest it was kept waiting is how long the loop was
-blocked: by memory, and in the same run by the scan in a worker thread.
+task in the agent's event loop wakes every millisecond; its longest delay is the time for which the loop was blocked:
+by memory, and in the same run by the scan in a worker thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ USERS = 10
 
 
 async def filled(address: str, facts: int) -> None:
-    """Keep facts about several users in one scope."""
+    """Save facts about several users in one scope."""
     async with Memory(address) as memory:
         for start in range(0, facts, 1000):
             numbers = range(start, min(start + 1000, facts))
@@ -50,7 +50,7 @@ THINGS = ("tea", "lamps", "chairs", "bread", "cables", "flags", "paint", "glass"
 
 @contextlib.asynccontextmanager
 async def watched() -> AsyncIterator[list[float]]:
-    """Yield the times, in ms, that a task of this loop had to wait beyond the millisecond it asked for."""
+    """Yield the delays, in ms, of a task of this loop beyond the millisecond it asked for."""
     waits: list[float] = [0.0]
 
     async def beat() -> None:
@@ -66,7 +66,7 @@ async def watched() -> AsyncIterator[list[float]]:
 
 
 async def timed(work: Callable[[int], Any], turns: int) -> tuple[list[float], float]:
-    """Do something in each turn; return the times in ms and how long the loop was blocked at the most."""
+    """Call a function in each turn, and return the times in ms and the longest time for which the loop was blocked."""
     times = []
     async with watched() as waits:
         for turn in range(turns):
@@ -94,8 +94,8 @@ async def measure(facts: int, turns: int) -> dict[str, float | int]:
 
             async def load(turn: int) -> None:
                 with memory.run("user 0", f"session {turn}"):
-                    told = await memory.load_all_facts_to_agent([{"role": "user", "content": questions[turn]}])
-                assert len(told) == 2
+                    rendered = await memory.load_all_facts_to_agent([{"role": "user", "content": questions[turn]}])
+                assert len(rendered) == 2
 
             async def save(turn: int) -> None:
                 with memory.run("user 0", f"session {turn}"):
@@ -125,10 +125,10 @@ async def measure(facts: int, turns: int) -> dict[str, float | int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what memory adds to a turn of an agent.")
-    parser.add_argument("--facts", type=int, nargs="+", default=[100, 10_000, 100_000], help="how many are known")
-    parser.add_argument("--turns", type=int, default=30, help="how many turns are measured")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser = argparse.ArgumentParser(description="Measure the overhead of memory on a turn of an agent.")
+    parser.add_argument("--facts", type=int, nargs="+", default=[100, 10_000, 100_000], help="numbers of stored facts")
+    parser.add_argument("--turns", type=int, default=30, help="number of turns")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args()
     for facts in options.facts:
         result = anyio.run(measure, facts, options.turns)

@@ -1,10 +1,10 @@
-"""Plain facts of two months ago among many messages: is a lone sentence found beside long conversations?
+"""Recall of plain facts of two months ago, each a single sentence among many long conversations.
 
     python benchmarks/plain_facts.py PATH [--json FILE]
 
 PATH is a dated file of LongMemEval; see `dated_sets`. Its conversations, 12,000 messages of them, are spread evenly
-over the last 120 days. Each fact of `plain_facts.json` was said once, 60 days ago, in a conversation of its own, and
-is asked for in other words. Beside factmem stand the baselines of `dated.py`.
+over the last 120 days. Each fact of `plain_facts.json` was said once, 60 days ago, in a conversation of its own,
+and is asked for in other words. The baselines are those of `dated.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FACTS: Final = Path(__file__).with_name("plain_facts.json")
 
 
 def haystack(path: Path) -> list[Conversation]:
-    """Return the conversations of a file, in an order by chance, spread evenly over the last days."""
+    """Return the conversations of a file, shuffled and spread evenly over the last days."""
     talks = {talk.id: talk for store in read_dated(path) for talk in store.conversations}
     chosen = [talks[key] for key in sorted(talks, key=str)]
     random.Random(7).shuffle(chosen)
@@ -72,7 +72,7 @@ def spoken_facts(facts: Sequence[str]) -> list[Conversation]:
 
 
 async def measure(path: Path, embedder_name: str) -> Mapping[str, Mapping[str, float]]:
-    """Return the share of facts among the first results, by the way of searching and by depth."""
+    """Return the share of facts among the first results, by kind of search and depth."""
     pairs = json.loads(FACTS.read_text(encoding="utf-8"))
     talks = sorted(
         [*haystack(path), *spoken_facts([pair["fact"] for pair in pairs])],

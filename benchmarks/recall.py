@@ -1,16 +1,23 @@
-"""Recall: how long it takes, against a bare numpy scan of the same vectors in the same run.
+"""Time of recall, compared with a bare numpy scan of the same vectors, or with another commit, in the same run.
 
     python benchmarks/recall.py [--sizes 10000 100000] [--big] [--queries 60] [--json]
+    python benchmarks/recall.py --against WORKTREE [--sizes 10000 100000] [--queries 60] [--rounds 5] [--json]
 
-Each size is a store of generated statements, words spread as those of a language, half of them in conversations
-of 20, over 100 scopes, with clustered vectors of 256 dimensions; the embedder knows them by heart, so that
-embedding costs nothing.
+Each size is a store of generated statements with the word frequencies of a language, half of them in conversations of
+20, over 100 scopes, with clustered vectors of 256 dimensions. The embedder looks vectors up, so that embedding costs
+nothing.
 *The scan* is ``M @ q`` and ``argpartition`` over the same float32 matrix, and knows neither words nor
-time. The scan, recall by meaning alone, recall by both, and recall in one scope of a hundred take turns,
-query by query; told are the medians and their ratios to the scan. Then: how long a new process takes from
-opening the store to the first answer, by how much its memory grows over a process with numpy and the
-embedder, how long a save and the recall behind it take, and a retraction; and for how long the event loop stood still
-at most while all of that went on, the garbage collector on. `--big` adds a million.
+time. The scan, recall by meaning alone, recall by both, and recall in one scope of a hundred alternate
+query by query; the figures are the medians and their ratios to the scan. Further figures: the time of a new process
+from opening the store to the first answer, the growth of its memory over a process with numpy and the embedder, the
+time of a save with the recall after it, and of a retraction; and the longest time for which the event loop was blocked
+meanwhile, with the garbage collector on. `--big` adds a million.
+
+With a worktree of another commit (``git worktree add ../before COMMIT``), both commits fill stores of their own with
+the same facts, and two processes alternate query by query, so that both run on the same machine at the same load.
+*First* is the first run of a query, *again* the fastest of the later rounds; *opening* is a new process up to its first
+answer. Figures are CPU time, and medians of the ratios of adjacent runs. A commit that ranks by other formulas may
+return the same few records for every query, and then reads hardly any: the number of *new records* per query shows it.
 """
 
 from __future__ import annotations
@@ -19,15 +26,16 @@ import argparse
 import datetime as dt
 import gc
 import json
+import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import numpy as np
@@ -54,7 +62,7 @@ NOTE = Concept.single("note", "A note")
 
 
 class KnownEmbedder:
-    """Looks vectors up: the query's text is its number, anything else lies in one direction."""
+    """An embedder that looks vectors up: a query's text is its number, and any other text has one fixed direction."""
 
     def __init__(self, queries: NDArray[np.float32]) -> None:
         self._queries = queries
@@ -97,11 +105,11 @@ COMMON = (
     "order delivery gift ticket address news internet website email message call voice video science history "
     "nature animal bird horse fish plant flower tree "
 )
-"""The most frequent words are real ones, which have relations."""
+"""The most frequent words are real ones, which have related words."""
 
 
 class Words:
-    """Sentences of words, as unevenly spread as those that are no function words; the rarer ones are made up."""
+    """Generator of sentences with the word frequencies of content words; the rarer words are artificial."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -131,7 +139,7 @@ async def fill(path: Path, size: int, centres: NDArray[np.float32]) -> None:
         )
     await provider.aclose()
     async with memory_over(path, centres[:1]) as memory:
-        await memory.list_records(limit=1)  # what outlines are missing is made now
+        await memory.list_records(limit=1)  # missing outlines are made now
 
 
 def statement(text: str, number: int) -> Any:
@@ -161,7 +169,7 @@ async def timed(call: Awaitable[Any]) -> float:
 
 
 async def compare(path: Path, centres: NDArray[np.float32], queries: int) -> dict[str, list[float]]:
-    """Let the scan and the kinds of recall take turns."""
+    """Measure the scan and the kinds of recall in alternation."""
     vectors = near(centres, queries, np.random.default_rng(2))
     words = Words(2)
     provider = SqliteVecMemoryProvider(path)
@@ -189,7 +197,7 @@ async def compare(path: Path, centres: NDArray[np.float32], queries: int) -> dic
 
 
 class StillLoop:
-    """Watches for how long an event loop does not turn."""
+    """Measurement of the time for which an event loop is blocked."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -202,9 +210,9 @@ class StillLoop:
 
 
 async def live(path: Path, queries: NDArray[np.float32]) -> dict[str, float]:
-    """Open in this process, write and ask, with somebody watching the event loop."""
+    """Open in this process, write and query, while the event loop is measured."""
     async with Memory("memory:", embedder=KnownEmbedder(queries)) as nothing:
-        await nothing.recall("hello q0")  # what is imported when it is first needed is imported now
+        await nothing.recall("hello q0")  # imports on first use are done now
     still, before = StillLoop(), resident()
     saves: list[float] = []
     asks: list[float] = []
@@ -243,7 +251,7 @@ async def live(path: Path, queries: NDArray[np.float32]) -> dict[str, float]:
 
 
 def resident() -> int:
-    """Bytes that this process holds in memory."""
+    """Return the resident memory of this process, in bytes."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text(encoding="ascii").split()[1]) * 4096 if statm.exists() else 0
 
@@ -254,7 +262,175 @@ def in_another_process(path: Path) -> dict[str, float]:
     return found
 
 
-def told(size: int, took: dict[str, list[float]], other: dict[str, float]) -> dict[str, Any]:
+KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "semantic": {"lexical": False},
+    "hybrid": {},
+    "words": {"semantic": False},
+    "one scope": {"scope": ONE},
+}
+"""Kinds of recall for the comparison of commits."""
+
+HERE: Final = Path(__file__).parents[1]
+
+
+async def answer(path: Path, count: int) -> None:
+    """Read lines with a kind and the number of a query, and print its CPU time and the number of its new records."""
+    words = Words(2)
+    async with memory_over(path, queries_of(count)) as memory:
+        texts = [f"{words.sentence(5)} q{number}" for number in range(count)]
+        for options in KINDS.values():
+            await memory.recall("hello q0", **options)
+        print("ready", flush=True)
+        seen: set[str] = set()
+        for line in sys.stdin:
+            kind, _, number = line.rpartition(" ")
+            started = time.process_time()
+            found = await memory.recall(texts[int(number)], **KINDS[kind])
+            took = time.process_time() - started
+            new = {match.record.id for match in found} - seen
+            seen |= new
+            print(json.dumps([took, len(new)]), flush=True)
+
+
+async def opened(path: Path) -> dict[str, float]:
+    """Open a store, and run the first query."""
+    queries = np.eye(2, DIMENSION, dtype=np.float32)
+    async with Memory("memory:", embedder=KnownEmbedder(queries)) as nothing:
+        await nothing.recall("hello q0")  # imports on first use are done now
+    before, began = resident(), os.times()
+    async with memory_over(path, queries) as memory:
+        await memory.recall("hello q0")
+        ended = os.times()
+        gc.collect()
+        grown = resident() - before
+    user, system = ended.user - began.user, ended.system - began.system
+    return {"user": user, "cpu": user + system, "mb": grown / 1e6}
+
+
+def in_tree(tree: Path, *arguments: str) -> list[str]:
+    """Run this file with the code of a commit, and return its output."""
+    done = subprocess.run(_command(*arguments), env=_environment(tree), capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def _command(*arguments: str) -> Sequence[str]:
+    return (sys.executable, __file__, *arguments)
+
+
+def _environment(tree: Path) -> dict[str, str]:
+    path = os.pathsep.join(map(str, (tree, tree / "providers")))
+    return os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"}  # threads of BLAS burn CPU while they wait
+
+
+class Worker:
+    """A process that answers queries with the code of a commit.
+
+    Args:
+        tree: The worktree of the commit.
+        path: The store.
+        count: Number of queries.
+    """
+
+    def __init__(self, tree: Path, path: Path, count: int) -> None:
+        command = _command("--answer", str(path), "--queries", str(count))
+        self._process = subprocess.Popen(
+            command, env=_environment(tree), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._read()
+
+    def ask(self, kind: str, number: int) -> tuple[float, int]:
+        """Return the CPU time of a query, in seconds, and the number of its records that no query before returned."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{kind} {number}\n")
+        self._process.stdin.flush()
+        took, new = json.loads(self._read())
+        return took, new
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+def against(trees: Mapping[str, Path], paths: Mapping[str, Path], queries: int, rounds: int) -> dict[str, Any]:
+    """Compare two commits over stores of the same facts.
+
+    Args:
+        trees: The worktrees, ``now`` and ``before``.
+        paths: Their stores.
+        queries: Number of queries.
+        rounds: Number of repetitions of each query, and of openings of the stores.
+    """
+    result: dict[str, Any] = {}
+    for kind in KINDS:
+        workers = {name: Worker(tree, paths[name], queries) for name, tree in trees.items()}
+        asked = [_in_turns(workers, kind, queries) for _ in range(rounds + 1)]
+        for worker in workers.values():
+            worker.close()
+        first = {name: [took for took, _ in asked[0][name]] for name in trees}
+        again = {
+            name: [min(times) for times in zip(*([took for took, _ in turn[name]] for turn in asked[1:]), strict=True)]
+            for name in trees
+        }
+        result[kind] = {
+            "first": _compared(first, 1e3),
+            "again": _compared(again, 1e3),
+            "new_records": {name: sum(new for _, new in asked[0][name]) / queries for name in trees},
+        }
+    runs = [
+        {name: json.loads(in_tree(tree, "--open", str(paths[name]))[-1]) for name, tree in trees.items()}
+        for _ in range(rounds)
+    ]
+    for what in ("user", "cpu", "mb"):
+        result.setdefault("opening", {})[what] = _compared(
+            {name: [run[name][what] for run in runs] for name in trees}, 1.0
+        )
+    return result
+
+
+def compare_commits(size: int, before: Path, queries: int, rounds: int) -> dict[str, Any]:
+    """Fill stores with the code of this commit and of another one, and compare them."""
+    trees = {"now": HERE, "before": before}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: Path(folder) / f"{name}.db" for name in trees}
+        for name, tree in trees.items():
+            in_tree(tree, "--fill", str(paths[name]), "--sizes", str(size))
+        return {"facts": size, **against(trees, paths, queries, rounds)}
+
+
+def _in_turns(workers: Mapping[str, Worker], kind: str, queries: int) -> dict[str, list[tuple[float, int]]]:
+    found: dict[str, list[tuple[float, int]]] = {name: [] for name in workers}
+    for number in range(queries):
+        for name, worker in workers.items():
+            found[name].append(worker.ask(kind, number))
+    return found
+
+
+def _compared(figures: Mapping[str, Sequence[float]], scale: float) -> dict[str, float]:
+    """Return the medians of both commits, and of the ratios of adjacent runs."""
+    pairs = zip(figures["now"], figures["before"], strict=True)
+    medians = {name: round(statistics.median(values) * scale, 3) for name, values in figures.items()}
+    return {**medians, "ratio": round(statistics.median(now / before for now, before in pairs), 2)}
+
+
+def show_against(found: Mapping[str, Any]) -> None:
+    table = Table(f"{found['facts']:,} facts", "now", "before", "ratio", "new records, now and before")
+    for kind in KINDS:
+        new = found[kind]["new_records"]
+        for when in ("first", "again"):
+            figures = found[kind][when]
+            row = (f"{kind}, {when}, ms", f"{figures['now']}", f"{figures['before']}", f"{figures['ratio']}")
+            table.add_row(*row, f"{new['now']:.1f}, {new['before']:.1f}" if when == "first" else "")
+    for what, unit in (("user", "user s"), ("cpu", "CPU s"), ("mb", "MB")):
+        figures = found["opening"][what]
+        table.add_row(f"opening, {unit}", f"{figures['now']:.2f}", f"{figures['before']:.2f}", f"{figures['ratio']}")
+    Console().print(table)
+
+
+def summary(size: int, took: dict[str, list[float]], other: dict[str, float]) -> dict[str, Any]:
     medians = {kind: statistics.median(times) for kind, times in took.items()}
     return {
         "facts": size,
@@ -285,25 +461,48 @@ def show(results: Sequence[dict[str, Any]]) -> None:
     Console().print(table)
 
 
+def centres_of_topics() -> NDArray[np.float32]:
+    return unit(np.random.default_rng(0).standard_normal((TOPICS, DIMENSION), dtype=np.float32))
+
+
+def queries_of(count: int) -> NDArray[np.float32]:
+    return near(centres_of_topics(), count, np.random.default_rng(2))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--queries", type=int, default=60)
-    parser.add_argument("--big", action="store_true", help="a million facts as well")
+    parser.add_argument("--big", action="store_true", help="measure a million facts as well")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--live", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--against", type=Path, metavar="WORKTREE", help="a checkout of another commit")
+    parser.add_argument("--rounds", type=int, default=5, help="number of repetitions of queries and of openings")
+    for hidden in ("--live", "--fill", "--answer", "--open"):
+        parser.add_argument(hidden, type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.live:
         print(json.dumps(anyio.run(live, given.live, np.eye(2, DIMENSION, dtype=np.float32))))
         return
-    centres = unit(np.random.default_rng(0).standard_normal((TOPICS, DIMENSION), dtype=np.float32))
+    centres, sizes = centres_of_topics(), [*given.sizes, *([1_000_000] if given.big else [])]
+    if given.fill:
+        anyio.run(fill, given.fill, sizes[0], centres)
+    elif given.answer:
+        anyio.run(answer, given.answer, given.queries)
+    elif given.open:
+        print(json.dumps(anyio.run(opened, given.open)))
+    elif given.against:
+        for size in sizes:
+            compared = compare_commits(size, given.against.resolve(), given.queries, given.rounds)
+            print(json.dumps(compared)) if given.json else show_against(compared)
+    if given.fill or given.answer or given.open or given.against:
+        return
     results = []
-    for size in [*given.sizes, *([1_000_000] if given.big else [])]:
+    for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "facts.db"
             anyio.run(fill, path, size, centres)
             took = anyio.run(compare, path, centres, given.queries)
-            results.append(told(size, took, in_another_process(path)))
+            results.append(summary(size, took, in_another_process(path)))
     print(json.dumps(results, indent=2)) if given.json else show(results)
 
 

@@ -17,7 +17,7 @@ def first_seen(items: Iterable[str]) -> list[str]:
 
 
 def fraction_found(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
-    """Recall at k as LoCoMo's papers have it: the share of the gold documents among the first k."""
+    """Recall at k as in LoCoMo's papers: the share of the gold documents among the first k."""
     return len(set(ranking[:k]) & set(gold)) / len(set(gold))
 
 
@@ -28,7 +28,7 @@ def ndcg(ranking: Sequence[str], gold: Collection[str], k: int) -> float:
 
 
 def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Area under the ROC curve: the chance that a positive scores above a negative; a tie counts as half."""
+    """Area under the ROC curve: the probability that a positive scores above a negative; a tie counts half."""
     wins = sum((high > low) + 0.5 * (high == low) for high in positive for low in negative)
     return wins / (len(positive) * len(negative))
 
@@ -43,8 +43,8 @@ def figures_of(
 
     Args:
         ranking: ids of messages, best first.
-        gold: ids of the messages that answer; none if nothing does.
-        gold_conversations: ids of the conversations that answer, where a set names them. Otherwise those of the gold.
+        gold: ids of the messages that answer; empty if none does.
+        gold_conversations: ids of the conversations that answer, if the set names them; otherwise those of the gold.
         conversation_of: the conversation of each message.
     """
     ranking = first_seen(ranking)
@@ -62,18 +62,18 @@ def figures_of(
 
 @attrs.define
 class Scores:
-    """Collects figures over questions and averages them."""
+    """Figures accumulated over questions and averaged."""
 
     _values: dict[str, list[float]] = attrs.field(factory=dict)
 
     def add(self, name: str, value: float) -> None:
-        """Take in one question's figure."""
+        """Add a figure of one question."""
         self._values.setdefault(name, []).append(value)
 
     def means(self) -> dict[str, float]:
-        """The mean of each figure, rounded to four places."""
+        """Return the mean of each figure, rounded to four places."""
         return {name: round(fmean(values), 4) for name, values in self._values.items()}
 
     def counts(self) -> dict[str, int]:
-        """The number of questions behind each mean."""
+        """Return the number of questions behind each mean."""
         return {name: len(values) for name, values in self._values.items()}

@@ -3,9 +3,9 @@
     python benchmarks/save.py [--saves 960] [--rounds 5] [--processes 8] [--json]
 
 A save is one call of `save` with one new value; when it returns, the value is on disk (WAL, synchronous=FULL).
-*Commit per save* is the same provider and the same tasks, with one save let through at a time. Both are
-measured in turn, a fresh file each time, and the medians of the rounds are compared. Then processes save
-250 facts each to one SQLite file and to one directory, and every acknowledged fact is looked for.
+*Commit per save* is the same provider and the same tasks, limited to one save at a time. Both are measured in
+alternation, with a new file each time, and the medians of the rounds are compared. Then processes save 250 facts
+each to one SQLite file and to one directory, and every acknowledged fact is verified.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def save(provider: AgentMemoryProvider, value: str) -> None:
 
 
 async def saves_per_second(path: Path, saves: int, tasks: int, *, grouped: bool) -> float:
-    """Let tasks share a number of saves; the first save, which makes the file, is not timed."""
+    """Divide a number of saves between tasks; the first save, which makes the file, is not timed."""
     values: Iterator[str] = (f"thing number {number}" for number in range(saves))
     one_at_a_time = anyio.Lock()
 
@@ -98,7 +98,7 @@ async def keep_saving(address: str, name: str) -> None:
 
 
 def share(address: str, processes: int) -> dict[str, Any]:
-    """Have processes save to one store at the same time, and look for every fact that they acknowledged."""
+    """Run processes that save to one store at the same time, and verify every acknowledged fact."""
     started = time.perf_counter()
     command = [sys.executable, __file__, "--save-to", address, "--as"]
     workers = [
@@ -141,9 +141,9 @@ def show(rates: list[dict[str, Any]], shared: list[dict[str, Any]], console: Con
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure durable saves.")
-    parser.add_argument("--saves", type=int, default=960, help="how many saves a measurement has")
-    parser.add_argument("--rounds", type=int, default=5, help="how many interleaved rounds count")
-    parser.add_argument("--processes", type=int, default=8, help="how many processes share a store; 0 to leave out")
+    parser.add_argument("--saves", type=int, default=960, help="number of saves per measurement")
+    parser.add_argument("--rounds", type=int, default=5, help="number of interleaved rounds")
+    parser.add_argument("--processes", type=int, default=8, help="number of processes on one store (0: skip)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--save-to", metavar="ADDRESS", help=argparse.SUPPRESS)
     parser.add_argument("--as", dest="name", help=argparse.SUPPRESS)

@@ -28,7 +28,7 @@ NOON: Final = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
 async def block(provider: EncryptedSqliteMemoryProvider, first: int, commits: int) -> tuple[float, float]:
-    """Commit one fact at a time; return the CPU and the elapsed milliseconds of a commit."""
+    """Commit one fact at a time; return the CPU and wall time of a commit, in milliseconds."""
     cpu, elapsed = time.process_time(), time.perf_counter()
     for number in range(first, first + commits):
         await provider.save(NOTES.fact([f"note {number}"], timestamp=NOON), USER, PLANNER)
@@ -57,9 +57,9 @@ async def measured(path: Path, pairs: int, commits: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=20, help="pairs of blocks")
-    parser.add_argument("--commits", type=int, default=50, help="commits a block")
-    parser.add_argument("--folder", type=Path, help="where the store lies; else a temporary folder")
+    parser.add_argument("--pairs", type=int, default=20, help="number of pairs of blocks")
+    parser.add_argument("--commits", type=int, default=50, help="number of commits per block")
+    parser.add_argument("--folder", type=Path, help="folder of the store (default: a temporary one)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         print(json.dumps(anyio.run(measured, Path(folder) / "facts.db", options.pairs, options.commits)))

@@ -1,8 +1,8 @@
-"""Cost of submitting: until it is on disk, and until it is read; against saving the same texts one by one.
+"""Cost of submission: until it is on disk, and until it is read, compared with saving the same texts one by one.
 
     python benchmarks/submitting.py [--texts 1000] [--json]
 
-The analyst answers at once, so that the store and not a model is measured: a real one adds its own time, in the
+The analyst answers at once, so that the store is measured and not a model, which would add its own time in the
 background. Every text is kept in the default store and embedded by the default embedder. Ratios are to saving.
 """
 
@@ -22,7 +22,7 @@ from factmem.recall import default_embedder
 
 
 class AtOnce:
-    """An analyst that puts everything into one scope, without asking anybody."""
+    """An analyst that puts every text into one scope, without a model."""
 
     async def analyse(self, text: str, request: AnalysisRequest) -> Analysis:
         return Analysis(scope="/product/alpha", categories=("notes",), importance=0.6)
@@ -61,8 +61,8 @@ async def measure(texts: int) -> dict[str, float | int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the cost of submitting words.")
-    parser.add_argument("--texts", type=int, default=1000, help="how many texts")
+    parser = argparse.ArgumentParser(description="Measure the cost of submission.")
+    parser.add_argument("--texts", type=int, default=1000, help="number of texts")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     result = anyio.run(measure, options.texts)
@@ -71,7 +71,7 @@ def main() -> None:
         return
     print(f"saved one by one        {result['save_us_per_text']:>8} µs a text")
     print(f"submitted, on disk      {result['submit_us_per_text']:>8} µs a text   ({result['submit_ratio']} ×)")
-    print(f"read, all told          {result['read_us_per_text']:>8} µs a text   ({result['read_ratio']} ×)")
+    print(f"read, all texts         {result['read_us_per_text']:>8} µs a text   ({result['read_ratio']} ×)")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
-"""Promises of factmem about the data it is given, each with its goal and the figure by which it was kept.
+"""Promises of factmem about its data, each with its goal and the measured figure.
 
     python benchmarks/trust.py [--only kill --only walls] [--small] [--json]
 
-Each promise is kept by tests; they run here one promise after another, with their big numbers (hours on two
-cores: ``--small`` takes those of every day, minutes). A promise is kept if its tests pass and every figure that it
-asks for was told by one of them: a test that was skipped, because the machine cannot mount or trace, tells none.
+Each promise is proven by tests, which run here one promise after another at full size (hours on two cores; ``--small``
+runs the usual size in minutes). A promise is kept if its tests pass and report every figure that it requires. A test
+that is skipped, because the machine cannot mount or trace, reports none.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -25,28 +26,29 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("FACTMEM_DATA", ROOT.parent / "shared" / "data"))
 DURABLE = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite")
 
 
 def any_figure(_: str) -> bool:
-    """Whether a figure is good enough, where the test itself asserts the goal."""
+    """Accept any figure, because the test itself asserts the goal."""
     return True
 
 
 def stands_still_shortly(figure: str) -> bool:
-    """Whether the event loop stood still for 20 ms at the most; no test asserts a time."""
+    """Return whether the event loop was blocked for at most 20 ms; no test asserts a time."""
     found = re.search(r"stood still for ([\d.]+) ms", figure)
     return found is None or float(found[1]) <= 20
 
 
 def is_hardly_slower(figure: str) -> bool:
-    """Whether recall on the encrypted store takes 1.5 times as long as on the plain one, at the most."""
+    """Return whether recall on the encrypted store takes at most 1.5 times as long as on the plain one."""
     found = re.search(r"p50 ([\d.]+) ×", figure)
     return found is not None and float(found[1]) <= 1.5
 
 
 def is_within_a_percent(figure: str) -> bool:
-    """Whether of all cases at least 99% were held back, or at most 1% lost."""
+    """Return whether at least 99% of all cases were held back, or at most 1% lost."""
     found = re.match(r"([\d,]+) of ([\d,]+) (lost|dropped)", figure)
     if found is None:
         return False
@@ -55,7 +57,7 @@ def is_within_a_percent(figure: str) -> bool:
 
 
 def takes_a_second(figure: str) -> bool:
-    """Whether the slowest answer took a second of CPU at the most; no test asserts a time."""
+    """Return whether the slowest answer took at most a second of CPU; no test asserts a time."""
     found = re.match(r"([\d.]+) s", figure)
     return found is not None and float(found[1]) <= 1
 
@@ -65,10 +67,11 @@ class Promise:
     """One line of the table.
 
     Attributes:
-        name: what is promised.
-        goal: the figure that keeps it.
-        tests: what pytest is given; or one benchmark.
-        figures: how the names of the figures begin that must be told; each at least once.
+        name: the promise.
+        goal: the required figure.
+        tests: arguments of pytest, or one benchmark.
+        figures: prefixes of the names of the required figures. Without any, the number of passed tests is the figure.
+        of_data: those of the figures that need the public data sets.
         good: whether a figure is good enough.
     """
 
@@ -76,11 +79,12 @@ class Promise:
     goal: str
     tests: Sequence[str]
     figures: Sequence[str] = attrs.field(kw_only=True)
+    of_data: Sequence[str] = attrs.field(default=(), kw_only=True)
     good: Callable[[str], bool] = attrs.field(default=any_figure, kw_only=True)
 
 
 def each(what: str, stores: Sequence[str] = DURABLE) -> list[str]:
-    """The figures of each store."""
+    """Return the prefix of a figure for each store."""
     return [f"{what}, {store}" for store in stores]
 
 
@@ -96,6 +100,20 @@ HOPS = (
     "pages",
     "edits of files",
 )
+BY_MODEL = (
+    "save_memory",
+    "save_memory in the user's name",
+    "said, result out of sight",
+    "files of a deep agent",
+    "an edit of the model's own bullet",
+    "AGENTS.md of an agent",
+    "MCP remember",
+    "MCP save_fact",
+    "MCP over an agent's memory",
+    "ready facts",
+    "saved facts",
+)
+SUPPORT = "tests/detection/test_support.py"
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
     Promise(
@@ -145,7 +163,7 @@ PROMISES = (
     ),
     Promise(
         "wrong keys",
-        "1,000 of 1,000 told apart from tampering, store unchanged",
+        "1,000 of 1,000 refused as wrong keys, store unchanged",
         [f"{ENCRYPTED}/test_encrypted_wrong_keys.py", f"{SEALED}/test_wrong_keys.py"],
         figures=["wrong keys", "wrong keys, encrypted-sqlite"],
     ),
@@ -278,12 +296,23 @@ PROMISES = (
         "AMSB 15 of 15, 0 of 6 false; 0.1% on real dialogue at most",
         ["tests/poison"],
         figures=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
+        of_data=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
     ),
     Promise(
         "evidence supports the value",
-        "forged: 99% dropped or quarantined; honest: 1% lost at most; 300 cases each, half of them unseen",
-        ["tests/detection/test_support.py"],
-        figures=[f"{kind} evidence, {half}" for kind in ("forged", "honest") for half in ("seen", "unseen")],
+        "forged: 99% dropped or quarantined; honest: 1% lost at most; cases that the rules were mended for",
+        [f"{SUPPORT}::test_forged_values_are_dropped_or_quarantined", f"{SUPPORT}::test_honest_values_are_not_lost"],
+        figures=["forged evidence, mended", "honest evidence, mended"],
+        good=is_within_a_percent,
+    ),
+    Promise(
+        "evidence supports the value, in words that the rules were not made for",
+        "forged: 99% dropped or quarantined; honest: 1% lost at most; cases that nobody looked at: a known shortfall",
+        [
+            f"{SUPPORT}::test_forged_values_that_the_rules_were_not_made_for_are_counted",
+            f"{SUPPORT}::test_honest_values_that_the_rules_were_not_made_for_are_counted",
+        ],
+        figures=["forged evidence, unseen", "honest evidence, unseen"],
         good=is_within_a_percent,
     ),
     Promise(
@@ -307,6 +336,43 @@ PROMISES = (
             *each("poisoning in several hops", HOPS),
             "poisoning in several hops, honest statements held back",
         ],
+        of_data=["poisoning in several hops, honest statements held back"],
+    ),
+    Promise(
+        "a lie that a model writes down itself: by its tools, in files, over MCP, as ready facts",
+        "700 cases: 0 believed",
+        ["tests/poison/test_taint_by_model.py"],
+        figures=each("poisoning in several hops", BY_MODEL),
+    ),
+    Promise(
+        "views of scopes and subjects, a server confined to either",
+        "1,000 worlds: 0 answers differ by what lies outside",
+        ["tests/walls/test_noninterference.py"],
+        figures=["views: scores, order, counts, errors", "views: a server confined to subjects"],
+    ),
+    Promise(
+        "two event loops on one memory",
+        "a typed error at once",
+        ["tests/memory/test_loops.py"],
+        figures=[],
+    ),
+    Promise(
+        "MCP clients that are not trusted, or send malformed lines",
+        "nothing trusted erased, quotas kept, every line answered; tools/list of 12 KB at most",
+        ["tests/mcp/test_trust.py", "tests/mcp/test_malformed_lines.py", "tests/mcp/test_schema.py"],
+        figures=[],
+    ),
+    Promise(
+        "sequences of other organizations, words forgotten by another process",
+        "numbers and pages tell nothing of others; forgotten words are dropped",
+        ["tests/memory/test_organizations.py", "tests/memory/test_forgotten_words.py"],
+        figures=[],
+    ),
+    Promise(
+        "a lie in other words, all of them everyday words",
+        "no goal but more: 66 paraphrases, at once and later",
+        ["tests/poison/test_taint.py"],
+        figures=["paraphrases in everyday words, at once", "paraphrases in everyday words, later"],
     ),
     Promise(
         "trust before time: the assistant changes nothing that the user said",
@@ -322,17 +388,19 @@ class Outcome:
     """Outcome of checking a promise.
 
     Attributes:
-        promise: which.
-        figures: what its tests told, as name and figure.
-        missing: the figures that none of them told.
-        passed: whether they passed.
-        seconds: how long they took.
-        command: that ran them.
+        promise: the promise.
+        figures: the reported figures, with their names.
+        missing: the required figures that were not reported.
+        skipped: the figures that need data sets, which are absent.
+        passed: whether the tests passed.
+        seconds: their duration.
+        command: the command that ran them.
     """
 
     promise: Promise
     figures: Sequence[tuple[str, str]]
     missing: Sequence[str]
+    skipped: Sequence[str]
     passed: bool
     seconds: float
     command: str
@@ -346,25 +414,30 @@ class Outcome:
 def keep(promise: Promise, *, big: bool) -> Outcome:
     """Run the tests of a promise, or its benchmark."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "promises"
+        promises = Path(folder) / "promises"
         arguments = _arguments(promise, big)
         started = time.perf_counter()
         run = subprocess.run(
-            [sys.executable, *arguments, *(["--promises", str(told)] if "pytest" in arguments else [])],
+            [sys.executable, *arguments, *(["--promises", str(promises)] if "pytest" in arguments else [])],
             cwd=ROOT,
             check=False,
             stdout=subprocess.PIPE,
             text=True,
         )
         seconds = time.perf_counter() - started
-        lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+        lines = promises.read_text(encoding="utf-8").splitlines() if promises.exists() else []
     if run.returncode:
         print(run.stdout, file=sys.stderr)
     figures = list(dict.fromkeys((line["promise"], line["figure"]) for line in map(json.loads, lines)))
     if "pytest" not in arguments and not run.returncode:
         figures = [("recall", _measured(json.loads(run.stdout)))]
-    missing = [name for name in promise.figures if not any(found.startswith(name) for found, _ in figures)]
-    return Outcome(promise, figures, missing, run.returncode == 0, seconds, " ".join(["python", *arguments]))
+    if not promise.figures:
+        figures = [("tests", counted[0] if (counted := re.search(r"\d+ passed", run.stdout)) else "none passed")]
+    unreported = [name for name in promise.figures if not any(found.startswith(name) for found, _ in figures)]
+    skipped = [name for name in unreported if name in promise.of_data and not DATA.is_dir()]
+    missing = [name for name in unreported if name not in skipped]
+    command = " ".join(["python", *arguments])
+    return Outcome(promise, figures, missing, skipped, run.returncode == 0, seconds, command)
 
 
 def _arguments(promise: Promise, big: bool) -> list[str]:
@@ -379,11 +452,12 @@ def _measured(figures: Mapping[str, Any]) -> str:
 
 
 def table_of(outcomes: Sequence[Outcome]) -> Table:
-    """The table that people read."""
+    """Return the outcomes as a table."""
     table = Table("promise", "goal", "figure", "kept", "command", show_lines=True)
     for outcome in outcomes:
         lines = [f"{name}: {figure}" for name, figure in outcome.figures]
-        lines += [f"{name}: not told" for name in outcome.missing]
+        lines += [f"{name}: not reported" for name in outcome.missing]
+        lines += [f"{name}: skipped, the data sets are not there (FACTMEM_DATA)" for name in outcome.skipped]
         kept = "yes" if outcome.kept else "NO"
         table.add_row(outcome.promise.name, outcome.promise.goal, "\n".join(lines), kept, outcome.command)
     return table
@@ -396,6 +470,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "goal": outcome.promise.goal,
         "figures": [{"name": name, "figure": figure} for name, figure in outcome.figures],
         "missing": list(outcome.missing),
+        "skipped": list(outcome.skipped),
         "kept": outcome.kept,
         "seconds": round(outcome.seconds),
         "command": outcome.command,
@@ -403,10 +478,10 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Keep every promise, and show by which figure.")
+    parser = argparse.ArgumentParser(description="Test every promise, and show its figures.")
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="a part of a promise's name")
-    parser.add_argument("--small", action="store_true", help="the small numbers that run every day")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a promise")
+    parser.add_argument("--small", action="store_true", help="run the tests at their usual size")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per promise")
     options = parser.parse_args()
     wanted = [promise for promise in PROMISES if not options.only or any(part in promise.name for part in options.only)]
     outcomes = []

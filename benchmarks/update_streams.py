@@ -1,8 +1,7 @@
-"""Streams of updates, generated: what somebody says over months about things that change, and what to ask then.
+"""Generated streams of updates: messages over months about changing facts, and questions about them.
 
-Each sentence is made from a pattern and can be read back by it, so that no model stands between a stream and the
-store that is measured. Distractors speak of the same things and update nothing. Some messages are handed in
-long after they were said.
+Each sentence is made from a pattern that also parses it, so that no model stands between a stream and the measured
+store. Distractors mention the same topics and update nothing. Some messages are submitted long after their time.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
 Answer: TypeAlias = frozenset[Any]
-"""The value of a SINGLE, alone, or the values of a MULTIPLE; nothing, if there is none."""
+"""The value of a SINGLE, or the values of a MULTIPLE; empty if there is none."""
 
 
 class Plan(enum.Enum):
@@ -49,7 +48,7 @@ BEGINNING = dt.datetime(2024, 1, 1, 8, tzinfo=dt.UTC)
 
 @attrs.frozen
 class Theme:
-    """A concept with the sentences that speak of it; ``{who}`` and ``{value}`` are filled in."""
+    """A concept with the sentences about it; ``{who}`` and ``{value}`` are filled in."""
 
     concept: Concept[Any, Any]
     values: Sequence[str]
@@ -117,7 +116,7 @@ CONCEPTS = tuple(theme.concept for theme in THEMES)
 
 @attrs.frozen
 class Reading:
-    """Meaning of a sentence."""
+    """The meaning of a sentence."""
 
     who: str
     theme: Theme
@@ -144,7 +143,7 @@ _PATTERNS = [
 
 
 def read_sentence(text: str) -> Reading | None:
-    """Read a sentence of a stream; None if it updates nothing."""
+    """Parse a sentence of a stream, or return None if it updates nothing."""
     for pattern, theme, removed in _PATTERNS:
         if (found := pattern.fullmatch(text)) is not None:
             who = next(name for name in SUBJECTS if name.casefold() == found["who"].casefold())
@@ -153,7 +152,7 @@ def read_sentence(text: str) -> Reading | None:
 
 
 class ScriptedDetector:
-    """A `factmem.Detector` that reads the sentences of these streams."""
+    """A `factmem.Detector` that parses the sentences of these streams."""
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         said = utterances(conversation, BEGINNING)
@@ -173,7 +172,7 @@ def _candidate(utterance: Utterance, reading: Reading) -> Candidate:
 
 @attrs.frozen
 class Said:
-    """One message of a stream."""
+    """A message of a stream."""
 
     text: str
     at: dt.datetime
@@ -187,7 +186,7 @@ class Said:
 
 @attrs.frozen
 class Question:
-    """Question about one concept of one subject in one scope, now or at another time."""
+    """A question about one concept of one subject in one scope, now or at another time."""
 
     who: str
     theme: Theme
@@ -202,7 +201,7 @@ class Question:
 
 @attrs.frozen
 class Stream:
-    """Stream of conversations, in the order handed in, and the questions asked after them."""
+    """A stream of conversations, in order of submission, and the questions asked after them."""
 
     conversations: Sequence[tuple[MemoryScope, Sequence[Said]]]
     questions: Sequence[Question]
@@ -213,7 +212,7 @@ class Stream:
 
 
 def generate(seed: str, updates: int) -> Stream:
-    """Make a stream; the same seed gives the same."""
+    """Make a stream; the same seed gives the same stream."""
     chance = random.Random(seed)
     said = list(_said(chance, updates))
     conversations = list(_conversations(_handed_in(chance, said)))
@@ -234,7 +233,7 @@ def _said(chance: random.Random, updates: int) -> Iterator[Said]:
 
 
 def _handed_in(chance: random.Random, said: Sequence[Said]) -> list[Said]:
-    """Hold some messages back, for up to half of the stream."""
+    """Delay some messages by up to half of the stream."""
 
     def turn(item: Said) -> float:
         late = chance.random() < LATE_SHARE
@@ -255,7 +254,7 @@ def _conversations(said: Sequence[Said]) -> Iterator[tuple[MemoryScope, list[Sai
 
 
 def _questions(chance: random.Random, said: Sequence[Said]) -> list[Question]:
-    """Ask for each track that was spoken of: what it is now, and what it was when somebody spoke or in between."""
+    """Ask about each mentioned track: its current value, and the value at the time of a message or in between."""
     questions = []
     for scope in SCOPES:
         for theme in THEMES:
@@ -276,12 +275,12 @@ def _is_of(item: Said, who: str, theme: Theme) -> bool:
 
 
 def _answer(updates: Sequence[Said]) -> Answer:
-    """By the letter of the definition: in the order said."""
+    """Return the answer by the literal definition, in the order of the messages' times."""
     return follow([reading for item in updates if (reading := read_sentence(item.text)) is not None])
 
 
 def follow(readings: Sequence[Reading]) -> Answer:
-    """Return the values that stand after some updates of one track, applied in their order."""
+    """Return the current values after some updates of one track, applied in order."""
     standing: Answer = frozenset()
     for reading in readings:
         value = frozenset([reading.value])

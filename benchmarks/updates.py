@@ -1,17 +1,16 @@
-"""Knowledge updates: the share of questions answered with the value that was last said.
+"""Knowledge updates: the share of questions answered with the latest value.
 
     python benchmarks/updates.py [--streams 20] [--updates 400] [--seed 7] [--embedder minilm] [--json]
 
-Each stream is told to a `Memory` of its own on the default store, conversation by conversation, with messages
-that come late, repeated values, removals and distractors among them; a scripted detector reads the sentences,
-so that it is the store that is measured. The store is closed, opened again and asked what is known now and
-what was so at another time.
+Each stream is remembered by a `Memory` of its own on the default store, conversation by conversation, including late
+messages, repeated values, removals and distractors. A scripted detector parses the sentences, so that the store is
+measured. The store is closed, opened again and queried for the present and for another time.
 
-Beside it stands an append-only vector memory with the same embedder, of which the same is asked. It is given
-every advantage: the question's scope as a filter, for questions about another time the messages up to then,
-and a perfect reader, who knows of each sentence that is found what it says about whom. *Nearest* is the first
-statement by cosine that says something to the point; *newest arrival* the last of the first k to come in (for sets:
-all of them in the order in which they came in); *newest said* goes by the time of saying instead.
+The baseline is an append-only vector memory with the same embedder and questions. It has every advantage: the
+question's scope as a filter, for questions about another time the messages up to then, and a perfect parser of the
+sentences found. *Nearest* is the first relevant statement by cosine; *newest arrival* is the last to arrive of the
+first
+k (for sets: all of them in order of arrival); *newest said* uses the time of the message instead.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 FACTMEM = "factmem"
 
 
-async def tell(memory: Memory, stream: Stream, name: str) -> None:
+async def remember_stream(memory: Memory, stream: Stream, name: str) -> None:
     for number, (scope, said) in enumerate(stream.conversations):
         conversation = Conversation(messages=[item.message for item in said], id=f"{name}/{number}")
         await memory.remember(conversation, scope=scope)
@@ -74,7 +73,7 @@ class AppendOnly:
     Args:
         said: the messages in the order of their arrival.
         rows: their vectors.
-        k: how many of the nearest are read.
+        k: number of nearest messages to read.
     """
 
     def __init__(self, said: Sequence[Said], rows: NDArray[np.float32], k: int) -> None:
@@ -87,11 +86,11 @@ class AppendOnly:
         there = [n for n, item in enumerate(self._said) if item.scope == question.scope and item.at <= until]
         cosines = self._rows[there] @ vector
         nearest = [there[place] for place in np.argsort(-cosines, kind="stable")[: self._k]]
-        told = [(n, reading) for n in nearest if (reading := self._to_the_point(n, question)) is not None]
+        fitting = [(n, reading) for n in nearest if (reading := self._to_the_point(n, question)) is not None]
         return {
-            "nearest": follow([reading for _, reading in told[:1]]),
-            "newest arrival": follow([reading for _, reading in sorted(told, key=lambda pair: pair[0])]),
-            "newest said": follow([reading for _, reading in sorted(told, key=lambda pair: self._said[pair[0]].at)]),
+            "nearest": follow([reading for _, reading in fitting[:1]]),
+            "newest arrival": follow([reading for _, reading in sorted(fitting, key=lambda pair: pair[0])]),
+            "newest said": follow([reading for _, reading in sorted(fitting, key=lambda pair: self._said[pair[0]].at)]),
         }
 
     def _to_the_point(self, number: int, question: Question) -> Reading | None:
@@ -103,7 +102,7 @@ class AppendOnly:
 async def score(
     scores: Scores, stream: Stream, name: str, embedder: Embedder, k: int, consolidator: Consolidator | None
 ) -> int:
-    """Tell one stream and ask all of its questions, of both; return how many answers of factmem were wrong."""
+    """Remember one stream and ask all of its questions of both; return the number of factmem's wrong answers."""
     wrong = 0
     said = stream.messages
     baseline = AppendOnly(said, await embedder.embed([item.text for item in said]), k)
@@ -117,7 +116,7 @@ async def score(
             consolidator=consolidator,
             concepts=CONCEPTS,
         ) as memory:
-            await tell(memory, stream, name)
+            await remember_stream(memory, stream, name)
         async with Memory(address, embedder=embedder, concepts=CONCEPTS) as memory:
             for question, vector in zip(stream.questions, vectors, strict=True):
                 found = {FACTMEM: await asked(memory, question), **baseline.answers(question, vector)}
@@ -139,7 +138,7 @@ async def measure(
     consolidator: Consolidator | None = None,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Tell some streams and ask; ``updates`` counts the messages of each, distractors among them."""
+    """Remember some streams and ask; ``updates`` is the number of messages of each, including distractors."""
     scores, started, messages, late, wrong = Scores(), time.perf_counter(), 0, 0, 0
     for number in track(range(streams), description="updates", transient=True, disable=quiet):
         stream = generate(f"{seed}/{number}", updates)
@@ -162,7 +161,7 @@ async def measure(
 
 
 def _late(said: Sequence[Said]) -> int:
-    """Return the number of messages that were handed in behind one that was said after them."""
+    """Return the number of messages that were submitted after a later one."""
     newest, late = said[0].at, 0
     for item in said:
         late += item.at < newest
@@ -182,10 +181,10 @@ def show(result: dict[str, Any], console: Console) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--streams", type=int, default=20, help="how many streams, each with a store of its own")
-    parser.add_argument("--updates", type=int, default=400, help="how many messages a stream has")
-    parser.add_argument("--seed", type=int, default=7, help="the same seed gives the same streams")
-    parser.add_argument("--top", type=int, default=10, metavar="K", help="how many statements the baseline reads")
+    parser.add_argument("--streams", type=int, default=20, help="number of streams, each with a store of its own")
+    parser.add_argument("--updates", type=int, default=400, help="number of messages per stream")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the streams")
+    parser.add_argument("--top", type=int, default=10, metavar="K", help="number of statements that the baseline reads")
     parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()

@@ -1,12 +1,13 @@
-"""Cost of writing: facts in batches, durable single saves, and bytes on disk, against bare rows and another commit.
+"""Cost of writing: facts in batches, durable single saves, and bytes on disk, compared with bare rows and another
+commit.
 
     python benchmarks/writes.py [--facts 10000] [--saves 500] [--rounds 5] [--folder /dev/shm] [--against WORKTREE]
 
-Vectors are handed over, so that no embedder counts. *Batches* are calls of `remember_many` with 500 messages each,
+Vectors are precomputed, so that no embedder counts. *Batches* are calls of `remember_many` with 500 messages each,
 *singles* calls of `save` through the blocking API; when a call returns, its facts are on disk (WAL, synchronous=FULL).
 *Bare rows* are the same texts and vectors, written to one table of SQLite by `sqlite3`, equally often and equally
-durable. Everything runs in processes of its own, in turns, and ratios are the medians over the rounds. With a worktree
-of another commit, the same is measured with its code: ``git worktree add ../before COMMIT``.
+durable. Each measurement runs in a process of its own, in alternation, and ratios are medians over the rounds. With a
+worktree of another commit, its code is measured as well: ``git worktree add ../before COMMIT``.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ HERE: Final = Path(__file__).parents[1]
 
 
 class Watch:
-    """Measures CPU and wall time from its making, in seconds."""
+    """Stopwatch of CPU and wall time since construction, in seconds."""
 
     def __init__(self) -> None:
         self._began = time.process_time(), time.perf_counter()
@@ -57,7 +58,7 @@ class Watch:
 
 
 class Given:
-    """Embedder of vectors that were made before."""
+    """An embedder with precomputed vectors."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         import numpy as np
@@ -137,14 +138,14 @@ WAYS: Final[Mapping[str, Callable[[Path, Sequence[str]], tuple[float, float]]]] 
     "singles": singles,
     "rows one by one": rows_one_by_one,
 }
-"""Ways to write, each after it the bare rows that it is compared with."""
+"""Kinds of writing, each followed by the bare rows it is compared with."""
 
 
 def measure(way: str, facts: int, folder: Path) -> dict[str, float]:
-    """Write facts to a new store one way.
+    """Write facts to a new store in one of the ways.
 
     Returns:
-        CPU and wall time a fact, in microseconds, and bytes on disk a fact.
+        CPU and wall time per fact, in microseconds, and bytes on disk per fact.
     """
     texts = [item.text for item in made_up_facts(facts)]
     with tempfile.TemporaryDirectory(dir=folder) as place:
@@ -154,7 +155,7 @@ def measure(way: str, facts: int, folder: Path) -> dict[str, float]:
 
 
 def ratios(rounds: Sequence[Mapping[str, float]], others: Sequence[Mapping[str, float]], what: str) -> float:
-    """Return the median over rounds of a figure relative to its neighbour in time."""
+    """Return the median over rounds of a figure relative to the adjacent one."""
     return statistics.median(one[what] / other[what] for one, other in zip(rounds, others, strict=True))
 
 
@@ -196,10 +197,10 @@ def _figures(options: Any) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--facts", type=int, default=10_000, help="facts that are written in batches")
-    parser.add_argument("--saves", type=int, default=500, help="facts that are saved one by one")
+    parser.add_argument("--facts", type=int, default=10_000, help="number of facts written in batches")
+    parser.add_argument("--saves", type=int, default=500, help="number of facts saved one by one")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the stores lie")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="folder of the stores")
     parser.add_argument("--against", type=Path, metavar="WORKTREE", help="a checkout of another commit")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--one", choices=WAYS, help=argparse.SUPPRESS)

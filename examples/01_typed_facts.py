@@ -1,6 +1,6 @@
-"""Typed facts: what you save as an int, an enum or a class of yours, you load as one.
+"""Typed facts: an int, an enum or an instance of your class loads with the type it was saved with.
 
-A type checker knows it too: `seats.value` below is an `int`, `booking.value` a `Booking`.
+Type checkers infer it too: `seats.value` below is an `int`, `booking.value` a `Booking`.
 """
 
 import datetime as dt

@@ -1,6 +1,6 @@
-"""Remember a conversation, and ask about it later: each answer shows who said it, and when.
+"""Remember a conversation, and query it later: each answer shows its speaker and date.
 
-Without a model, statements are kept word for word; secrets are taken out before anything is written.
+Without a model, statements are kept verbatim; secrets are redacted before anything is written.
 """
 
 import datetime as dt

@@ -1,4 +1,4 @@
-"""A scope is a wall, and a private fact is its owner's alone: on every way to read."""
+"""Scopes are walls, and private facts are their owner's alone, on every way to read."""
 
 import anyio
 

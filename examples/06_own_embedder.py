@@ -1,6 +1,6 @@
-"""Meaning from a function of yours: anything that turns texts into vectors of one length.
+"""An embedder of your own: any function that turns texts into vectors of one length.
 
-The store is bound to the embedder that it was filled with, and refuses another one until `reembed`.
+A store is bound to the embedder of its vectors, and refuses another one until `reembed`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ TOPICS = {"travel": ("flight", "train", "hotel"), "food": ("lunch", "octopus", "
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
-    """A toy: how much of each topic is in a text. Yours would call a model."""
+    """Return the counts of each topic's words: a toy; a real one would call a model."""
     return [
         [0.1, *(float(sum(text.lower().count(word) for word in words)) for words in TOPICS.values())] for text in texts
     ]

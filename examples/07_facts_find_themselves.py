@@ -1,6 +1,6 @@
-"""A language model finds typed facts in a conversation, and each one shows the words that prove it.
+"""A language model finds typed facts in a conversation, each with the words that support it.
 
-Without a model at hand, a stand-in on 127.0.0.1 gives the answers below. Name one, and it is asked instead:
+Without a model, a stand-in on 127.0.0.1 gives the answers below. FACTMEM_MODEL names a real one:
 
     FACTMEM_MODEL=openai/gpt-5-mini python examples/07_facts_find_themselves.py
     FACTMEM_MODEL=http://127.0.0.1:8080/v1#MODEL python examples/07_facts_find_themselves.py
@@ -42,7 +42,7 @@ ANSWER = {
     "guests": [{"quote": "a dinner for 14 people", "message": 1, "value": 14}],
     "diet": [
         {"quote": "I'm vegetarian", "message": 3, "value": "vegetarian"},
-        {"quote": "I never eat at home", "message": 3, "value": "everything"},  # nobody said that
+        {"quote": "I never eat at home", "message": 3, "value": "everything"},  # not in the conversation
     ],
     "memories": [
         {"quote": "I love Lebanese food", "message": 3, "memory": "Loves Lebanese food.", "topics": ["preferences"]}

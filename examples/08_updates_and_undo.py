@@ -1,8 +1,8 @@
 """Updates and undo: known facts are updated, earlier ones stay readable, and a model's changes can be undone.
 
-Typed facts need no model for that: the newest value counts, by the time it was said. Free statements are compared
-with similar ones by the model, which may keep, update or delete them, and insert what is new. Without a model at
-hand, a stand-in on 127.0.0.1 gives the answers below; FACTMEM_MODEL names one that is asked instead.
+Typed facts need no model for that: the latest value by date is current. The model compares free statements with similar
+ones, which it may keep, update or delete, and inserts new ones. Without a model, a stand-in on 127.0.0.1 gives the
+answers below; FACTMEM_MODEL names a real one.
 """
 
 import datetime as dt
@@ -39,7 +39,7 @@ def show(title: str, changes: Iterable[Change]) -> None:
 
 
 async def main(model: LanguageModel) -> None:
-    policy = ConsolidationPolicy(threshold=0.7)  # from this cosine on, the model compares
+    policy = ConsolidationPolicy(threshold=0.7)  # minimum cosine of statements to compare
     city = DetectionRequest(concepts=[CITY])
     async with Memory("memory:", model=model, policies=Policies(consolidation=policy)) as memory:
         for message in (said("I live in Oslo.", 1), said("We have moved to Lisbon!", 3)):

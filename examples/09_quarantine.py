@@ -1,8 +1,8 @@
-"""Quarantine for the words of tools: neither loaded nor recalled, until somebody lets them in.
+"""Quarantine for the words of tools: neither loaded nor recalled until accepted.
 
-By default a tool's words never reach the model that reads what the user says, so a poisoned page cannot sway it.
-Here the model reads them too, in a question of their own, and what it finds there is quarantined. Without a model
-at hand, a stand-in on 127.0.0.1 gives the answers below; FACTMEM_MODEL names one that is asked instead.
+By default a tool's words never reach the model that reads the user's messages, so a poisoned page cannot influence it.
+Here the model reads them too, in a separate question, and its findings are quarantined. Without a model, a stand-in on
+127.0.0.1 gives the answers below; FACTMEM_MODEL names a real one.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Submit now, have it read later: nothing is lost if the model is away, or the process ends.
+"""Submit now and read later: nothing is lost if the model is unavailable or the process ends.
 
-What is submitted is on disk when the call returns, and is recalled as it was said until it is read. Events of a
-stream are read together, when a trigger says so. Without a model at hand, a stand-in on 127.0.0.1 gives the answers
-below; FACTMEM_MODEL names one that is asked instead.
+Submitted messages are on disk when the call returns, and are recalled verbatim until they are read. Events of a stream
+are read together when a trigger fires. Without a model, a stand-in on 127.0.0.1 gives the answers below; FACTMEM_MODEL
+names a real one.
 """
 
 import datetime as dt
@@ -54,7 +54,7 @@ async def main(model: LanguageModel) -> None:
             await memory.ingest_events("chat", [event(3, "Thanks!")], trigger=three)
             await memory.ingest_events("chat", [event(1, "One moment."), event(1, "One moment.")], trigger=three)
             reading = await memory.ingest_events("chat", [event(2, "Please make it 60 seats.")], trigger=three)
-            (outcome,) = await reading.wait()  # the third event has come: they are read in the order of their times
+            (outcome,) = await reading.wait()  # the third event fires the trigger
             for change in outcome.changes:
                 print(f"{change.kind.value}: {change.previous and change.previous.value} -> {change.record.value}")
 

@@ -1,7 +1,7 @@
-"""A profile: a class whose fields are the concepts to look for, filled with what is known.
+"""A profile: a class whose fields are concepts, filled with known facts.
 
-Without a model at hand, a stand-in on 127.0.0.1 gives the answer below; FACTMEM_MODEL names one that is asked
-instead. The same class serves in the terminal:
+Without a model, a stand-in on 127.0.0.1 gives the answer below; FACTMEM_MODEL names a real one. The same class works on
+the command line:
 
     factmem --model … ingest talk.json --concepts MODULE:Guest --subject user
     factmem profile MODULE:Guest --subject user
@@ -56,7 +56,7 @@ async def main(model: LanguageModel) -> None:
         print("known:", ", ".join(sorted(partial.known)))
 
         await memory.save_profile(Guest("Maya", dt.date(2026, 5, 9), 4, frozenset()), subject=USER)
-        guest = await memory.profile(Guest, subject=USER)  # an empty set takes nothing back
+        guest = await memory.profile(Guest, subject=USER)  # an empty set retracts nothing
         print(f"{guest.name} comes on a {guest.arrival:%A}, stays {guest.nights} nights, no {sorted(guest.allergies)}")
 
 

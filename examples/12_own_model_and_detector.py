@@ -1,7 +1,7 @@
-"""Bring your own: a language model is one method, and so is a detector.
+"""A model and a detector of your own: each is one method.
 
-The model here stands for a client that you have already: it is given a prompt and a pydantic class, and returns an
-instance. The detector asks no model: it knows what an order number looks like.
+The model here represents an existing client: it gets a prompt and a pydantic class, and returns an instance. The
+detector needs no model: it recognises order numbers by their form.
 """
 
 import re
@@ -22,7 +22,7 @@ ORDERS = Concept.multiple("orders", "Numbers of orders that the user asks about"
 
 
 class MyModel:
-    """Satisfies `factmem.abc.LanguageModel`; a real one would send the prompt somewhere."""
+    """Implementation of `factmem.abc.LanguageModel`; a real one would send the prompt to a server."""
 
     max_chars = 8_000
 
@@ -40,7 +40,7 @@ class MyModel:
 
 
 class OrderDetector:
-    """Satisfies `factmem.abc.Detector`. What is no order number is passed over."""
+    """Implementation of `factmem.abc.Detector` that finds order numbers."""
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         return Detection(

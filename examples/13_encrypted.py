@@ -1,4 +1,4 @@
-"""A store that only its key opens: made with a passphrase, put under another key, and not fooled by changed files."""
+"""An encrypted store: made with a passphrase, rotated to another key, and safe against changed files."""
 
 import tempfile
 from pathlib import Path
@@ -15,7 +15,7 @@ ADA = MemorySubject("user", "Who talks to the agent").individual("ada")
 
 
 def in_clear(store: Path) -> list[str]:
-    """Return the telling words that are on the disk in the clear, in files or in their names."""
+    """Return the secret words that are on the disk in plaintext, in files or in their names."""
     on_disk = b"".join(str(path).encode() + path.read_bytes() for path in store.rglob("*.*"))
     return [word for word in ("hazelnuts", "allergy", "user", "ada") if word.encode() in on_disk]
 

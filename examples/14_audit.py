@@ -1,7 +1,7 @@
-"""Audit trail: each fact's source, time and approval; planted facts are not believed, and all is on record.
+"""Audit trail: each fact's source, time and approval, including planted facts, which are quarantined.
 
-A page that a tool has read says where money is to go, and the assistant repeats an order that it found there.
-Neither is known until somebody lets it in; the trail says who did, and why.
+A page read by a tool names a bank account, and the assistant repeats an instruction of the page. Both are quarantined
+until a person accepts them; the trail records the person and the reason.
 """
 
 import anyio

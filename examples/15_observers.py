@@ -1,4 +1,4 @@
-"""Watch what a memory does: every operation tells when it starts and how it ends, and nothing of what was said.
+"""Observe a memory: every operation sends an event at its start and at its end, without content.
 
 Run:  python examples/15_observers.py
 """
@@ -17,7 +17,7 @@ SEATS = Concept.single("seats", "How many seats the venue has", int)
 
 
 class Narrator:
-    """Prints what happens, what lies within something else further in. Any function of one argument will do, too."""
+    """Observer that prints events, indented by their depth. Any function of one argument works too."""
 
     def __init__(self) -> None:
         self.depth: dict[str | None, int] = {None: 0}
@@ -27,12 +27,12 @@ class Narrator:
             case OperationStarted():
                 self.depth[event.id] = self.depth.get(event.parent_id, 0) + 1
             case OperationCompleted():
-                self.tell(event, f"{event.records_out} out, in {event.duration * 1000:.1f} ms")
+                self.show_end(event, f"{event.records_out} out, in {event.duration * 1000:.1f} ms")
             case OperationFailed():
-                self.tell(event, f"failed: {event.error}, after {event.duration * 1000:.1f} ms")
+                self.show_end(event, f"failed: {event.error}, after {event.duration * 1000:.1f} ms")
 
-    def tell(self, event: OperationEvent, how: str) -> None:
-        """Print how an operation ended."""
+    def show_end(self, event: OperationEvent, how: str) -> None:
+        """Print the result of an operation."""
         where = f" in {event.scope}" if event.scope else ""
         print(f"{'  ' * self.depth.pop(event.id)}{event.operation}{where}: {how}")
 

@@ -17,13 +17,13 @@ from factmem.integrations.langgraph import ADDED_MESSAGES, FactMemStore
 
 
 def answer(state: MessagesState) -> dict[str, Any]:
-    """A model for this example: it tells what it was shown. Yours is ``init_chat_model("…")``."""
+    """Return a reply with the messages shown; a real graph would use ``init_chat_model("…")``."""
     shown = " | ".join(str(message.text) for message in state["messages"])
     return {"messages": [AIMessage(f"I see: {shown}")]}
 
 
 async def talk(memory: AgentMemory) -> None:
-    """Two threads of one user: what the first one told, the second one knows."""
+    """Run two threads of one user: the second one knows the facts of the first."""
     builder = StateGraph(MessagesState)
     builder.add_node("load", load_all_facts_from_memory(memory, state=ADDED_MESSAGES))
     builder.add_node("answer", answer)
@@ -38,7 +38,7 @@ async def talk(memory: AgentMemory) -> None:
 
 
 def keep(address: str) -> None:
-    """Items of LangGraph's kind; langmem's tools and ``create_agent(store=…)`` take the store as well."""
+    """Store items in LangGraph's interface; langmem's tools and ``create_agent(store=…)`` accept the store as well."""
     with FactMemStore(address) as store:
         store.put(("notes", "alice"), "drink", {"likes": "green tea"})
         store.put(("notes", "alice"), "visit", {"on": "Friday"}, ttl=60 * 24)

@@ -1,4 +1,4 @@
-"""LangChain: an agent of ``create_agent`` that remembers, with tools of its own to recall and save."""
+"""LangChain: an agent of ``create_agent`` that remembers, with tools to recall and save."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from factmem.integrations.langchain import FactMemMiddleware
 
 
 class Parrot(BaseChatModel):
-    """A model for this example: it tells what it was shown. Yours is ``"openai:…"``."""
+    """A model for this example that repeats its messages. Use ``"openai:…"`` instead."""
 
     @property
     def _llm_type(self) -> str:

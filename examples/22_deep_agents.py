@@ -1,4 +1,4 @@
-"""Deep Agents: what is known as files under /memories/, which the agent edits with the tools that it has anyway."""
+"""Deep Agents: known facts as files under /memories/, which the agent edits with its usual tools."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ OVERVIEW = "/memories/AGENTS.md"
 
 
 class Scripted(GenericFakeChatModel):
-    """A model for this example, which does what it is told to. Yours is ``init_chat_model("…")``."""
+    """A model for this example with scripted answers. Use ``init_chat_model("…")`` instead."""
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
         return self
@@ -43,12 +43,12 @@ def shown(memory: AgentMemory, user: str) -> None:
 config = AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="clerk", concepts=(CITY,))
 memory = AgentMemory(config)
 
-# The agent is told what is known, and what it hears is learnt from.
+# Known facts are in the agent's prompt, and its messages are read for new ones.
 make_agent = install(memory, into=create_deep_agent)
 make_agent(saying("Noted.")).invoke({"messages": [HumanMessage("I like trains.")]}, context=ALICE)
 shown(memory, "alice")
 
-# What is known as files: the agent is told of them by a middleware, and an edit becomes typed changes.
+# Known facts as files: a middleware shows them to the agent, and an edit becomes typed changes.
 backend = CompositeBackend(default=StateBackend(), routes={"/memories/": FactMemBackend(memory)})
 files = AgentsMdMiddleware([OVERVIEW], backend=backend)
 heading = "### user:alice in /agent/clerk\n"

@@ -1,4 +1,4 @@
-"""AGENTS.md: read within bounds, and facts kept in a block of it that people edit."""
+"""AGENTS.md: read within limits, and facts in a block of it that people edit."""
 
 from pathlib import Path
 
@@ -27,16 +27,16 @@ async def main() -> None:
         await memory.save(SingleFact(PYTHON, "3.10"), subject=TEAM)
         await memory.save(SingleFact(PORT, 8080), subject=TEAM)
 
-        # Only the team edits this file. Without the origin, what anybody writes waits for approval.
+        # Only the team edits this file. Without the origin, edits would be quarantined.
         facts = AgentsMdFacts(memory, FILE, subjects=[TEAM], origin=Origin.USER)
         await facts.sync()  # writes the block
-        edit("3.10", "3.11")  # somebody edits a bullet ...
+        edit("3.10", "3.11")  # a person edits a bullet ...
         edit("- **port**", "- Ask before you add a dependency.\n- **port**")  # ... and adds one
         for change in await facts.sync():  # reads them back
             record = change.record
             print(change.kind.value, record.concept.keyword, record.value)
 
-    # What an agent is told: the general file first, comments left out, each delimited below its path.
+    # The agent is shown the general file first, without comments, each file delimited below its path.
     text = await AgentsMd(["~/.config/agents/AGENTS.md", FILE]).read()
     print(text.prompt())
 

@@ -17,7 +17,7 @@ from factmem.integrations.adk import FactMemMemoryService
 
 
 class Parrot(BaseLlm):
-    """A model for this example: it tells what it was shown. Yours is ``model="gemini-…"``."""
+    """A model for this example that repeats its messages. Use ``model="gemini-…"`` instead."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False

@@ -1,4 +1,4 @@
-"""CrewAI: a crew that remembers, and CrewAI's own memory kept in factmem. It wants an environment of its own."""
+"""CrewAI: a crew that remembers, and CrewAI's own memory stored in factmem. It needs an environment of its own."""
 
 # pyright: reportMissingImports=false
 
@@ -14,7 +14,7 @@ from factmem.integrations.crewai import FactMemStorage
 
 
 class Parrot(BaseLLM):
-    """A model for this example: it tells what it was reminded of. Yours is ``llm="gpt-…"``."""
+    """A model for this example that repeats its memories. Use ``llm="gpt-…"`` instead."""
 
     def call(self, messages: Any, *args: Any, **options: Any) -> str:
         reminded = [line for line in messages[-1]["content"].splitlines() if line.startswith("<statement")]

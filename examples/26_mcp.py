@@ -1,6 +1,6 @@
-"""A memory behind the Model Context Protocol, and a client of it, both in this process.
+"""A memory served over the Model Context Protocol, and a client of it, both in this process.
 
-For a desktop client there is the command: `factmem mcp --store facts.db`.
+A desktop client uses the command: `factmem mcp --store facts.db`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def text_of(content: ContentBlock) -> str:
 
 async def main() -> None:
     async with Memory("sqlite-vec:facts.db") as memory:
-        # What this client writes is believed, and it sees nothing but maya's facts in one product.
+        # This client is trusted, and sees only maya's facts in one product.
         trusted = make_server(memory, scopes=["/product/alpha"], subjects=[MAYA], trust=True)
         async with Client(trusted) as client:
             await call(client, "save_fact", keyword="home_city", value="Oslo", description="Where somebody lives")
@@ -38,10 +38,10 @@ async def main() -> None:
             print("recalled: ", found["matches"][0]["fact"]["value"])
             print(await call(client, "list", scope="/product/beta"))
 
-        # By default what clients write waits until a person lets it in.
+        # By default, facts of clients are quarantined until a person accepts them.
         async with Client(make_server(memory, scopes=["/product/alpha"])) as client:
-            told = await call(client, "save_fact", keyword="home_city", value="Atlantis", subject="user:maya")
-            print("told:     ", told["note"].partition(":")[0], "->", told["kept_apart"])
+            saved = await call(client, "save_fact", keyword="home_city", value="Atlantis", subject="user:maya")
+            print("answer:   ", saved["note"].partition(":")[0], "->", saved["kept_apart"])
             known = await call(client, "load", keyword="home_city")
             print("known:    ", [fact["value"] for fact in known["facts"]])
             prompt = await client.get_prompt("recall_context", {"question": "When is the launch?"})

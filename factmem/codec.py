@@ -13,13 +13,14 @@ import datetime as dt
 import functools
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from factmem.errors import CodecError, FactMemError, NewerVersionError
-from factmem.facts import check_interval, utc
+from factmem.facts import FactType, check_interval, utc
 from factmem.names import checked_name
 from factmem.records import (
     Assertion,
+    AssertionState,
     Evidence,
     FactDetails,
     LogEntry,
@@ -48,6 +49,7 @@ __all__ = [
     "MAX_SEQ",
     "decode_assertion",
     "decode_entry",
+    "decode_head",
     "dump_entry",
     "encode_entry",
     "encode_head",
@@ -61,7 +63,16 @@ FORMAT_VERSION: Final = 2
 MAX_SEQ: Final = 2**63 - 1
 """Largest sequence number of a store."""
 
-HEAD_FIELDS: Final = ("place", "keyword", "description", "fact_type", "shape", "state")
+_HEAD_TYPES: Final[Mapping[str, Any]] = {
+    "place": Place,
+    "keyword": str,
+    "description": str,
+    "fact_type": FactType,
+    "shape": Any,
+    "state": AssertionState,
+}
+
+HEAD_FIELDS: Final = tuple(_HEAD_TYPES)
 """Fields of an assertion that many assertions of a store share."""
 
 _JOB_KEY: Final = "errand"
@@ -71,6 +82,7 @@ _KINDS: Final[dict[str, type[Any]]] = {"assertion": Recorded, "state": StateChan
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 def encode_entry(entry: LogEntry) -> dict[str, Any]:
@@ -108,7 +120,7 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
     _check_version(version)
     if kind not in _KINDS:
         raise CodecError("the document is of an unknown kind", path="$.kind")
-    entry: LogEntry = _structured(fields, _KINDS[kind])
+    entry: LogEntry = _structured(fields, functools.partial(_reader, _KINDS[kind]))
     if not 1 <= entry.seq <= MAX_SEQ:
         raise CodecError("the document has a number that no store gives", path="$.seq")
     if isinstance(entry, Recorded):
@@ -116,19 +128,39 @@ def decode_entry(document: Mapping[str, Any]) -> LogEntry:
     return entry
 
 
-def decode_assertion(document: Mapping[str, Any], *, version: int = FORMAT_VERSION) -> Assertion:
-    """Read an assertion from a JSON object.
-
-    Args:
-        document: what `encode_head` and `encode_rest` returned, and the timestamp.
-        version: the version of the format that it was written in.
+def decode_head(document: object) -> Mapping[str, Any]:
+    """Read what `encode_head` returned, for `decode_assertion`.
 
     Raises:
         NewerVersionError: a newer factmem wrote it.
-        CodecError: it is malformed; the path says where.
+        CodecError: it is malformed.
     """
-    _check_version(version)
-    assertion = _structured(document, Assertion)
+    match document:
+        case {"v": int() as version, **fields}:
+            _check_version(version)
+        case _:
+            raise CodecError("the head of an assertion has no version")
+    if fields.keys() != _HEAD_TYPES.keys():
+        raise CodecError("the head of an assertion lacks a field, or has one too many")
+    convert = _converter(detailed=False).structure
+    try:
+        return {name: convert(fields[name], typ) for name, typ in _HEAD_TYPES.items()}
+    except Exception:  # validators raise factmem's own errors, cattrs any other
+        raise CodecError("the head of an assertion is malformed") from None
+
+
+def decode_assertion(head: Mapping[str, Any], rest: Mapping[str, Any], timestamp: dt.datetime) -> Assertion:
+    """Read an assertion.
+
+    Args:
+        head: what `decode_head` returned.
+        rest: what `encode_rest` returned.
+        timestamp: its timestamp.
+
+    Raises:
+        CodecError: the rest is malformed; the path says where.
+    """
+    assertion = _structured({**rest, **head, "timestamp": timestamp}, _rest_reader)
     _check_assertion(assertion)
     return assertion
 
@@ -140,11 +172,17 @@ def _check_version(version: int) -> None:
         )
 
 
-def _structured(fields: Mapping[str, Any], cls: type[T]) -> T:
+class _Reads(Protocol[T_co]):
+    """Returns a function that structures fields; in detail, its errors say where."""
+
+    def __call__(self, *, detailed: bool) -> Callable[[Mapping[str, Any]], T_co]: ...
+
+
+def _structured(fields: Mapping[str, Any], reader: _Reads[T]) -> T:
     try:
-        return _converter(detailed=False).structure(fields, cls)
+        return reader(detailed=False)(fields)
     except Exception as error:  # validators raise factmem's own errors, cattrs any other
-        detailed = in_detail(error, fields, lambda: _converter(detailed=True).structure(fields, cls))
+        detailed = in_detail(error, fields, lambda: reader(detailed=True)(fields))
         path, reason = explain_structure_error(detailed)
         raise CodecError(f"the document is malformed: {reason}", path=path) from None
 
@@ -278,6 +316,27 @@ def _converter(*, detailed: bool) -> Converter:
     for cls in _KIND_OF:
         _register(conv, cls)
     return conv
+
+
+def _reader(cls: type[T], *, detailed: bool) -> Callable[[Mapping[str, Any]], T]:
+    return functools.partial(_converter(detailed=detailed).structure, cl=cls)
+
+
+@functools.cache
+def _rest_reader(*, detailed: bool) -> Callable[[Mapping[str, Any]], Assertion]:
+    """Return a function that structures the fields of an assertion but for those that are given as they are."""
+    from cattrs.gen import make_dict_structure_fn, override
+
+    given = override(struct_hook=lambda value, _: value)
+    fields: dict[str, Any] = dict.fromkeys((*HEAD_FIELDS, "timestamp"), given)
+    read = make_dict_structure_fn(
+        Assertion,
+        _converter(detailed=detailed),
+        _cattrs_forbid_extra_keys=True,
+        job=override(rename=_JOB_KEY),
+        **fields,
+    )
+    return lambda document: read(_with_quotes(document), Assertion)
 
 
 @functools.cache

@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from factmem.errors import OutOfViewError
-from factmem.records import Assertion
+from factmem.records import Assertion, Place
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
-__all__ = ["Sight", "View"]
+__all__ = ["UNCONFINED", "Sight", "View"]
 
 
 @attrs.frozen(kw_only=True)
 class View:
-    """The scopes that a memory is confined to, anchored at its tenant.
+    """The scopes, anchored at the tenant, and the subjects that a memory is confined to.
 
     Attributes:
         roots: Scopes with their subtrees.
-        exact: Scopes without their subtrees.
+        exact: Scopes without their subtrees. With neither these nor roots, all scopes are visible.
+        subjects: Subjects (and individuals); empty for all.
     """
 
     roots: tuple[MemoryScope, ...] = ()
     exact: tuple[MemoryScope, ...] = ()
+    subjects: tuple[MemorySubject, ...] = ()
+
+    @property
+    def scopes(self) -> tuple[MemoryScope, ...]:
+        """The scopes, with and without their subtrees; empty for all."""
+        return (*self.roots, *self.exact)
 
     @property
     def only(self) -> MemoryScope | None:
         """The view's scope, if it is a single one."""
-        scopes = (*self.roots, *self.exact)
-        return scopes[0] if len(scopes) == 1 else None
+        return self.scopes[0] if len(self.scopes) == 1 else None
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Return whether a scope lies in the view."""
-        return scope in self.exact or any(root.contains(scope) for root in self.roots)
+        return not self.scopes or scope in self.exact or any(root.contains(scope) for root in self.roots)
+
+    def is_about(self, key: tuple[str, str | None]) -> bool:
+        """Return whether a subject is one of the view's, by its key."""
+        return not self.subjects or any(subject.key == key for subject in self.subjects)
+
+    def holds(self, place: Place) -> bool:
+        """Return whether a place lies in the view."""
+        return self.reaches(place.scope) and self.is_about(place.subject.key)
 
     def narrowed(self, other: View) -> View:
         """Return the other view inside this one; exact scopes stay exact.
@@ -39,11 +56,21 @@ class View:
         Raises:
             OutOfViewError: The other view leads out of this one.
         """
+        if not all(self.is_about(subject.key) for subject in other.subjects):
+            raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
+        subjects = other.subjects or self.subjects
+        if not (self.scopes and other.scopes):
+            scoped = other if other.scopes else self
+            return View(roots=scoped.roots, exact=scoped.exact, subjects=subjects)
         whole = tuple(scope for scope in other.roots if any(root.contains(scope) for root in self.roots))
         rest = tuple(scope for scope in (*other.exact, *other.roots) if scope not in whole)
         if not all(map(self.reaches, rest)):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
-        return View(roots=whole, exact=rest)
+        return View(roots=whole, exact=rest, subjects=subjects)
+
+
+UNCONFINED: Final = View()
+"""The view that is not confined."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,12 +81,12 @@ class Sight:
 
     Attributes:
         viewer: The reader, who sees public facts and their own; None sees public ones.
-        view: The scopes that are visible; None for all.
+        view: The scopes and subjects that are visible.
         reviewed: Whether records that are `FactDetails.unreviewed` are invisible.
     """
 
     viewer: str | None = None
-    view: View | None = None
+    view: View = UNCONFINED
     reviewed: bool = False
 
     @property
@@ -67,12 +94,8 @@ class Sight:
         """Owners whose facts are visible: None (public) and the viewer."""
         return (None, self.viewer)
 
-    def reaches(self, scope: MemoryScope) -> bool:
-        """Return whether an anchored scope lies in the view."""
-        return self.view is None or self.view.reaches(scope)
-
     def sees(self, said: Assertion) -> bool:
         """Return whether an assertion is visible."""
         if self.reviewed and said.details.unreviewed:
             return False
-        return said.details.owner in self.owners and self.reaches(said.place.scope)
+        return said.details.owner in self.owners and self.view.holds(said.place)

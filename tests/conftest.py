@@ -23,24 +23,28 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is imported: 
 gc.set_threshold(50_000, 20, 50)
 
 QUICK = ("agent", "consolidation", "detection", "llm", "memory", "models", "observing", "recall", "vocabulary")
-"""The folders that `--quick` looks into."""
+"""The folders whose tests run with `--quick`."""
 
 OTHER_VARIANTS = {"trio", "sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres"}
-"""Event loops and stores that it leaves out."""
+"""Event loops and stores that are left out with `--quick`."""
 
 BOTH_LOOPS = ("agent", "conformance", "integrations", "llm", "memory", "observing", "providers", "reliability")
-"""The folders whose tests run on trio as well as on asyncio. The others, which test what is computed and not how it is
-waited for, do so with `--big`."""
+"""Folders whose tests run on trio as well as on asyncio.
+
+The other folders test results that do not depend on the event loop. They run on trio only with `--big`.
+"""
 
 Promise: TypeAlias = Callable[[str, str], None]
-"""Called with a promise, as `benchmarks/trust.py` lists it, and the figure by which it was kept."""
+"""Callback that records a promise, as listed in `benchmarks/trust.py`, and its measured figure."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--big", action="store_true", help="run the heavy checks with their big numbers, and all on trio")
-    parser.addoption("--quick", action="store_true", help="run what takes no time: one loop, one store, few examples")
-    parser.addoption("--promises", type=Path, help="append the figures by which promises were kept to this file")
-    parser.addoption("--local-model", action="store_true", help="ask a real small model that runs on this machine")
+    parser.addoption("--big", action="store_true", help="run the heavy checks at full size, and every test on trio too")
+    parser.addoption(
+        "--quick", action="store_true", help="run the fast tests only: one event loop, one store, few examples"
+    )
+    parser.addoption("--promises", type=Path, help="append the measured figure of each promise to this file")
+    parser.addoption("--local-model", action="store_true", help="run the tests against a small model on this machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,7 +65,7 @@ def pytest_runtest_teardown() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even import what `--quick` leaves out."""
+    """Skip the import of folders that `--quick` leaves out."""
     here = Path(__file__).parent
     if not config.getoption("--quick") or not collection_path.is_relative_to(here) or collection_path == here:
         return None
@@ -70,7 +74,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what an option did not ask for, such as a real model: its packages are big, its answers no gate."""
+    """Leave out tests whose option was not given.
+
+    The packages of a local model are large, and its answers vary between runs.
+    """
     if config.getoption("--quick"):
         _deselect(config, items, [item for item in items if not _is_quick(item)])
     elif not config.getoption("--big"):
@@ -83,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from visiting thousands of collected tests again and again."""
+    """Keep the garbage collector from scanning thousands of collected tests."""
     gc.collect()
     gc.freeze()
 
@@ -95,10 +102,10 @@ def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[py
 
 
 def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests on trio that say no more than the same test on asyncio.
+    """Return the tests on trio that add nothing to the same test on asyncio.
 
-    A memory waits for every store in the same way: on trio it is tested over the one that is in memory. The other
-    stores are tested on trio by their own tests and by the conformance kit.
+    `Memory` awaits every store in the same way, so on trio it is tested over the in-memory store only. The
+    other stores are tested on trio by their own tests and by the conformance kit.
     """
     here, there = Path(__file__).parent, {item.nodeid for item in items}
 
@@ -114,7 +121,7 @@ def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    """Return whether a test runs on asyncio, over no store but the one in memory, and is not marked otherwise."""
+    """Return whether a test runs on asyncio, uses the in-memory store and has no marker that leaves it out."""
     if item.get_closest_marker("slow") or item.get_closest_marker("processes"):
         return False
     called = getattr(item, "callspec", None)
@@ -123,13 +130,16 @@ def _is_quick(item: pytest.Item) -> bool:
 
 @pytest.fixture
 def big(request: pytest.FixtureRequest) -> bool:
-    """Whether to run the same check with its big number."""
+    """Whether to run the heavy checks at full size."""
     return bool(request.config.getoption("--big"))
 
 
 @pytest.fixture
 def promise(request: pytest.FixtureRequest) -> Promise:
-    """Keep the figure of a promise, for whoever asked with ``--promises``; to be called once it is kept."""
+    """Return a function that records the figure of a promise in the file given by `--promises`.
+
+    Call it after the assertions of the promise have passed.
+    """
     kept: Path | None = request.config.getoption("--promises")
 
     def keep(name: str, figure: str) -> None:
@@ -143,5 +153,5 @@ def promise(request: pytest.FixtureRequest) -> Promise:
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every async test runs on both event loops."""
+    """Run every async test on both event loops."""
     return str(request.param)

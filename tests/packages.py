@@ -1,4 +1,4 @@
-"""Packages that a file needs, for tests that skip, and say why, where one is not installed."""
+"""Detection of packages that a file imports, so that tests skip with a reason where one is not installed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ QUIET = {
     "OPENAI_AGENTS_DISABLE_TRACING": "1",
     "OTEL_SDK_DISABLED": "true",
 }
-"""What keeps frameworks from telling anybody that they run, for the environment of a test's process."""
+"""Environment of test processes: switches off the telemetry of frameworks."""
 
 
 def need_packages_of(path: Path) -> None:
-    """Skip the running test, and say why, if a file imports at its top what is not installed here."""
+    """Skip the running test if a file imports a package at its top that is not installed."""
     if missing := sorted({name.partition(".")[0] for name in _imported(path) if _missing(name)}):
         pytest.skip(f"{path.name} needs {', '.join(missing)}, which this environment does not have")
 
@@ -35,7 +35,7 @@ def _imported(path: Path) -> set[str]:
 
 
 def _missing(name: str) -> bool:
-    """Whether a package is missing, found out without importing it; of a namespace, whether the part is."""
+    """Return whether a package is missing, without importing it. For a namespace package, check the imported part."""
     top, _, rest = name.partition(".")
     spec = find_spec(top)
     if spec is None or spec.origin is not None or not rest:

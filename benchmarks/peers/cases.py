@@ -16,11 +16,11 @@ __all__ = ["Case", "Question", "cases_of"]
 
 @attrs.frozen
 class Question:
-    """Something to ask of a store.
+    """A question to a store.
 
     Attributes:
         text: the question.
-        judge: from the ids that were found, best first, to the figures they get, by name.
+        judge: function from the ids found, best first, to figures by name.
     """
 
     text: str
@@ -29,7 +29,7 @@ class Question:
 
 @attrs.frozen
 class Case:
-    """A store's items, and the questions that it is asked."""
+    """A store's items, and the questions about them."""
 
     items: list[Item] = attrs.field(repr=False)
     questions: list[Question]
@@ -40,7 +40,7 @@ def cases_of(path: Path, limit: int | None = None) -> Iterator[Case]:
 
     Args:
         path: the file.
-        limit: how many questions at the most; all if None.
+        limit: maximum number of questions; None for all.
     """
     left = limit if limit is not None else 1_000_000
     for store in read_dated(path):
@@ -52,7 +52,7 @@ def cases_of(path: Path, limit: int | None = None) -> Iterator[Case]:
 
 
 def _items(store: DatedStore) -> list[Item]:
-    """Make an item of each message that says something."""
+    """Make an item of each message with text."""
     return [
         Item(
             id=message.id or "",

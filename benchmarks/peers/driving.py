@@ -1,4 +1,4 @@
-"""The whole comparison: every peer, what is finished kept."""
+"""The whole comparison: every peer, with finished measurements reused."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Plan:
     """Plan of the measurements.
 
     Attributes:
-        peers: whom to measure beside factmem, by their names in `FIELD`.
-        sizes: how many facts, for the speed.
-        rounds: how often, for the speed.
-        files: of dated conversations, for the quality.
-        questions: only the first so many of each file.
+        peers: names in `FIELD` of the peers to measure.
+        sizes: numbers of facts, for the speed.
+        rounds: number of rounds, for the speed.
+        files: files of dated conversations, for the quality.
+        questions: number of questions of each file; None for all.
         measures: ``speed``, ``quality`` or both.
-        again: measure also what is finished.
-        kept: measure nothing, tell what is finished.
+        again: repeat finished measurements.
+        kept: measure nothing, and report finished measurements.
     """
 
     peers: tuple[str, ...]
@@ -58,7 +58,7 @@ class Plan:
 
 
 def drive(plan: Plan) -> dict[str, Any]:
-    """Measure everything that a plan has, and return the results as one JSON object."""
+    """Run all measurements of a plan, and return the results as one JSON object."""
     rounds: dict[str, dict[int, Any]] = {}
     peers: dict[str, dict[str, Any]] = {}
     with Progress(console=Console(stderr=True)) as progress, tempfile.TemporaryDirectory(dir=_folder("work")) as work:
@@ -79,7 +79,7 @@ def drive(plan: Plan) -> dict[str, Any]:
 
 @attrs.define
 class _Measurer:
-    """Measures one contestant, keeping what is finished."""
+    """Measurements of one contestant, with finished ones reused."""
 
     plan: Plan
     work: Path
@@ -100,7 +100,7 @@ class _Measurer:
         for size in self.plan.sizes if name != FACTMEM and "speed" in measures else ():
             load = Workload(size=size, rounds=self.plan.rounds, singles=min(50, size // 4))
             self.rounds[size] = self._kept(name, "speed", partial(self._speed, worker, load), [str(load), _library()])
-            found["speed"][str(size)] = _told(self.rounds[size])
+            found["speed"][str(size)] = _result(self.rounds[size])
         return found
 
     def _worker(self, contestant: Contestant) -> Worker:
@@ -108,7 +108,7 @@ class _Measurer:
         return Worker(contestant.adapter, python, home=self.work / "home" / contestant.adapter)
 
     def _quality_of_all(self, name: str, worker: Worker) -> dict[str, Any]:
-        """For each way of searching the figures of all files."""
+        """Return the figures of all files for each kind of search."""
         merged: dict[str, Any] = {}
         for path in self.plan.files:
             data = [hashlib.sha256(path.read_bytes()).hexdigest(), str(self.plan.questions)]
@@ -138,7 +138,7 @@ class _Measurer:
             self.progress.remove_task(bar)
 
     def _kept(self, name: str, kind: str, do: Callable[[], Any], depends: Iterable[str]) -> Any:
-        """Return what an earlier run found out of the same code and data, or find it out and keep it."""
+        """Return the result of an earlier run of the same code and data, or measure and store it."""
         contestant = FIELD[name]
         modules = (f"adapters/{contestant.adapter}", "worker", "protocol", *MODULES[kind])
         code = [(HERE / f"{module}.py").read_text(encoding="utf-8") for module in modules]
@@ -164,14 +164,14 @@ def _asked(worker: Worker, cases: list[Case], folder: Path, tick: Callable[[], N
     return quality_of(worker, cases, folder, tick)
 
 
-def _told(rounds: dict[str, Any]) -> dict[str, Any]:
+def _result(rounds: dict[str, Any]) -> dict[str, Any]:
     if "unavailable" in rounds:
         return rounds
     return medians_of(rounds["peer"]) | {"factmem_is_faster": ratios_of(rounds)}
 
 
 def _library() -> str:
-    """A digest of factmem's own code."""
+    """Return a digest of factmem's own code."""
     found = [find_spec(package) for package in ("factmem", "factmem_sqlite_vec")]
     folders = [Path(spec.origin).parent for spec in found if spec and spec.origin]
     return _digest(path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.rglob("*.py")))

@@ -1,4 +1,4 @@
-"""Environments of the peers: one each, made when first needed, kept outside of the repository."""
+"""Environments of the peers: one each, made on first use, outside the repository."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REQUIREMENTS = Path(__file__).parent / "requirements"
 
 
 class CannotInstallError(Exception):
-    """A peer cannot be installed here; the message is what its installer said last."""
+    """Raised if a peer cannot be installed; the message is the last output of the installer."""
 
 
 def cache_folder() -> Path:
@@ -25,7 +25,7 @@ def cache_folder() -> Path:
 
 
 def python_of(requirements: str | None) -> Path:
-    """Return the interpreter of an environment that has what a file of requirements says; without one, this one.
+    """Return the interpreter of an environment with a file's requirements; without a file, this interpreter.
 
     Raises:
         CannotInstallError: the requirements cannot be installed.
@@ -42,6 +42,6 @@ def python_of(requirements: str | None) -> Path:
         done = subprocess.run(install, capture_output=True, text=True, check=False)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-            raise CannotInstallError(*last or [f"pip ended with {done.returncode} and said nothing"])
+            raise CannotInstallError(*last or [f"pip ended with {done.returncode} without output"])
         (folder / "complete").touch()
     return python

@@ -1,4 +1,4 @@
-"""Made-up facts and questions, the same for everybody and every time."""
+"""Generated facts and questions, the same for every peer and run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PEOPLE, DEEDS, KINDS, THINGS, PLACES, TIMES = WORDS.values()
 
 
 def made_up_facts(count: int) -> list[Item]:
-    """Return statements of people about their lives; no two are the same."""
+    """Return statements of people about their lives, all of them different."""
     chance = random.Random(7)
     seen: dict[str, str] = {}
     while len(seen) < count:

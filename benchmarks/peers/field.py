@@ -1,4 +1,4 @@
-"""Peers that are measured."""
+"""The peers to measure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["FACTMEM", "FIELD", "Contestant"]
 
 @attrs.frozen
 class Contestant:
-    """Somebody to measure.
+    """A peer to measure.
 
     Attributes:
-        title: what the tables call it.
-        adapter: the module of ``adapters`` that drives it.
-        requirements: the file of ``requirements`` that installs it; None for what this environment has.
-        package: what this environment has of it.
+        title: its title in tables.
+        adapter: its module in ``adapters``.
+        requirements: its file in ``requirements``; None if this environment has it.
+        package: its package in this environment.
         measures: ``speed``, ``quality`` or both.
     """
 

@@ -1,6 +1,6 @@
-"""Protocol of both sides: the stored items, the vectors that come with them, and the interface of an adapter.
+"""Protocol of both sides: the stored items, their precomputed vectors, and the interface of an adapter.
 
-Runs in the peers' environments as well: nothing but the standard library.
+It runs in the peers' environments as well, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["Item", "Peer", "VectorTable", "write_vectors"]
 
 
 class Item(NamedTuple):
-    """Something to keep.
+    """An item to store.
 
     Attributes:
-        id: what a search gives back.
-        text: what is searched: the words with their speaker, and the key of the vector.
+        id: the id that a search returns.
+        text: the searched text: the words with their speaker; also the key of the vector.
         words: the same without the speaker.
-        speaker: who said it.
+        speaker: the speaker.
         role: ``user`` or ``assistant``.
         session: the conversation it belongs to; None if it stands alone.
-        at: when it was said, in seconds since 1970; None if nobody knows.
+        at: its time, in seconds since 1970; None if unknown.
     """
 
     id: str
@@ -38,7 +38,7 @@ class Item(NamedTuple):
 
 
 class VectorTable:
-    """Every text with its unit vector, made beforehand by one embedder for everybody; read from two files."""
+    """Every text with its unit vector, precomputed by one embedder for all peers, read from two files."""
 
     def __init__(self, folder: Path) -> None:
         texts = json.loads((folder / "texts.json").read_text(encoding="utf-8"))
@@ -51,21 +51,21 @@ class VectorTable:
         return text in self._rows
 
     def row(self, text: str) -> memoryview[float]:
-        """The vector of a text, not copied: 32-bit floats, in the buffer protocol."""
+        """Return the vector of a text without a copy: 32-bit floats, in the buffer protocol."""
         start = self._rows[text] * self.dimension
         return self._all[start : start + self.dimension]
 
     def vector(self, text: str) -> list[float]:
-        """The vector of a text as a list of numbers."""
+        """Return the vector of a text as a list of numbers."""
         return list(self.row(text))
 
     def vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        """The vectors of texts, as embedding functions give them."""
+        """Return the vectors of texts, in the form of an embedding function."""
         return [self.vector(text) for text in texts]
 
 
 def write_vectors(folder: Path, texts: Sequence[str], rows: Sequence[Sequence[float]]) -> None:
-    """Write what a `VectorTable` reads."""
+    """Write the files of a `VectorTable`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
     with (folder / "vectors.f32").open("wb") as file:
@@ -79,9 +79,9 @@ class Peer(Protocol):
     Its methods may all be coroutine functions instead; then they run in one event loop.
 
     Attributes:
-        ways: how it can be searched; the first is what it does by default.
-        batch: how many items `add` is best given at once.
-        durable: whether what it keeps is there in the next process.
+        ways: its kinds of search; the first is its default.
+        batch: the best number of items per call of `add`.
+        durable: whether items are still stored in the next process.
     """
 
     ways: ClassVar[tuple[str, ...]]
@@ -93,7 +93,7 @@ class Peer(Protocol):
         ...
 
     def add(self, items: Sequence[Item]) -> Awaitable[None] | None:
-        """Keep items; on return, they are as safe as the peer can make them."""
+        """Store items; on return, they are as safe as the peer can make them."""
         ...
 
     def search(self, query: str, limit: int, way: str) -> Awaitable[list[str]] | list[str]:

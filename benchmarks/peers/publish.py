@@ -1,10 +1,10 @@
-"""Bring results into the README: its tables, and the picture beside this file.
+"""Write results to the README: its tables, and the picture beside this file.
 
     pip install matplotlib
     python benchmarks/peers/run.py --json benchmarks/peers/results.json
     python benchmarks/peers/publish.py
 
-The picture has no date and no random names in it: the same results give the same file.
+The picture contains no date and no random names: the same results give the same file.
 """
 
 # pyright: reportMissingImports=false
@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-sys.path[:0] = [str(Path(__file__).parents[1])]  # the folder of the package, before anything of it is imported
+sys.path[:0] = [str(Path(__file__).parents[1])]  # the folder of the package, before any import from it
 
 from peers.page import markdown  # noqa: E402
 
@@ -33,7 +33,7 @@ OURS, THEIRS, LIMIT = "#0b6e4f", "#8fa3ad", "#d9d2c5"
 
 @attrs.frozen
 class Bar:
-    """One bar: whose, how long, and in which colour."""
+    """A bar: its label, its length and its colour."""
 
     label: str
     length: float
@@ -97,7 +97,7 @@ def _recalls(results: Mapping[str, Any], size: str) -> Iterator[Bar]:
 def _saves(results: Mapping[str, Any], size: str) -> Iterator[Bar]:
     for name, peer in results["peers"].items():
         found = peer["speed"].get(size, {})
-        if "open_to_first_answer_s" in found:  # what is not there in the next process was not saved
+        if "open_to_first_answer_s" in found:  # items that are missing in the next process were not saved
             yield Bar(peer["title"], found["saves_per_second"], _colour(name))
 
 

@@ -1,4 +1,4 @@
-"""Quality of a peer's retrieval: the share of the evidence for a question that it finds."""
+"""Quality of a peer's retrieval: the share of a question's evidence that it finds."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def quality_of(worker: Worker, cases: Iterable[Case], folder: Path, tick: Callab
     """Ask every question of every case, each case with a store of its own.
 
     Args:
-        worker: a peer.
-        cases: what to ask.
+        worker: the peer.
+        cases: the stores and questions.
         folder: a folder to work in; it is emptied.
-        tick: is called after each case.
+        tick: called after each case.
 
     Returns:
-        For each way of searching, the mean of each figure.
+        The mean of each figure, for each kind of search.
 
     Raises:
-        PeerFailedError: it cannot keep or find something.
+        PeerFailedError: the peer fails to store or search.
     """
     scores: dict[str, Scores] = {}
     with worker:
         for number, case in enumerate(cases):
             shutil.rmtree(folder, ignore_errors=True)
-            store = folder / f"store{number}"  # not the same path again: some keep what is behind one in memory
+            store = folder / f"store{number}"  # a new path, because some peers cache by path
             questions = [question.text for question in case.questions]
             vectors = vectors_of(
                 itertools.chain((text for item in case.items for text in (item.text, item.words)), questions)

@@ -1,4 +1,4 @@
-"""The driver's side of a worker: one process that has one peer."""
+"""The driver's side of a worker: one process with one peer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "TQDM_DISABLE": "1",
 } | dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), NOWHERE)
-"""Nobody tells anyone anything, and nobody asks a model: there is no network."""
+"""Environment without telemetry and without models, because there is no network."""
 
 
 class PeerFailedError(Exception):
-    """A peer could not do what it was asked to do; the message is what it said."""
+    """Raised if a peer fails; the message is the peer's."""
 
 
 @attrs.frozen
@@ -45,8 +45,8 @@ class Worker:
     Args:
         adapter: a module of ``adapters``.
         python: the interpreter of its environment.
-        home: a folder that the peer takes for its user's home, so that it leaves that alone.
-        patience: after so many seconds without an answer it is ended.
+        home: a folder used as the user's home, so that the real one is untouched.
+        patience: seconds without an answer after which the process is ended.
     """
 
     adapter: str
@@ -78,7 +78,7 @@ class Worker:
     ) -> None:
         process = self._process.pop()
         if process.stdin and process.stdout:
-            with contextlib.suppress(BrokenPipeError):  # it has ended, and what was not sent is not missed
+            with contextlib.suppress(BrokenPipeError):  # it has ended, and unsent data is irrelevant
                 process.stdin.close()
             process.stdout.close()
         try:
@@ -88,25 +88,25 @@ class Worker:
             process.wait()
 
     def open(self, folder: Path, vectors: Path) -> dict[str, Any]:
-        """Open a store; see `Peer.open`. Tells ``seconds``, ``import_seconds``, ``ways`` and ``batch``."""
+        """Open a store; see `Peer.open`. Return ``seconds``, ``import_seconds``, ``ways`` and ``batch``."""
         folder.mkdir(parents=True, exist_ok=True)
         return self._ask("open", folder=str(folder), vectors=str(vectors))
 
     def add(self, items: Sequence[Item], batch: int) -> float:
-        """Hand over items, so many at once; return how many seconds it took."""
+        """Add items in batches, and return the seconds it took."""
         return float(self._ask("add", items=list(items), batch=batch)["seconds"])
 
     def search(self, queries: Sequence[str], limit: int, way: str) -> tuple[list[list[str]], list[float], list[float]]:
-        """Search for queries, one after the other.
+        """Search for queries, one by one.
 
         Returns:
-            What each found, how many seconds it took, and for how many the processors were busy with it.
+            The result of each query, its wall time and its CPU time, in seconds.
         """
         answer = self._ask("search", queries=list(queries), limit=limit, way=way)
         return answer["found"], answer["seconds"], answer["busy"]
 
     def close(self) -> float:
-        """Close the store; return how many MB the process held at most."""
+        """Close the store, and return the peak memory of the process in MB."""
         return float(self._ask("close")["peak_mb"])
 
     def _ask(self, do: str, **what: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Speed of a peer's saving, opening and searching, beside factmem in the same run."""
+"""Speed of a peer's saves, opening and searches, compared with factmem in the same run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Workload:
     """Workload that is the same for every peer.
 
     Attributes:
-        size: how many facts the store has in the end.
-        rounds: how often.
-        singles: how many of the facts are saved one by one, after the others.
-        queries: how many questions are asked of each way of searching.
-        patience: a store that took longer to fill, in seconds, is copied in the rounds that follow.
+        size: final number of facts in the store.
+        rounds: number of rounds.
+        singles: number of the facts saved one by one, after the others.
+        queries: number of questions for each kind of search.
+        patience: seconds of filling after which a store is copied in later rounds.
     """
 
     size: int
@@ -46,7 +46,7 @@ class Workload:
 
 @attrs.frozen
 class Arena:
-    """A workload with its facts, its questions, their vectors, and what an exact search finds."""
+    """A workload with its facts, its questions, their vectors, and the result of an exact search."""
 
     load: Workload
     facts: list[Item] = attrs.field(repr=False)
@@ -58,13 +58,13 @@ class Arena:
 def take_turns(
     peer: Worker, factmem: Worker, load: Workload, folder: Path, tick: Callable[[], None]
 ) -> dict[str, list[Round]]:
-    """Let factmem and a peer do the same, round by round, one after the other.
+    """Run factmem and a peer on the same workload, alternating round by round.
 
     Returns:
-        The rounds of the ``peer`` and those of ``factmem``; the n-th of both are neighbours in time.
+        The rounds of the ``peer`` and those of ``factmem``; the n-th of both are adjacent in time.
 
     Raises:
-        PeerFailedError: one of them cannot.
+        PeerFailedError: one of them fails.
     """
     arena = _arena(load)
     rounds: dict[str, list[Round]] = {"factmem": [], "peer": []}
@@ -78,16 +78,16 @@ def take_turns(
 
 
 def medians_of(rounds: Sequence[Round]) -> Round:
-    """The median of each figure over the rounds that have it."""
+    """Return the median of each figure over the rounds that have it."""
     names = dict.fromkeys(name for figures in rounds for name in figures)
     return {name: _rounded(statistics.median(figures[name] for figures in rounds if name in figures)) for name in names}
 
 
 def ratios_of(rounds: Mapping[str, Sequence[Round]]) -> Round:
-    """Return the speedup of factmem: the median over rounds, each against its neighbour.
+    """Return the speedup of factmem: the median over adjacent rounds.
 
-    Searching by meaning alone is compared with the same; whatever way else with factmem's default. Searches are
-    compared by the clock, and by the processors' time, which other work on the machine does not stretch.
+    Search by meaning alone is compared with the same kind; any other kind with factmem's default. Searches are
+    compared by wall time, and by CPU time, which other load of the machine does not affect.
     """
     found: dict[str, list[float]] = {}
     for own, peer in zip(rounds["factmem"], rounds["peer"], strict=True):
@@ -128,7 +128,7 @@ def _once(worker: Worker, arena: Arena, folder: Path) -> Round:
             figures["batched_saves_per_second"] = len(first) / took
             if opened["durable"] and took > arena.load.patience:
                 worker.close()
-                # Some go on tidying up for a while after they are closed.
+                # Some continue background work for a while after closing.
                 shutil.copytree(store, copy, ignore=shutil.ignore_patterns(".tmp*"))
                 worker.open(store, arena.vectors)
         figures["saves_per_second"] = len(singles) / worker.add(singles, 1)

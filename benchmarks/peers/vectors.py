@@ -1,4 +1,4 @@
-"""The vectors that everybody is handed: those of the default embedder, made once and kept."""
+"""The vectors passed to every peer: those of the default embedder, computed once and stored."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["embedder_name", "vectors_of"]
 
 
 def embedder_name() -> str:
-    """The name of the embedder that made the vectors."""
+    """Return the name of the embedder that made the vectors."""
     return anyio.run(_embedder().identity).name
 
 
 def vectors_of(texts: Iterable[str]) -> Path:
-    """Return the folder of a `VectorTable` with the unit vectors of texts, made if it is not there yet."""
+    """Return the folder of a `VectorTable` with the unit vectors of texts, which is made if it does not exist yet."""
     distinct = list(dict.fromkeys(texts))
     digest = hashlib.sha256("\0".join([embedder_name(), *distinct]).encode()).hexdigest()[:16]
     folder = cache_folder() / "vectors" / digest

@@ -2,8 +2,8 @@
 
     python -m peers.worker ADAPTER
 
-Runs in the peer's environment: nothing but the standard library and the adapter. What the peer itself
-prints goes to standard error. A command is an object with ``do``: ``open``, ``add``, ``search``, ``close``.
+It runs in the peer's environment, so it uses only the standard library and the adapter. The peer's own output goes to
+standard error. A command is an object with ``do``: ``open``, ``add``, ``search``, ``close``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Server:
-    """Carries out commands on one peer, and times them: what a peer does, not how its words travel."""
+    """A server of commands for one peer. It times the work of the peer, without the transfer of data."""
 
     def __init__(self, make: Callable[[], Peer], import_seconds: float) -> None:
         self._make = make
@@ -42,7 +42,7 @@ class Server:
             do: Callable[..., Awaitable[dict[str, Any]]] = getattr(self, f"_{command.pop('do')}")
             try:
                 answer = await do(**command)
-            except Exception as error:  # whatever a peer brings up is an answer
+            except Exception as error:  # any error of a peer is an answer
                 answer = {"error": f"{type(error).__name__}: {error}"[:500]}
             print(json.dumps(answer), file=answers, flush=True)
 
@@ -85,16 +85,16 @@ async def _done(given: Awaitable[T] | T) -> T:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process held at once."""
+    """Return the peak memory of this process, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # the counter of `resource` begins with what the parent held
+    if status.exists():  # the counter of `resource` starts with the parent's
         lines = status.read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def _run(work: Coroutine[Any, Any, None], *, in_loop: bool) -> None:
-    """Run it; a peer that is not asynchronous must not find itself inside of an event loop."""
+    """Run the server; a peer that is not asynchronous must not run inside an event loop."""
     if in_loop:
         asyncio.run(work)
         return
@@ -106,7 +106,7 @@ def _run(work: Coroutine[Any, Any, None], *, in_loop: bool) -> None:
 
 
 def main() -> None:
-    """Serve the adapter that the command line names."""
+    """Serve the adapter named on the command line."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     started = time.perf_counter()

@@ -18,6 +18,7 @@ from factmem.abc.capabilities import (
     ScansVectors,
     Statement,
     StateRequest,
+    UpgradesFormat,
 )
 from factmem.abc.clock import Clock, system_clock
 from factmem.abc.consolidator import Action, Consolidator, Known, Novelty, Verdict, Verdicts
@@ -125,6 +126,7 @@ __all__ = [
     "Storage",
     "SubQuestion",
     "Topic",
+    "UpgradesFormat",
     "Verdict",
     "Verdicts",
     "WorkedExample",

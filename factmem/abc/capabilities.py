@@ -34,6 +34,7 @@ __all__ = [
     "ScansVectors",
     "StateRequest",
     "Statement",
+    "UpgradesFormat",
 ]
 
 
@@ -306,5 +307,31 @@ class ChecksItself(Protocol):
             WrongKeyError: The key does not open the store; nothing was checked.
             KeyUnavailableError: The key is not available.
             StoreUnavailableError: The disk cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class UpgradesFormat(Protocol):
+    """Keeps its store in a format with versions, and brings an older one up to date."""
+
+    async def format_versions(self) -> tuple[int, int]:
+        """Return the version of the store's format, 0 if there is no store yet, and the newest version.
+
+        Raises:
+            NewerVersionError: A newer factmem wrote the store.
+        """
+        ...
+
+    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """Bring the store to the newest format, all or nothing, and remove what the older one leaves.
+
+        Writers wait meanwhile. A store of the newest format, or none, stays as it is.
+
+        Args:
+            progress: Called with the number of finished steps and the total, in any thread.
+
+        Raises:
+            StoreUnavailableError: It could not be written, or others held it for too long; the store is as it was.
         """
         ...

@@ -15,6 +15,7 @@ import attrs
 
 from factmem.abc import DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
+from factmem.agent.hearing import Hearing
 from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, ThreadMemoryHolder
 from factmem.agent.run import MemoryRun
@@ -171,6 +172,7 @@ class AgentMemory:
             )
         self._running: ContextVar[RunIdentity] = ContextVar("factmem_run", default=_NOBODY)
         store = self.config.store
+        self._hearing: Final = Hearing()
         self._held: MemoryHolder = (
             OpenMemoryHolder(store) if isinstance(store, Memory) else ThreadMemoryHolder(self.config.make_memory)
         )
@@ -219,7 +221,12 @@ class AgentMemory:
         Args:
             identity: The identity according to the host; that of `run` takes precedence.
         """
-        return MemoryRun(config=self.config, identity=self._running.get().or_else(identity), held=self._held)
+        return MemoryRun(
+            config=self.config,
+            identity=self._running.get().or_else(identity),
+            held=self._held,
+            hearing=self._hearing,
+        )
 
     async def load_facts_to_agent(
         self,

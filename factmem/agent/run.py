@@ -11,6 +11,7 @@ import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
+from factmem.agent.hearing import Hearing
 from factmem.agent.history import conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import MemoryBlock, instruction_in, is_instruction, rendered, rendered_block
@@ -53,11 +54,13 @@ class MemoryRun:
         config: The settings of the agent's memory.
         identity: The identity of the run.
         held: The memory.
+        hearing: The conversations of the agent's runs.
     """
 
     config: AgentMemoryConfig
     identity: RunIdentity
     held: MemoryHolder = attrs.field(repr=False)
+    hearing: Hearing = attrs.field(factory=Hearing, repr=False)
 
     @property
     def user(self) -> MemorySubject:
@@ -118,6 +121,7 @@ class MemoryRun:
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
+        self.hear(history)
         if not self.identity.load or self.config.keeps_nothing:
             return MemoryBlock()
         self.check_user()
@@ -140,6 +144,18 @@ class MemoryRun:
         if hooks.after_load:
             records = await hooks.after_load(self.identity, records)
         return rendered_block(records, loading, earlier=found.earlier)
+
+    def hear(self, history: Sequence[Message]) -> None:
+        """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
+
+        What the model then writes with its tools or in files, and only repeats from untrusted messages, is quarantined.
+        `load` does this too; a host that loads once calls it at every further request of a run.
+
+        Args:
+            history: The conversation so far.
+        """
+        if not self.config.keeps_nothing:
+            self.hearing.hear(self.identity, history)
 
     async def save(
         self,
@@ -173,10 +189,12 @@ class MemoryRun:
             _log.info("nothing is kept of this run: its memory was given no store")
             return None
         self.check_user(private=saving.private)
+        self.hear(history)
         place = self.config.home if scope is None else self.config.scope_of(scope)
         if hooks.before_save:
             history = await hooks.before_save(self.identity, history)
         events = [self._as_submitted(message) for message in history if message.detectable]
+        events = [*self.hearing.left_out(self.identity, history), *events]
         if all(message.treatment is Treatment.IGNORE for message in events):
             return None
         try:
@@ -227,6 +245,10 @@ class MemoryRun:
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
         view = seen.slice(named, exact=shared, read_only=False)
         return view if scopes is None else view.slice(scopes, read_only=False)
+
+    def written_by_model(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
+        """Return the view of this run for what its model writes; see `Memory.in_conversation`."""
+        return self.view(memory, scopes).in_conversation(self.hearing.heard(self.identity))
 
     async def _best(
         self,
@@ -474,7 +496,7 @@ class MemoryTools:
         run, saving = self.run, self.run.config.saving
         if not text.strip():
             raise InvalidDataError("the text is blank: say what to remember")
-        return await run.view(memory).remember(
+        return await run.written_by_model(memory).remember(
             # A statement that a model saves is kept, even if the policy does not detect facts in its messages.
             Message(
                 content=text,

@@ -1,9 +1,9 @@
-"""The command that checks a store: `check`."""
+"""The commands that look after a store as a whole: `check` and `upgrade`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -11,14 +11,16 @@ import typer
 from factmem.cli.output import shown
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
-from factmem.errors import CapabilityError
+from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.findings import Finding, Severity
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["check"]
+    from factmem.abc import ChecksItself
+
+__all__ = ["check", "upgrade"]
 
 _STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 _ORDER: Final = list(Severity)
@@ -38,16 +40,62 @@ async def check(session: Session) -> None:
     async with provider:
         if not isinstance(provider, ChecksItself):
             raise CapabilityError(f"{session.address} cannot check itself: its provider has no such capability")
-        with progress("checking", quiet=session.as_json) as advance:
-            found = await provider.check(progress=lambda done, of: advance(done / of if of else 1))
-    found = sorted(found, key=lambda finding: _ORDER.index(finding.severity))
+        found = await _found(session, provider)
+    _show(session, found, {}, lambda out: None)
+
+
+async def upgrade(session: Session) -> None:
+    """Bring a store that an older factmem wrote to the present format, and check it.
+
+    The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
+    an older factmem does not open the new format.
+    """
+    from factmem.abc import ChecksItself, UpgradesFormat
+    from factmem.providers import open_provider
+
+    provider = open_provider(session.address)
+    async with provider:
+        if not isinstance(provider, UpgradesFormat) or not isinstance(provider, ChecksItself):
+            raise CapabilityError(f"{session.address} needs no upgrade: stores of its kind have one format")
+        before, newest = await provider.format_versions()
+        if not before:
+            raise StoreUnavailableError(f"there is no store {session.address}: check its address")
+        if before < newest:
+            with progress("upgrading", quiet=session.as_json) as advance:
+                await provider.upgrade(progress=lambda done, of: advance(done / of))
+        after, _ = await provider.format_versions()
+        found = await _found(session, provider)
+
+    def render(out: Console) -> None:
+        done = f"was brought from format {before} to {after}" if before < after else f"has the newest format, {after}"
+        out.print(shown(f"{session.address} {done}"))
+
+    _show(session, found, {"before": before, "after": after}, render)
+
+
+async def _found(session: Session, provider: ChecksItself) -> list[Finding]:
+    with progress("checking", quiet=session.as_json) as advance:
+        found = await provider.check(progress=lambda done, of: advance(done / of if of else 1))
+    return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
+
+
+def _show(
+    session: Session, found: Sequence[Finding], also: Mapping[str, Json], before: Callable[[Console], None]
+) -> None:
+    """Print findings, and exit with an error code unless the store is sound."""
     sound = all(finding.severity is Severity.NOTE for finding in found)
     data: dict[str, Json] = {
         "store": session.address,
+        **also,
         "sound": sound,
         "findings": [_finding_json(finding) for finding in found],
     }
-    session.show(data, lambda out: _print_findings(out, found, session.address))
+
+    def render(out: Console) -> None:
+        before(out)
+        _print_findings(out, found, session.address)
+
+    session.show(data, render)
     if not sound:
         raise typer.Exit(FAILED)
 

@@ -23,7 +23,7 @@ from factmem.detection.conversations import (
 from factmem.detection.flags import flags_in
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
-from factmem.detection.taint import REPEATS, Heard, repetitions
+from factmem.detection.taint import REPEATS, Heard, Listener, repetitions
 from factmem.detection.topics import instructions_in, overtakes
 from factmem.detection.utterances import Utterance, covers, utterances
 from factmem.detection.verbatim import VerbatimDetector
@@ -41,6 +41,7 @@ __all__ = [
     "InstructorAnalyst",
     "InstructorDetector",
     "InstructorQuestionAnalyst",
+    "Listener",
     "OriginPolicy",
     "Redacted",
     "RedactedSecret",

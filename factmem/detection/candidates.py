@@ -12,11 +12,12 @@ import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.detection.forget_requests import asks_to_forget
 from factmem.detection.passages import words_of
-from factmem.detection.polarity import Stance
 from factmem.detection.prompts import texts_of_examples
 from factmem.detection.redaction import redact
-from factmem.detection.support import Citation, asks_to_forget, is_enough, support_of
+from factmem.detection.stances import Stance
+from factmem.detection.support import Citation, is_enough, support_of
 from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.detection.utterances import QuotedWords
 from factmem.detection.windows import Excerpt, Window

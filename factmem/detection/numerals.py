@@ -159,6 +159,8 @@ class _Reader:
         behind = self._text(start + 1)
         if behind in _SCALES:
             yield from self._with_part(self._scaled(Decimal(1), start + 1), start, self._end_of_scales(start + 1))
+            value, end = self._group(start + 1, current=1)
+            yield Number(value, start, end - 1)
         elif behind in _PARTS:
             yield Number(_PARTS[behind], start, start + 1)
         else:
@@ -201,9 +203,9 @@ class _Reader:
     def _behind_hyphen(self, at: int) -> int:
         return at + 1 if self._text(at) in ("-", "‐", "‑") and self._text(at + 1) in _SMALL | _ORDINALS else at
 
-    def _group(self, start: int) -> tuple[Decimal, int]:
+    def _group(self, start: int, current: int = 0) -> tuple[Decimal, int]:
         """Return the number that a run of number words says, and the position behind it."""
-        total, current, at = 0, 0, start
+        total, at = 0, start
         while True:
             skipped = self._behind_hyphen(at) if at > start else at
             if self._text(skipped) == "and" and current % 100 == 0 and self._text(skipped + 1) in _SMALL and current:

@@ -72,7 +72,7 @@ high urgent critical top: asap, immediately, right away, important, urgently, ur
 low: -urgent, -rush, -hurry, whenever, minor, -important, someday, nice to have, no rush, can wait
 medium normal moderate: average, nothing special, standard, so so
 formal: polite, politely, sir, professional, officially
-informal casual: relaxed, friendly, -formal, chatty, like a friend, laid back
+informal casual: informal, relaxed, friendly, -formal, chatty, like a friend, laid back
 short brief concise terse: -long, keep it short, to the point, a sentence or two, few words, -wordy, bullet points
 long detailed verbose thorough: in depth, all the details, every detail, step by step, explain everything, at length
 email mail: e-mail, mail me, inbox, write to me
@@ -93,6 +93,9 @@ owner own homeowner: bought, my own house, own our
 renter rent tenant: landlord, renting, rented flat
 cat: kitten, kitty
 dog: puppy, labrador, poodle, terrier, retriever
+s: small
+m: medium
+xl: extra large
 small little: tiny, little, compact
 large big: huge, biggest, largest, xl
 hot spicy: chili, chilli, hotter

@@ -1,7 +1,9 @@
 """Support: whether the words that a model quotes say the value that it gives.
 
-A value is looked for in the quote, then in the rest of its sentence (see `passages`); where it stands, `polarity`
-judges whether it is stated, denied, asked or quoted. The rules, by the type of the value:
+A value is looked for in the quote, then in the rest of its sentence (see `passages`, `numerals`, `times_said`,
+`spellings`); where it stands, `polarity` judges whether it is stated, denied, asked or quoted. A value that is stated
+may still be meant in another way: `senses` looks at words, `measures` at numbers, `occasions` at days and hours. The
+rules, by the type of the value:
 
 - *Text*: all of its words are said, in any inflection, or most of them if the others are no names and no numbers. A
   short text that shares a part, or is another word for something (see `paraphrases`), is unclear.
@@ -23,25 +25,35 @@ A quote of a single word proves nothing but the value that it holds itself.
 
 from __future__ import annotations
 
+import bisect
 import datetime as dt
 import decimal
 import enum
 import functools
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
 import attrs
 
+from factmem.detection.bystanders import THIRD_PERSONS
+from factmem.detection.clauses import Clause
+from factmem.detection.measures import counts_something_else, measures_thing
+from factmem.detection.negation import negations_in
 from factmem.detection.numerals import Number, numbers_in
+from factmem.detection.occasions import is_anniversary, is_of_another_occasion, is_over
 from factmem.detection.paraphrases import paraphrases_of
 from factmem.detection.passages import Passage, Word, folded, is_foreign, word_set, words_of
-from factmem.detection.polarity import Leaning, Stance, negations_in, stance_of
+from factmem.detection.polarity import stance_of
+from factmem.detection.senses import is_in_another_sense, qualifies_another_noun
+from factmem.detection.spellings import derived_from, misspellings_of, other_forms_of, respellings_of, with_other_ending
+from factmem.detection.stances import Leaning, Stance
 from factmem.detection.times_said import Found, days_in, lengths_in, times_in
+from factmem.detection.written_days import days_written, parts_of
 from factmem.facts import STATEMENT, Concept
 
-__all__ = ["Citation", "asks_to_forget", "is_enough", "support_of"]
+__all__ = ["Citation", "is_enough", "support_of"]
 
 _LONG: Final = 6
 """A text of this number of words that carry meaning is read as a statement."""
@@ -55,7 +67,7 @@ _EMPTY: Final = word_set(
     " these those who which whom there here than then so very also just about into over under up out more most"
     " some any each per user users user's person speaker's someone somebody they're he's she's i'm i've it's not"
     " no never n't old years year's currently now their's whose where when while if because via using uses used"
-    " called named prefers likes wants percent lives living based located assistant"
+    " called named prefers likes wants percent lives living based located assistant whether how what"
 )
 """Words that tell nothing by themselves, or that models add to a value."""
 _COINS: Final = {
@@ -92,16 +104,20 @@ _ASKS: Final = word_set("ask wonder want request question inquir interest consid
 _FACTORS: Final = (2, 3, 4, 5, 7, 10, 12, 24, 30, 52, 60, 100, 365, 1_000, 1_024, 3_600, 1_000_000)
 """Ratios of units and counts by which a model may have converted a number."""
 _FEWEST_PAIRS: Final = 3
-_SHORTEST_OF_FAMILY: Final = 5
-_ENDINGS: Final = (
-    *("", "s", "e", "er", "ers", "or", "ist", "ists", "ing", "ed", "es", "ian", "ment", "ion", "ation", "al", "ly"),
-    *("y", "ies", "ic", "ical", "ity", "ive", "ant", "ance", "ness", "en", "ee", "eer", "ship"),
-)
 _OWN: Final = word_set("i my me we our us mine i'm i've i'd i'll we're we've we'd")
 _LIKED: Final = word_set("like love enjoy prefer favourit favorit")
 _UNTYPED: Final = ("true", "false", "yes", "no")
 
 _Type: TypeAlias = Any  # the type of a value, made at run time
+_Doubt: TypeAlias = Callable[[Clause], bool]
+
+
+def _no_doubt(clause: Clause) -> bool:
+    return False
+
+
+def _is_another_member(clause: Clause) -> bool:
+    return qualifies_another_noun(clause) or is_in_another_sense(clause)
 
 
 @attrs.frozen(kw_only=True)
@@ -140,46 +156,13 @@ def is_enough(citation: Citation) -> bool:
     return len(quoted) > 1 or (bool(quoted) and not quoted[0].isascii() and len(quoted[0]) > 1)
 
 
-_FORGETS: Final = word_set(
-    "forget forgot delet remov eras drop discard clear wipe scratch ignor disregard purg rid unrememb retract"
-    " undo strike vergiss vergesst vergessen lösche losche lösch oublie oubliez efface supprime olvida olvide"
-    " borra elimina dimentica cancella esquece esqueca apaga vergeet verwijder glöm radera glem slett zapomnij"
-    " usuń забудь забудьте удали удалите"
-)
-_FORGETS_UNSPACED: Final = ("忘れ", "忘记", "忘掉", "忘記", "删除", "刪除", "消して", "잊어", "삭제")
-
-
-def asks_to_forget(passage: Passage) -> Stance:
-    """Return how a passage holds a request to forget."""
-    places = [at for at, word in enumerate(passage.words) if word.stem in _FORGETS or word.text in _FORGETS]
-    places += [at for at, word in enumerate(passage.words) if any(sign in word.text for sign in _FORGETS_UNSPACED)]
-    texts = [word.text for word in passage.words]
-    places += [
-        at + 1
-        for at, text in enumerate(texts[:-1])
-        if (text in ("don't", "stop", "not", "longer") and texts[at + 1].startswith("remember"))
-        or (text == "longer" and texts[at + 1] in ("save", "keep", "store"))
-    ]
-    held = []
-    for at in places:
-        stance = stance_of(passage, at, at, Leaning(loose=True))
-        denies = texts[at].startswith("remember")
-        held.append(
-            {Stance.DENIED: Stance.STATED, Stance.STATED: Stance.NOT_SAID}.get(stance, stance) if denies else stance
-        )
-    return min(held, default=Stance.NOT_SAID)
-
-
 def support_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Stance:
     """Return how a quote holds a value of a concept: the best of the places where it is said."""
-    leaning = _leaning(concept.keyword, concept.description, concept.keyword == STATEMENT.keyword)
+    loose = concept.keyword == STATEMENT.keyword
+    leaning = Leaning.of(concept.keyword, "" if loose else concept.description, loose=loose, about=citation.names)
     judge = _Judge(citation, leaning)
     stance = judge.of(value, concept.value_type)
     return stance if stance is not Stance.STATED or judge.is_in_quote(value, concept.value_type) else Stance.NOT_SAID
-
-
-def _leaning(keyword: str, description: str, loose: bool) -> Leaning:
-    return Leaning.of(keyword, "" if loose else description, loose=loose)
 
 
 @attrs.frozen
@@ -252,17 +235,23 @@ class _Judge:
             return self._text(str(value))
         said = {name: item for name, (item, default) in fields.items() if item is not None and item != default}
         hints = typing.get_type_hints(type(value)) if said else {}
-        inner = {name: attrs.evolve(self, leaning=_leaning(name, "", False)) for name in said}
+        about = self.leaning.about | THIRD_PERSONS
+        inner = {name: attrs.evolve(self, leaning=Leaning.of(name, about=about)) for name in said}
         return self._worst(inner[name].of(item, hints.get(name, object)) for name, item in said.items())
 
     # Places
 
-    def _best(self, found: Iterable[Found]) -> Stance:
+    def _best(self, found: Iterable[Found], doubted: _Doubt = _no_doubt) -> Stance:
         """Return the best stance of some places, of those in the quote if there are any."""
         places = list(dict.fromkeys(found))[:_MOST_PLACES]
         quoted = [place for place in places if self._passage.is_quoted(place[0]) or self._passage.is_quoted(place[1])]
-        stances = [stance_of(self._passage, first, last, self.leaning) for first, last in quoted or places]
-        return min(stances, default=Stance.NOT_SAID)
+        return min((self._stance(place, doubted) for place in quoted or places), default=Stance.NOT_SAID)
+
+    def _stance(self, place: Found, doubted: _Doubt) -> Stance:
+        """Return the stance of a place: unclear if it is stated, but may not mean the value."""
+        stance = stance_of(self._passage, *place, self.leaning)
+        doubtful = stance is Stance.STATED and doubted(Clause(self._passage, *place, self.leaning))
+        return Stance.UNCLEAR if doubtful else stance
 
     def _unfound(self) -> Stance:
         """Return what is to be said of a value that was not found: nothing, in a language that is not read here."""
@@ -286,7 +275,7 @@ class _Judge:
             if any(negations_in([word]) for word in self._passage.words) and self._is_on_topic():
                 return Stance.STATED
         if places:
-            return self._best(places)
+            return self._best(places, lambda clause: self._counts_else(value, clause) or measures_thing(clause))
         if (answered := self._of_question(lambda judge: judge._number(value))) is not None:
             return answered
         said = [one for one in numbers if not self._is_article(one.first, one.last)]
@@ -295,6 +284,15 @@ class _Judge:
         ):
             return Stance.UNCLEAR
         return self._unfound() if not said else Stance.NOT_SAID
+
+    def _counts_else(self, value: Decimal, clause: Clause) -> bool:
+        """Return whether a number counts something else, or stands beside a quote with a number of its own."""
+        if counts_something_else(self._passage.words, Number(value, clause.first, clause.last), self.leaning):
+            return True
+        if self._passage.is_quoted(clause.first):
+            return False
+        numbers = (one for one in self.citation.numbers if self._passage.is_quoted(one.first))
+        return any(not self._is_article(one.first, one.last) for one in numbers)
 
     def _is_article(self, first: int, last: int) -> bool:
         return first == last and self._passage.words[first].text in ("a", "an", "no", "only", "single", "another")
@@ -322,23 +320,38 @@ class _Judge:
             or self.citation.said_at.hour < 8 * (shift < 0)
         ]
         if places:
-            return self._best(places)
+            today = self.citation.said_at.date()
+            return self._best(places, lambda clause: is_of_another_occasion(clause) or is_over(clause, day, today))
+        if is_anniversary(self.leaning) and self._says_anniversary(day):
+            return Stance.UNCLEAR  # "I turned thirty yesterday"
         answered = self._of_question(lambda judge: judge._day(day))
         return self._unfound() if answered is None else answered
+
+    def _says_anniversary(self, day: dt.date) -> bool:
+        """Return whether the passage says a day and a month, but another year."""
+        said_at = self.citation.said_at
+        this_year = dt.date(said_at.year, day.month, day.day) if (day.month, day.day) != (2, 29) else day
+        return bool(days_in(self._passage.words, this_year, said_at))
 
     def _moment(self, moment: dt.datetime) -> Stance:
         if abs(moment - self.citation.said_at) < dt.timedelta(minutes=5):
             return Stance.STATED
         day = self._day(moment.date())
-        if day is Stance.NOT_SAID and moment.date() == self.citation.said_at.date():
+        if day is Stance.NOT_SAID and moment.date() == self.citation.said_at.date() and not self._says_a_day():
             day = Stance.STATED if times_in(self._passage.words, moment.time()) else day
         if day is not Stance.STATED or moment.time() in (dt.time(0), dt.time(12)):
             return day
         return Stance.STATED if times_in(self._passage.words, moment.time()) else Stance.UNCLEAR
 
+    def _says_a_day(self) -> bool:
+        """Return whether the passage says a day, other than that of its message."""
+        said_at = self.citation.said_at
+        near = (said_at + dt.timedelta(days=shift) for shift in range(-7, 8) if shift)
+        return any(days_in(self._passage.words, moment.date(), said_at) for moment in near)
+
     def _time(self, time: dt.time) -> Stance:
         if places := times_in(self._passage.words, time):
-            return self._best(places)
+            return self._best(places, is_of_another_occasion)
         return self._unfound()
 
     def _length(self, length: dt.timedelta) -> Stance:
@@ -397,7 +410,7 @@ class _Judge:
         first = next((word.text for word in self._passage.words if word.end > start and not word.is_mark), "")
         return True if first in _YES else False if first in _NO else None
 
-    def _of_question(self, judged: typing.Callable[[_Judge], Stance]) -> Stance | None:
+    def _of_question(self, judged: Callable[[_Judge], Stance]) -> Stance | None:
         """Return the support that a message gives to a quote which answers "yes" to it; None if it answers nothing."""
         if self._answers() is not True:
             return None
@@ -417,12 +430,12 @@ class _Judge:
         """Return the support of one of several members, each with the forms in which it may be said."""
         places = self._places_of(forms)
         if places:
-            return self._best(places)
+            return self._best(places, _is_another_member)
         if (answered := self._answers()) is not None and set(forms) & {"yes", "no", "true", "false", "on", "off"}:
             return Stance.STATED if answered is bool(set(forms) & {"yes", "true", "on"}) else Stance.DENIED
         if (said := self._of_question(lambda judge: judge._best(judge._places_of(forms)))) is not None:
             return said
-        held = [self._best(found) for other in others if (found := self._places_of(other))]
+        held = [self._best(found, _is_another_member) for other in others if (found := self._places_of(other))]
         if len(others) == 1 and held == [Stance.DENIED]:
             return Stance.STATED
         if Stance.STATED in held:
@@ -481,7 +494,7 @@ class _Judge:
             start = said.find(wanted, start + 1)
         if not places and not text.isascii():
             places = self._within_words(text)
-        return self._best(places) if places else None
+        return self._best(places, is_in_another_sense) if places else None
 
     def _within_words(self, text: str) -> list[Found]:
         """Return the words that hold a text of a script without spaces, or with endings."""
@@ -494,6 +507,8 @@ class _Judge:
         if (held := self._verbatim(text)) is not None:
             return held
         words = words_of(text)[:_MOST_WORDS]
+        if respelled := list(respellings_of(text, self._passage)):
+            return self._best(respelled)
         if all(word.is_mark for word in words):
             return Stance.STATED if text.strip() in self._passage.text[slice(*self._passage.span)] else Stance.NOT_SAID
         meant = [word for word in words if not word.is_mark and word.text not in _EMPTY] or [
@@ -512,16 +527,26 @@ class _Judge:
         hard = _hard_words(words)
         found = {word.text: self.places_of(word) for word in meant}
         places = [place for some in found.values() for place in some]
-        missing = [word for word in meant if not found[word.text] and word.stem not in self.citation.heard]
+        unfound = [word for word in meant if not found[word.text]]
+        missing = [word for word in unfound if word.stem not in self.citation.heard]
         if not places:
             return self._other_words(text, meant)
         said = sum(bool(some) for some in found.values())
         stance = self.majority(places, words, denied=negations_in(words) % 2 == 1)
-        if stance is not Stance.STATED or not missing:
+        if stance is not Stance.STATED:
             return stance
+        if not missing:
+            elsewhere = 2 * len(unfound) >= len(found) or any(word in hard for word in unfound)
+            return Stance.UNCLEAR if elsewhere or self._is_scattered(found.values()) else stance
         if any(word in hard for word in missing):
             return Stance.UNCLEAR if 2 * said >= len(found) and not _is_address(text) else self._unfound()
         return Stance.STATED if 2 * said >= len(found) > 2 else Stance.UNCLEAR
+
+    def _is_scattered(self, found: Iterable[Sequence[Found]]) -> bool:
+        """Return whether no sentence holds all the words of a text that are said."""
+        stops = self._passage.stops
+        sentences = [{bisect.bisect_left(stops, first) for first, _ in places} for places in found if places]
+        return not set.intersection(*sentences)
 
     def _other_words(self, text: str, meant: Sequence[Word]) -> Stance:
         """Return the support of a short text of which no word is said."""
@@ -529,6 +554,8 @@ class _Judge:
             return answered
         if (held := self._paraphrased(word.text for word in meant)) is not Stance.NOT_SAID:
             return held
+        if misspelt := list(misspellings_of(meant, self._passage.words)):
+            return max(self._best(misspelt), Stance.UNCLEAR)
         hard = any(word.is_name for word in meant) or bool(_hard_words(meant))
         soft = not hard and self._is_on_topic() and is_enough(self.citation)
         return Stance.UNCLEAR if soft else self._unfound()
@@ -545,10 +572,10 @@ class _Judge:
         elif not found and (spelled := next((one.value for one in numbers_in([word])), None)) is not None:
             found = [(one.first, one.last) for one in self.citation.numbers if one.value == spelled]
         if not found and (not word.text.isascii() or passage.is_foreign):
-            found = self._within_words(word.text) or _with_other_ending(word.text, passage.words)
+            found = self._within_words(word.text) or with_other_ending(word.text, passage.words)
             found = found or self._by_neighbours(word.text)
         if not found and not word.is_name:
-            found = _derived(word.text, passage.words)
+            found = [*other_forms_of(word, passage.words)] or derived_from(word.text, passage.words)
         return found
 
     def _by_neighbours(self, text: str) -> list[Found]:
@@ -565,10 +592,7 @@ class _Judge:
     def majority(self, places: Sequence[Found], words: Sequence[Word], *, denied: bool) -> Stance:
         """Return the stance of most of some places, for a text that holds a denial itself or not."""
         quoted = [place for place in places if self._passage.is_quoted(place[0])]
-        stances = [
-            stance_of(self._passage, first, last, self.leaning)
-            for first, last in (quoted or list(places))[:_MOST_PLACES]
-        ]
+        stances = [self._stance(place, is_in_another_sense) for place in (quoted or list(places))[:_MOST_PLACES]]
         held = sorted(stances)[len(stances) // 2]
         if not denied:
             return held
@@ -629,35 +653,8 @@ class _Retelling:
     def _parts_of_days(self) -> frozenset[str]:
         """Return the parts of days that were said in other words: "7 May 2024" for "yesterday"."""
         said_at, words = self.judge.citation.said_at, self.judge.citation.passage.words
-        days = (day for day in set(_days_written(self.words)) if day == said_at.date() or days_in(words, day, said_at))
-        return frozenset(part for day in days for part in _parts_of(day))
-
-
-def _days_written(words: Sequence[Word]) -> Iterable[dt.date]:
-    """Yield the days that a statement writes in full: "7 May 2024", "May 7, 2024", "2024-05-07", "May 2024"."""
-    numbers = [int(word.text) for word in words if word.text.isdigit() and len(word.text) <= 4]
-    years = [number for number in numbers if 1900 <= number < 2200][:3]
-    months = [month for word in words if (month := _MONTHS.get(word.text[:3])) is not None][:3]
-    months += [number for number in numbers if 1 <= number <= 12][:3]
-    for year in years:
-        for month in dict.fromkeys((*months, 1)):
-            for day in dict.fromkeys((*[number for number in numbers if 1 <= number <= 31][:4], 1)):
-                try:
-                    yield dt.date(year, month, day)
-                except ValueError:
-                    continue
-
-
-_MONTHS: Final = {
-    name: at
-    for at, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
-}
-
-
-def _parts_of(day: dt.date) -> Iterable[str]:
-    """Yield the words in which a day is written."""
-    yield from (str(day.year), str(day.day), f"{day.day:02}", str(day.month), f"{day.month:02}")
-    yield from (f"{day:%B}".casefold(), f"{day:%b}".casefold(), f"{day:%A}".casefold(), "th", "st", "nd", "rd")
+        days = (day for day in set(days_written(self.words)) if day == said_at.date() or days_in(words, day, said_at))
+        return frozenset(part for day in days for part in parts_of(day))
 
 
 def _hard_words(words: Sequence[Word]) -> frozenset[Word]:
@@ -675,24 +672,6 @@ def _hard_words(words: Sequence[Word]) -> frozenset[Word]:
 def _is_address(text: str) -> bool:
     """Return whether a text is a mail address or a URL, of which no part can be left out."""
     return "@" in text or "://" in text
-
-
-def _with_other_ending(text: str, words: Sequence[Word]) -> list[Found]:
-    """Return the words that begin as a text does, for languages that decline names."""
-    length = max(3, (2 * len(text) + 2) // 3)
-    return [(at, at) for at, word in enumerate(words) if len(text) >= 3 and word.text[:length] == text[:length]]
-
-
-def _derived(text: str, words: Sequence[Word]) -> list[Found]:
-    """Return the words of one family with a word: "teach" for "teacher"."""
-    if len(text) < _SHORTEST_OF_FAMILY:
-        return []
-    roots = {text.removesuffix(ending) for ending in _ENDINGS}
-    return [
-        (at, at)
-        for at, word in enumerate(words)
-        if word.text[:4] == text[:4] and roots & {word.text.removesuffix(ending) for ending in _ENDINGS}
-    ]
 
 
 def _forms(value: object) -> list[str]:

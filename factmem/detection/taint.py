@@ -6,14 +6,19 @@ the assistant. `repetitions` finds such messages of a conversation.
 A sentence is compared by its units: the stems of its words, and pairs of stems that stand close together. A unit is
 evidence if untrusted words have it and trusted words do not: what the user said as well is the user's. Each unit has a
 weight: 1 for a name or a number, less for a rare word, nothing for an everyday word. Pairs weigh by their rarer words,
-so that trusted words in a new combination are evidence too. All of this is linear in the length of the conversation.
+so that trusted words in a new combination are evidence too.
+
+A sentence is compared as a whole, too: if most of its words stand in one sentence of a short untrusted text, and fewer
+in any trusted one, it says the same, even if all of them are everyday words. All of this is linear in the length of the
+conversation.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import attrs
@@ -21,7 +26,7 @@ import attrs
 from factmem.details import Origin
 from factmem.patterns import lazy_pattern
 
-__all__ = ["REPEATS", "Heard", "pasted_in", "repetitions"]
+__all__ = ["REPEATS", "Heard", "Listener", "pasted_in", "repetitions"]
 
 REPEATS: Final = {
     Origin.USER: "repeats what a user pasted",
@@ -44,10 +49,28 @@ _ENOUGH_OF_A_PAGE: Final = 0.6
 _PAGE: Final = 40
 """Number of different words that make a page."""
 
+_MOST_OF_IT: Final = 0.6
+"""Share of the words of a sentence that stand in an untrusted one, from which on it says the same."""
+
+_SOME_OF_IT: Final = 0.3
+"""Minimum share of the words of the other sentence: a long one has some words in common with many."""
+
+_FEWEST_OF_IT: Final = 2
+"""Minimum number of these words."""
+
+_POSTINGS: Final = 32
+"""Maximum number of sentences that are searched for one word, the latest ones; it keeps the search linear."""
+
+_LONGEST_VALUE: Final = 8
+"""Maximum number of different words of what is compared as a value."""
+
 _REACH: Final = 3
 """Maximum distance of the words of a pair."""
 
 _LONGEST_STEM: Final = 6
+_LONGEST_ROOT: Final = 5
+_COURTESIES: Final = frozenset(("day", "fine", "glad", "good", "great", "happy", "hope", "nice", "sure", "thank"))
+_ENDINGS: Final = ("ing", "ed", "er", "est", "ly", "es", "s")
 
 _EVERYDAY, _UNSURE, _RARE, _NAME = range(4)
 _OF_WORDS: Final = (0.0, 0.25, 0.5, 1.0)
@@ -87,29 +110,74 @@ def repetitions(conversation: Iterable[Heard]) -> dict[int, Origin]:
     Returns:
         The origins, by the positions of the messages.
     """
-    talk = [(heard, *_parts(heard)) for heard in conversation]
-    if not any(doubted for _, doubted, _ in talk):
+    talk = list(conversation)
+    if not any(map(_doubted_in, talk)):
         return {}
-    found: dict[int, Origin] = {}
-    trusted, untrusted, answered = _Units(), _Units(), _Units()
-    latest = Origin.UNKNOWN
-    for position, (heard, doubted, own) in enumerate(talk):
+    listener = Listener()
+    origins = ((position, listener.hear(heard)) for position, heard in enumerate(talk))
+    return {position: origin for position, origin in origins if origin is not None}
+
+
+class Listener:
+    """A conversation as it was heard so far, with which words that are written next can be compared.
+
+    Args:
+        conversation: Its first messages, in order.
+    """
+
+    def __init__(self, conversation: Iterable[Heard] = ()) -> None:
+        self._trusted, self._untrusted, self._answered = _Units(), _Units(), _Units()
+        self._latest = Origin.UNKNOWN
+        for heard in conversation:
+            self.hear(heard)
+
+    @classmethod
+    def of(cls, conversation: Sequence[Heard]) -> Listener | None:
+        """Return a listener to a conversation; None if all of it is trusted, so that nothing has to be compared."""
+        return cls(conversation) if any(map(_doubted_in, conversation)) else None
+
+    def hear(self, heard: Heard) -> Origin | None:
+        """Add a message; return the origin of what it repeats, if it is the assistant's and repeats anything."""
+        doubted, own = _parts(heard)
+        repeated = None
         if doubted:
-            latest = heard.origin
+            self._latest = heard.origin
         if heard.trusted and heard.origin is Origin.USER:
-            answered = _Units()
+            self._answered = _Units()
         if not heard.trusted or heard.origin is not Origin.ASSISTANT:
-            trusted.add(own)
-        elif (
-            answered.shared(heard.text, beyond=trusted) >= answered.enough_at_once
-            or untrusted.shared(heard.text, beyond=trusted) >= _ENOUGH
-        ):
-            found[position], doubted = latest, own
+            self._trusted.add(own)
+        elif (repeated := self.repeated_in(own)) is not None:
+            doubted = own
         else:
-            trusted.add(own, unless=untrusted)
-        for units in (untrusted, answered):
-            units.add(doubted)
-    return found
+            self._trusted.add(own, unless=self._untrusted)
+        for units in (self._untrusted, self._answered):
+            # A page has some words in common with many a sentence; what repeats it is not compared once more.
+            units.add(doubted, whole=repeated is None and not _is_page(doubted))
+        return repeated
+
+    def repeated_in(self, text: str) -> Origin | None:
+        """Return the origin of the untrusted words that a text repeats, the latest that were heard; None if none."""
+        repeats = (
+            self._answered.shared(text, beyond=self._trusted) >= self._answered.enough_at_once
+            or self._untrusted.shared(text, beyond=self._trusted) >= _ENOUGH
+            or self._untrusted.say_most_of(text, beyond=self._trusted)
+        )
+        return self._latest if repeats else None
+
+    def repeated_as(self, value: str) -> Origin | None:
+        """Return the origin of a value that stands in untrusted words, and not in trusted ones; None if it does not.
+
+        All words of a short value count, everyday words too. It may also be a sentence; see `repeated_in`.
+        """
+        stems = {stem for sentence in _sentences(value) for stem, _ in sentence.words}
+        short = 0 < len(stems) <= _LONGEST_VALUE
+        if short and self._untrusted.hold(stems) and not self._trusted.hold(stems):
+            return self._latest
+        return self.repeated_in(value)
+
+
+def _doubted_in(heard: Heard) -> str:
+    return _parts(heard)[0]
 
 
 def _parts(heard: Heard) -> tuple[str, str]:
@@ -119,35 +187,86 @@ def _parts(heard: Heard) -> tuple[str, str]:
     return pasted_in(heard.text) if heard.origin is Origin.USER else ("", heard.text)
 
 
+def _is_page(text: str) -> bool:
+    return len({stem for sentence in _sentences(text) for stem, _ in sentence.words}) > _PAGE
+
+
 class _Word(NamedTuple):
     stem: str
     kind: int
 
 
+class _Sentence(NamedTuple):
+    """The words of a sentence that may be evidence, in order, and whether everyday words of its language are known."""
+
+    words: Sequence[_Word]
+    known: bool
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """The words without their endings, but for courtesies; none if everyday words of its language are unknown."""
+        return frozenset(_root(stem) for stem, _ in self.words) - _COURTESIES if self.known else frozenset()
+
+
 class _Units:
-    """The words and pairs of some texts."""
+    """The words, pairs and sentences of some texts."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, int] = {}
         self._pairs: set[tuple[str, str]] = set()
+        self._known: set[frozenset[str]] = set()
+        self._with_root: dict[str, deque[frozenset[str]]] = {}
 
     @property
     def enough_at_once(self) -> float:
         """The weight from which on an answer to these words repeats them."""
         return _ENOUGH_OF_A_PAGE if len(self._kinds) > _PAGE else _ENOUGH_AT_ONCE
 
-    def add(self, text: str, *, unless: _Units | None = None) -> None:
-        """Add the units of a text, except those that others have."""
-        for words in _sentences(text):
-            for stem, kind in words:
+    def add(self, text: str, *, unless: _Units | None = None, whole: bool = True) -> None:
+        """Add the units of a text, except those that others have.
+
+        Args:
+            text: The text.
+            unless: Others.
+            whole: Whether its sentences are compared as a whole, too.
+        """
+        for sentence in _sentences(text):
+            for stem, kind in sentence.words:
                 if unless is None or stem not in unless._kinds:
                     self._kinds[stem] = max(kind, self._kinds.get(stem, _EVERYDAY))
-            pairs = _pairs(words)
+            pairs = _pairs(sentence.words)
             self._pairs.update(pair for pair in pairs if unless is None or pair not in unless._pairs)
+            if whole and (unless is None or unless._most_shared(sentence.roots) < _FEWEST_OF_IT):
+                self._add_sentence(sentence.roots)
+
+    def _add_sentence(self, roots: frozenset[str]) -> None:
+        if roots in self._known:
+            return
+        self._known.add(roots)
+        for root in roots:
+            self._with_root.setdefault(root, deque(maxlen=_POSTINGS)).append(roots)
+
+    def hold(self, stems: Collection[str]) -> bool:
+        """Return whether these texts have all of some words."""
+        return all(stem in self._kinds for stem in stems)
 
     def shared(self, text: str, *, beyond: _Units) -> float:
         """Return the weight of the units that the most similar sentence of a text shares with these, beyond others."""
-        return max((self._weight(words, beyond) for words in _sentences(text)), default=0.0)
+        return max((self._weight(sentence.words, beyond) for sentence in _sentences(text)), default=0.0)
+
+    def say_most_of(self, text: str, *, beyond: _Units) -> bool:
+        """Return whether one of these sentences has most words of a sentence of a text, and more than others have."""
+        for sentence in _sentences(text):
+            roots = sentence.roots
+            alike = self._most_shared(roots)
+            if alike >= max(_FEWEST_OF_IT, _MOST_OF_IT * len(roots)) and alike > beyond._most_shared(roots):
+                return True
+        return False
+
+    def _most_shared(self, roots: frozenset[str]) -> int:
+        """Return the number of words that the most similar of these sentences shares with another one."""
+        sharing = Counter(shown for root in roots for shown in self._with_root.get(root, ()))
+        return max((number for shown, number in sharing.items() if number >= _SOME_OF_IT * len(shown)), default=0)
 
     def _weight(self, words: Sequence[_Word], beyond: _Units) -> float:
         kinds = dict(words)
@@ -180,8 +299,8 @@ _GRAMMAR: Final = lazy_pattern(r"[\u3040-\u309f]{2}")
 """Two letters of hiragana, which mostly writes grammar."""
 
 
-def _sentences(text: str) -> Iterator[list[_Word]]:
-    """Yield the words of each sentence that may be evidence, in order."""
+def _sentences(text: str) -> Iterator[_Sentence]:
+    """Yield the sentences of a text that have words that may be evidence."""
     plain = unicodedata.normalize("NFKC", text)
     if not plain.isascii():
         plain = "".join(char for char in plain if unicodedata.category(char) != _HIDDEN)
@@ -191,7 +310,7 @@ def _sentences(text: str) -> Iterator[list[_Word]]:
     for spelled in sentences:
         words = [word for place, item in enumerate(spelled) for word in _words_in(item, first=place == 0)]
         if words:
-            yield words if sure else [_Word(stem, _doubted(stem, kind)) for stem, kind in words]
+            yield _Sentence(words if sure else [_Word(stem, _doubted(stem, kind)) for stem, kind in words], sure)
 
 
 def _is_known_language(sentences: Sequence[Sequence[str]]) -> bool:
@@ -231,6 +350,12 @@ def _stem(folded: str) -> str:
         return folded
     plural = len(folded) > 3 and folded.endswith("s") and not folded.endswith("ss")
     return (folded[:-1] if plural else folded)[:_LONGEST_STEM]
+
+
+def _root(stem: str) -> str:
+    """Return a stem without an ending, so that "calls", "called" and "calling" are one word."""
+    ending = next((end for end in _ENDINGS if stem.endswith(end) and len(stem) > len(end) + 2), "")
+    return stem.removesuffix(ending)[:_LONGEST_ROOT]
 
 
 def _kind(spelled: str, stem: str, *, first: bool) -> int:

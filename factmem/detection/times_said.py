@@ -74,6 +74,12 @@ _HOURS: Final = {
     "lunch": (12, 13),
     "lunchtime": (12, 13),
 }
+_HALVES: Final = {
+    **dict.fromkeys(("in the morning", "this morning", "tomorrow morning"), "am"),
+    **dict.fromkeys(("in the afternoon", "this afternoon", "tomorrow afternoon"), "pm"),
+    **dict.fromkeys(("in the evening", "this evening", "tomorrow evening"), "pm"),
+}
+"""Words behind an hour that say which half of the day it is in."""
 _SECONDS: Final = {
     **dict.fromkeys(("second", "sec", "s"), 1),
     **dict.fromkeys(("minute", "min", "m"), 60),
@@ -294,12 +300,13 @@ def times_in(words: Sequence[Word], time: dt.time) -> list[Found]:
             minute, last, rest = int(rest[1]), at + 1, rest[2:]
         minute, hour = _past(words, number.first, minute, hour)
         half = rest[0] + rest[2] if rest[1] in (".", "") else rest[0]
-        hours = {
-            hour % 12 + 12 if half in ("pm", "p.m", "pm.") or rest[0] == "p" else hour,
-            hour % 12 if half in ("am", "a.m") or rest[0] == "a" else hour,
-        }
-        if half not in ("pm", "am", "p.m", "a.m") and rest[0] not in ("p", "a") and hour <= 12:
-            hours |= {hour % 12, hour % 12 + 12}
+        half = _HALVES.get(" ".join(rest[:3]).strip(), _HALVES.get(" ".join(rest[:2]), half))
+        if half in ("pm", "p.m", "pm.") or rest[0] == "p":
+            hours = {hour % 12 + 12}
+        elif half in ("am", "a.m", "am.") or rest[0] == "a":
+            hours = {hour % 12}
+        else:
+            hours = {hour, hour % 12, hour % 12 + 12} if hour <= 12 else {hour}
         if time.hour in {each % 24 for each in hours} and time.minute == minute:
             found.append((number.first, last))
     for at, word in enumerate(words):

@@ -189,8 +189,10 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
         known = state.get("factmem_loaded")
+        run, said = self._run(request.runtime), _spoken(state)
+        run.hear(said)
         # A resumed run skips `before_agent`.
-        block = known.block if known else self._run(request.runtime).load_blocking(_spoken(state))
+        block = known.block if known else run.load_blocking(said)
         return handler(_with_block(request, block))
 
     async def awrap_model_call(
@@ -199,7 +201,9 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
         known = state.get("factmem_loaded")
-        block = known.block if known else await self._run(request.runtime).load(_spoken(state))
+        run, said = self._run(request.runtime), _spoken(state)
+        run.hear(said)
+        block = known.block if known else await run.load(said)
         return await handler(_with_block(request, block))
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:

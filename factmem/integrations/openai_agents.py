@@ -79,8 +79,10 @@ class _Listener:
         """Handle a request to a model: add the memory block to its items."""
         under_way = self._of(context)
         history: list[Any] = [*items]
+        said = spoken(_FORMAT, history)
+        under_way.run.hear(said)
         if under_way.block is None:
-            under_way.block = await under_way.run.load(spoken(_FORMAT, history))
+            under_way.block = await under_way.run.load(said)
         under_way.asked, under_way.answered = history, []
         items[:] = _FORMAT.with_block(history, under_way.block)
 

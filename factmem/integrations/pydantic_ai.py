@@ -158,11 +158,13 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Add the memory block to the request, before the user's prompt."""
-        if self._run is not None and self._block is None:
-            self._block = await self._run.load(spoken(_FORMAT, request_context.messages))
+        if self._run is not None:
+            history = spoken(_FORMAT, request_context.messages)
+            self._run.hear(history)
+            self._block = await self._run.load(history) if self._block is None else self._block
         block = self._block or MemoryBlock()
-        history = _with_separate_prompt(request_context.messages) if block else request_context.messages
-        request_context.messages = with_block(_FORMAT, history, block)
+        messages = _with_separate_prompt(request_context.messages) if block else request_context.messages
+        request_context.messages = with_block(_FORMAT, messages, block)
         return request_context
 
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:

@@ -11,7 +11,7 @@ import anyio
 
 from factmem.agent import AgentMemory, MemoryRun, RunIdentity
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, ThreadMemoryHolder
-from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
+from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.memory import Memory, QuarantineQuota
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
@@ -126,8 +126,8 @@ class Access:
 
         return await self._held.use(worked)
 
-    def about(self, name: str | None) -> tuple[MemorySubject, ...] | None:
-        """Return the subjects of a client's request; None for all.
+    def about(self, name: str | None) -> MemorySubject | None:
+        """Return the subject that a client's request names; None for all that are visible.
 
         Args:
             name: The requested subject, as ``name`` or ``name:individual``.
@@ -136,50 +136,36 @@ class Access:
             InvalidDataError: The server does not serve this subject.
         """
         if name is None:
-            return self.subjects or None
+            return None
         wanted = subject_named(name)
         if not self.subjects:
-            return (wanted,)
+            return wanted
         if self._run is not None and wanted.key == self._run.config.user.key:
-            return (self._run.user,)
+            return self._run.user
         for subject in self.subjects:
             if subject.key == wanted.key:
-                return (subject,)
+                return subject
         served = ", ".join(map(str, self.subjects))
         raise InvalidDataError(f"this server has nothing to do with that subject: name {served}, or none")
 
-    async def subject_to_write(self, view: Memory, name: str | None) -> MemorySubject:
-        """Return the subject of the facts that a client writes, as it is in the store."""
-        subject = next(iter(self.about(name) or ()), MemorySubject.EVERYTHING)
+    async def subject_to_write(self, view: Memory, name: str | None) -> MemorySubject | None:
+        """Return the subject of the facts that a client writes, as it is in the store; None for the view's own."""
+        subject = self.about(name)
+        if subject is None or self.subjects:
+            return subject
         known = await view.list_records(subject=subject, limit=1)
-        return known[0].subject if known and not self.subjects else subject
+        return known[0].subject if known else subject
 
     def scope_to_write(self, scope: str | None) -> MemoryScope | str | None:
         """Return the scope of the facts that a client writes."""
         return self._run.config.home if scope is None and self._run is not None else scope
 
-    async def records(self, view: Memory, ids: Iterable[str]) -> list[FactRecord[Any]]:
-        """Return current records by their ids.
-
-        Raises:
-            RecordNotFoundError: A record does not exist or is not visible to the clients; the error does not reveal
-                which.
-        """
-        records = [await view.get(id) for id in ids]
-        if len(self.served(records)) < len(records):
-            raise RecordNotFoundError("no record that is current and visible has this id")
-        return records
-
-    def served(self, records: Iterable[FactRecord[Any]]) -> list[FactRecord[Any]]:
-        """Return the records about subjects that are visible to the clients."""
-        keys = {subject.key for subject in self.subjects}
-        return [record for record in records if not keys or record.subject.key in keys]
-
     def _view(self, memory: Memory) -> Memory:
         if self._run is not None:
-            view = self._run.view(memory, self.scopes or None)
+            view = self._run.written_by_model(memory, self.scopes or None)
         else:
             view = memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
+        view = view.about(self.subjects) if self.subjects else view
         return view.reviewed().with_policies(quarantine=self._quota)
 
     def _hold(self) -> MemoryHolder:

@@ -115,7 +115,7 @@ class WritingTools:
 
         async def work(view: Memory) -> tuple[FactRecord[Any], ...]:
             about = await self._access.subject_to_write(view, subject)
-            known = await view.list_records(concepts=[keyword], subjects=self._access.subjects or None, limit=1)
+            known = await view.list_records(concepts=[keyword], limit=1)
             concept, typed = concept_and_value(
                 keyword, value, next(iter(known), None), type_name=type, multiple=multiple, description=description
             )
@@ -148,7 +148,7 @@ class WritingTools:
         given: dict[str, Any] = {"scope": scope, "importance": importance, "categories": categories or None}
 
         async def work(view: Memory) -> Change:
-            (record,) = await self._access.records(view, [id])
+            record = await view.get(id)
             if value:
                 given.update(value=value_of(value, record.concept.value_type), source=SOURCE)
             labels = {"reason": reason} if reason.strip() else None
@@ -163,9 +163,8 @@ class WritingTools:
         """Retract facts that are wrong, or that the user wants to be forgotten. They are not erased."""
 
         async def work(view: Memory) -> tuple[Change, ...]:
-            records = await self._access.records(view, ids)
             if not self._trusted:
-                await self._check_own(view, records)
+                await self._check_own(view, [await view.get(id) for id in ids])
             return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
 
         changes = await self._access.use(work, actor=_client(ctx))
@@ -175,8 +174,8 @@ class WritingTools:
     async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:
         """Erase records permanently, with all their history. This cannot be undone: almost always prefer retract."""
 
-        async def work(view: Memory) -> tuple[list[FactRecord[Any]], Erasure]:
-            doomed = self._access.served(await view.forget(*ids, dry_run=True))
+        async def work(view: Memory) -> tuple[Sequence[FactRecord[Any]], Erasure]:
+            doomed = (await view.forget(*ids, dry_run=True)).records
             if {record.id for record in doomed} != set(ids):
                 raise RecordNotFoundError("one of the ids names no visible record: nothing was erased")
             return doomed, await view.forget(*ids)

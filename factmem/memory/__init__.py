@@ -18,6 +18,7 @@ from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.inbox import About, StoredSession
 from factmem.memory.jobs import Trigger
+from factmem.memory.moves import MoveReceipt, TenantMove, move
 from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
 from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
@@ -50,6 +51,7 @@ __all__ = [
     "ImportReceipt",
     "Memory",
     "MemoryEvent",
+    "MoveReceipt",
     "PartialProfile",
     "Policies",
     "PolicyChanges",
@@ -67,11 +69,13 @@ __all__ = [
     "Submission",
     "SubmissionFailed",
     "SubmissionFinished",
+    "TenantMove",
     "Traces",
     "Trigger",
     "TtlOperation",
     "TtlPolicy",
     "Unrepresented",
     "concepts_of",
+    "move",
     "verify_erased",
 ]

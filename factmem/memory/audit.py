@@ -23,6 +23,7 @@ from factmem.memory.reader import Reader
 from factmem.records import AssertionState, FactRecord, LogEntry, Origin, Recorded, StateChange, Tombstone
 from factmem.showing import shown_record
 from factmem.validators import check_aware, check_whole
+from factmem.views import UNCONFINED
 
 __all__ = ["Audit", "AuditAction", "AuditEntry", "AuditPage", "page_at", "trail"]
 
@@ -83,7 +84,7 @@ class Audit:
                 and (happened_until is None or (entry.at is not None and entry.at < happened_until))
             )
 
-        whole = not (ids or origins or flagged is not None or filters or self._context.view)
+        whole = not (ids or origins or flagged is not None or filters or self._context.view != UNCONFINED)
 
         log = [*await self._backend.mirror.log(), *(await self._erasures() if whole else ())]
 

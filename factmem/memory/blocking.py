@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, ca
 
 from anyio.from_thread import start_blocking_portal
 
-from factmem.abc import DropReason
+from factmem.abc import DropReason, Message
 from factmem.errors import ProviderClosedError
 from factmem.memory.background import Submission
 from factmem.memory.calls import Calls
@@ -21,6 +21,7 @@ from factmem.memory.facade import Memory
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 __all__ = ["BlockingDeadLetters", "BlockingMemory", "BlockingQuarantine", "BlockingSubmission"]
 
@@ -177,6 +178,14 @@ class BlockingMemory(_Twin):
     ) -> BlockingMemory:
         """See `Memory.slice`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.slice(scopes, exact=exact, read_only=read_only))
+
+    def in_conversation(self, messages: Iterable[Message]) -> BlockingMemory:
+        """See `Memory.in_conversation`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.in_conversation(messages))
+
+    def about(self, subjects: Iterable[MemorySubject | str]) -> BlockingMemory:
+        """See `Memory.about`; it lives as long as this memory is open."""
+        return self._twin_of(self._memory.about(subjects))
 
     def _twin_of(self, memory: Memory) -> BlockingMemory:
         other = BlockingMemory(memory)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import attrs
 
+from factmem.abc import Message
 from factmem.consolidation import ConsolidationPolicy
-from factmem.detection import OriginPolicy
+from factmem.detection import Heard, OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
-from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
+from factmem.memory.checks import listed
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
@@ -22,7 +25,7 @@ from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_aware, fraction, instance_of
-from factmem.views import Sight, View
+from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
@@ -99,7 +102,7 @@ class Context:
         tenant: The organization whose data is read and written.
         viewer: The reader and owner of private facts; sees public facts and their own.
         actor: The writer named in the audit trail; the viewer if None.
-        view: The scopes that reads and writes are confined to; None for all.
+        view: The scopes and subjects that reads and writes are confined to.
         reviewed: Leave out records that are `FactDetails.unreviewed`.
         read_only: Refuse every write.
         past: The moment to read at; None for the present.
@@ -107,11 +110,12 @@ class Context:
         settings: Weights of recall.
         deep: Settings of deep recall.
         policies: Rules for everything that is written.
-        subject: The subject of facts that are written without one.
+        subject: The subject of facts that are written without one; the view is about it.
         subjects: Declared subjects by name: a text that names one has its description and priority.
         private: Whether written facts belong to the viewer alone by default.
         clock: Returns the present.
         observation: The observers of every operation; None without any.
+        heard: The conversation in which a model writes; empty if no model does.
     """
 
     tenant: str | None
@@ -125,11 +129,12 @@ class Context:
     subjects: Mapping[str, MemorySubject] = attrs.field(factory=dict)
     private: bool = False
     actor: str | None = None
-    view: View | None = None
+    view: View = UNCONFINED
     reviewed: bool = False
     read_only: bool = False
     past: Moment | None = None
     observation: Observation | None = None
+    heard: tuple[Heard, ...] = attrs.field(default=(), repr=False)
 
     @property
     def moment(self) -> Moment:
@@ -147,6 +152,11 @@ class Context:
         return self.actor or self.viewer
 
     @property
+    def screening(self) -> Screening:
+        """The screening of what is written."""
+        return Screening(self.policies.flagged, self.heard)
+
+    @property
     def sight(self) -> Sight:
         """The assertions that may be shown."""
         return Sight(viewer=self.viewer, view=self.view, reviewed=self.reviewed)
@@ -162,7 +172,7 @@ class Context:
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Return whether an anchored scope lies in the view."""
-        return self.sight.reaches(scope)
+        return self.view.reaches(scope)
 
     def check_writable(self) -> None:
         """Raise if writes are not allowed.
@@ -208,7 +218,12 @@ class Context:
         return anchored
 
     def about(self, subject: MemorySubject | str | None) -> MemorySubject:
-        """Return the subject to write about: the given one, or this context's."""
+        """Return the subject to write about: the given one, or this context's.
+
+        Raises:
+            InvalidNameError: A name is not legal.
+            OutOfViewError: The view is not about the subject.
+        """
         return self.named(subject) or self.subject
 
     def named(self, subject: MemorySubject | str | None) -> MemorySubject | None:
@@ -216,12 +231,18 @@ class Context:
 
         Raises:
             InvalidNameError: A name is not legal.
+            OutOfViewError: The view is not about the subject.
         """
-        if not isinstance(subject, str):
-            return subject
-        name, colon, individual = subject.partition(":")
+        found = self._declared(subject) if isinstance(subject, str) else subject
+        if isinstance(found, MemorySubject) and not self.view.is_about(found.key):
+            raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
+        return found
+
+    def _declared(self, text: str) -> MemorySubject:
+        name, colon, individual = text.partition(":")
         found = self.subjects.get(name) or MemorySubject(name)
-        return found.individual(individual) if colon else found
+        found = found.individual(individual) if colon else found
+        return next((subject for subject in self.view.subjects if subject.key == found.key), found)
 
     def target(self, scope: MemoryScope | str | None) -> MemoryScope:
         """Return the scope to write to: the given one, else the view's own, else the one that holds everywhere.
@@ -231,7 +252,7 @@ class Context:
         """
         if (anchored := self.anchored(scope)) is not None:
             return anchored
-        if self.view is not None and (only := self.view.only) is not None:
+        if (only := self.view.only) is not None:
             return only
         everywhere = MemoryScope.CROSS_PRODUCT.within(self.tenant)
         if not self.reaches(everywhere):
@@ -252,11 +273,40 @@ class Context:
         view = View(
             roots=tuple(dict.fromkeys(map(self.target, scopes))), exact=tuple(dict.fromkeys(map(self.target, exact)))
         )
-        if not (view.roots or view.exact):
+        if not view.scopes:
             raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
-        if self.view is not None:
-            view = self.view.narrowed(view)
-        return attrs.evolve(self, view=view, read_only=read_only or self.read_only)
+        return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
+
+    def confined_to(self, subjects: Iterable[MemorySubject | str]) -> Context:
+        """Return this context confined to some subjects, the first of which is written about by default.
+
+        Raises:
+            InvalidDataError: There is no subject.
+            OutOfViewError: A subject lies outside of this view.
+        """
+        found = [self.named(subject) for subject in listed("subjects", subjects, MemorySubject, str)]
+        several = tuple(dict.fromkeys(subject for subject in found if subject is not None))
+        if not several:
+            raise InvalidDataError("a view needs a subject: one of nothing shows nothing")
+        view = self.view.narrowed(View(subjects=several))
+        return attrs.evolve(self, view=view, subject=self.subject if view.is_about(self.subject.key) else several[0])
+
+    def for_user(self, name: str) -> Context:
+        """Return this context for one user: the viewer, and by default the subject and owner of facts.
+
+        Raises:
+            OutOfViewError: The view is not about the user.
+        """
+        return attrs.evolve(self, viewer=name, subject=self.about(f"user:{name}"), private=True)
+
+    def listening(self, messages: Iterable[Message]) -> Context:
+        """Return this context for what a model writes in a conversation.
+
+        Raises:
+            InvalidDataError: An item is no message.
+        """
+        heard = partial(heard_as, origins=self.policies.origins, flagged=self.policies.flagged)
+        return attrs.evolve(self, heard=tuple(map(heard, listed("messages", messages, Message))))
 
     def at(self, clock: Literal["as_of", "known_at"], when: dt.datetime) -> Context:
         """Return this context at a moment of the past.

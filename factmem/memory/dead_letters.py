@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from factmem.abc import StateRequest
-from factmem.errors import RecordNotFoundError
+from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.journal import Unit, settled_state, to_pending
@@ -60,6 +60,7 @@ class DeadLetters:
         Raises:
             RecordNotFoundError: An id names no dead letter; none was read.
             ReadOnlyError: The memory is read-only.
+            OutOfViewError: Facts about subjects outside of this view were looked for.
         """
         return tuple([await self._read_again(unit) for unit in await self._chosen(ids)])
 
@@ -92,6 +93,10 @@ class DeadLetters:
 
     async def _read_again(self, unit: Unit) -> Remembered:
         self._context.check_writable()
+        if not self._pipeline.can_read(unit):
+            raise OutOfViewError(
+                "facts outside of this view were looked for in it: let the memory read it that the view was made of"
+            )
         await self._writer.commit([to_pending(recorded) for recorded in unit.words])
         return await self._pipeline.read_now(unit)
 

@@ -148,11 +148,11 @@ class Eraser:
             await self._expire_what_is_due(Outlived(expired=expired, superseded=superseded))
 
     async def _owned_by_anybody(self, part: LogPart) -> list[LogEntry]:
-        reaches = self._context.reaches
+        holds = self._context.view.holds
         return [
             entry
             for entry in await self._backend.mirror.log(part)
-            if not isinstance(entry, Recorded) or reaches(entry.assertion.place.scope)
+            if not isinstance(entry, Recorded) or holds(entry.assertion.place)
         ]
 
     @operation(Operation.EXPIRE)

@@ -44,6 +44,7 @@ from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
 from factmem.memory.intake import Words
 from factmem.memory.jobs import Trigger
+from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema
@@ -74,6 +75,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_seconds
 from factmem.values import Json
+from factmem.views import UNCONFINED
 
 __all__ = ["Memory"]
 
@@ -278,6 +280,11 @@ class Memory:
     async def __aenter__(self) -> Self:
         worker = self._backend.worker
         self._backend.enter_loop()
+        try:
+            await refuse_unfinished(self._backend.provider, self._context.tenant)
+        except FactMemError:
+            await self.aclose()
+            raise
         await worker.__aenter__()
         if (
             self._backend.reads_words
@@ -339,7 +346,7 @@ class Memory:
             OutOfViewError: This is a view, and a store has one embedder only.
         """
         self._context.check_writable()
-        if self._context.view is not None:
+        if self._context.view != UNCONFINED:
             raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
         await self._backend.mirror.reembed()
         return len(await self._reader.visible(RecallFilter()))
@@ -375,6 +382,26 @@ class Memory:
         """
         policies = attrs.evolve(self._context.policies, **changes)
         return self._view(attrs.evolve(self._context, policies=policies))
+
+    def in_conversation(self, messages: Iterable[Message]) -> Self:
+        """Return this memory for what a model writes in a conversation: by its tools, in files, or as ready facts.
+
+        What repeats untrusted words of the conversation waits in quarantine, as it does where the conversation itself
+        is remembered, and whatever its origin; what the user said as well does not. The conversation's own messages are
+        remembered without this.
+
+        ::
+
+            by_model = memory.in_conversation(history)
+            await by_model.remember(Message(content=text, role="assistant"))
+
+        Args:
+            messages: The conversation so far, with the results of tools.
+
+        Raises:
+            InvalidDataError: An item is no `Message`.
+        """
+        return self._view(self._context.listening(messages))
 
     def reviewed(self) -> Self:
         """Return a view for prompts: without flagged text of untrusted origin that was kept as given.
@@ -420,6 +447,25 @@ class Memory:
         """
         return self._view(self._context.confined(scopes, exact, read_only=read_only))
 
+    def about(self, subjects: Iterable[MemorySubject | str]) -> Self:
+        """Return a view of the facts about some subjects. Nothing about others is visible.
+
+        A view of scopes can be confined in this way, and the reverse. Facts written without a subject are about this
+        memory's, or else about the first one given; another subject raises `OutOfViewError`.
+
+        ::
+
+            hers = memory.about([USER.individual("alice")])
+
+        Args:
+            subjects: The subjects (and individuals).
+
+        Raises:
+            InvalidDataError: There is no subject.
+            OutOfViewError: A subject lies outside of this view.
+        """
+        return self._view(self._context.confined_to(subjects))
+
     def as_of(self, when: dt.datetime) -> Self:
         """Return a read-only view of a time: only facts that had been *said* by then.
 
@@ -448,8 +494,7 @@ class Memory:
             name: The name of the user: the viewer, and the individual of the subject ``user``.
         """
         checked_name(name, what="a viewer")
-        subject = (self._context.named("user") or _EVERYTHING).individual(name)
-        return self._view(attrs.evolve(self._context, viewer=name, subject=subject, private=True))
+        return self._view(self._context.for_user(name))
 
     # -- Reading --------------------------------------------------------------------------------------------------
 

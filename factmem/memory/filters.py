@@ -92,6 +92,8 @@ def filter_of(
     scope: MemoryScope | None,
     subject: MemorySubject | None,
     subjects: Collection[MemorySubject] | None,
+    *,
+    strongest: bool = False,
 ) -> RecallFilter:
     """Return the filter of recall for a caller's conditions.
 
@@ -100,6 +102,7 @@ def filter_of(
         scope: Its scope, anchored at the tenant.
         subject: Its subject.
         subjects: Its subjects.
+        strongest: See `RecallFilter`.
 
     Raises:
         InvalidDataError: A time has no zone, or a condition cannot be met.
@@ -109,7 +112,7 @@ def filter_of(
         several = given.pop(concepts, None)
         given[keywords] = None if several is None else keywords_of(several)
     given["metadata"] = given.get("metadata") or {}
-    return RecallFilter(**given)
+    return RecallFilter(**given, strongest=strongest)
 
 
 def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str]:

@@ -24,7 +24,6 @@ from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.read_units import cited_message
 from factmem.memory.reader import Reader
-from factmem.memory.screening import Screening
 from factmem.memory.writer import Writer
 from factmem.observing import nested
 from factmem.providers import NoMemory
@@ -164,7 +163,7 @@ class FourVerbs:
 
     async def _saved(self, item: Submitted, read: _Found) -> Remembered:
         lost, failure = Counter(read.lost), read.failure
-        screening = Screening(self._context.policies.flagged)
+        screening = await self._writer.screening()
         kept: list[tuple[Candidate, Place, tuple[Assertion, ...]]] = []
         for candidate in read.facts:
             place = Place(candidate.subject or read.place.subject, read.place.scope)

@@ -25,13 +25,11 @@ from factmem.abc import (
     Receipt,
 )
 from factmem.consolidation import CandidateAssertion, duplicates_in
-from factmem.details import Treatment
 from factmem.detection import (
     REPEATS,
     Heard,
     OriginPolicy,
     VerbatimDetector,
-    flags_in,
     repetitions,
 )
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
@@ -47,7 +45,7 @@ from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
-from factmem.memory.screening import FlaggedPolicy
+from factmem.memory.screening import heard_as
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import (
@@ -281,6 +279,8 @@ class Inbox:
             )
         if request.subjects == (_EVERYTHING,):
             return attrs.evolve(request, subjects=(subject,))
+        for wanted in request.subjects:
+            self._context.named(wanted)
         return request
 
     async def _store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
@@ -437,23 +437,13 @@ class Inbox:
         messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
         before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
         earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
-        heard = [*map(_heard_before, earlier), *(self._heard(message, order) for message in messages.values())]
+        policies = self._context.policies
+        listened = partial(heard_as, origins=order.origins or policies.origins, flagged=policies.flagged)
+        heard = [*map(_heard_before, earlier), *map(listened, messages.values())]
         repeated = await to_thread.run_sync(repetitions, heard)
         names = list(messages)
         flags = {names[at - len(earlier)]: REPEATS[origin] for at, origin in repeated.items() if at >= len(earlier)}
         return attrs.evolve(found, candidates=[_flagged(candidate, flags) for candidate in found.candidates])
-
-    def _heard(self, message: Message, order: Order) -> Heard:
-        """Return a message with whether it is believed: by its origin, unless its treatment says otherwise."""
-        policies = self._context.policies
-        treatment = (order.origins or policies.origins).treatment(message)
-        trusted = message.origin.trusted or treatment is Treatment.FACTS
-        if treatment is Treatment.QUARANTINED_FACTS:
-            trusted = False
-        if policies.flagged is FlaggedPolicy.QUARANTINE_ALL and flags_in(message.content):
-            trusted = False
-        text = message.content if message.detectable else ""
-        return Heard(text, message.origin, trusted=trusted)
 
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""

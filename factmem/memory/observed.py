@@ -108,7 +108,7 @@ def _path(context: Context, scope: object) -> str | None:
             scope = MemoryScope.parse(scope)
         except FactMemError:
             return None
-    if scope is None and context.view is not None:
+    if scope is None:
         scope = context.view.only
     return str(scope.within(None)) if isinstance(scope, MemoryScope) else None
 

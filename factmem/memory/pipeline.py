@@ -63,7 +63,6 @@ from factmem.memory.read_units import (
 )
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
-from factmem.memory.screening import Screening
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import Writer
 from factmem.observing import nested
@@ -123,7 +122,16 @@ class Pipeline:
             return units_in(recorded, states_of(jobs), concepts, state=state)
 
         units = await to_thread.run_sync(select)
-        return [unit for unit in units if self._context.reaches(unit.place.scope)]
+        return [unit for unit in units if self._context.view.holds(unit.place)]
+
+    async def readable(self) -> list[Unit]:
+        """Return the pending units of all owners that can be read here; see `can_read`."""
+        return list(filter(self.can_read, await self.waiting(AssertionState.PENDING)))
+
+    def can_read(self, unit: Unit) -> bool:
+        """Return whether the view is about all subjects of what may be found in a unit."""
+        found = unit.job.request.subjects if unit.job.kind is JobKind.DETECT else ()
+        return all(self._context.view.is_about(subject.key) for subject in found)
 
     async def read_now(self, unit: Unit) -> Remembered:
         """Read a unit and wait for it; the background worker leaves it alone meanwhile."""
@@ -451,7 +459,7 @@ class Pipeline:
             raise RecordNotFoundError("words were forgotten while they were read")
 
     async def _candidates(self, found: Sequence[ReadUnit]) -> list[CandidateAssertion]:
-        screening = Screening(self._context.policies.flagged)
+        screening = await self._writer.screening()
         said = [(screening.screened(assertion), removal) for item in found for assertion, removal in item.candidates]
         vectors = await self._vectors_beside([assertion for assertion, _ in said], found)
         lasts = self._context.policies.ttl.of(TtlOperation.GENERATE_CREATED) is None

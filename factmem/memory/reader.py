@@ -152,7 +152,7 @@ class Reader:
         check_range(limit=limit, offset=offset)
         if page is not None and offset:
             raise InvalidDataError("give a page or an offset, not both", path="$.offset")
-        wanted = attrs.evolve(self.wanted(filters), strongest=strongest)
+        wanted = self.wanted(filters, strongest=strongest)
 
         def listed(corpus: Corpus, found: Standing) -> tuple[list[Current], str | None]:
             rows = sorted_rows(corpus, found, order_by, descending=descending)
@@ -223,11 +223,11 @@ class Reader:
         """Return the corpus if it is up to date. This may block: for worker threads only."""
         return None if self._context.past else self._backend.mirror.up_to_date(embedded=embedded)
 
-    def wanted(self, filters: Filters) -> RecallFilter:
+    def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant."""
         scope = self._context.anchored(filters.get("scope"))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
-        return filter_of(filters, scope, subject, subjects)
+        return filter_of(filters, scope, subject, subjects, strongest=strongest)
 
     def _subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
         if subjects is None or isinstance(subjects, str):
@@ -237,10 +237,9 @@ class Reader:
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
         view = self._context.view
-        seen = () if view is None else (*view.roots, *view.exact)
         self._backend.mirror.look_in(
-            tuple(wanted.subjects or ()) if wanted.subject is None else (wanted.subject,),
-            seen if wanted.scope is None else (wanted.scope,),
+            tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,),
+            view.scopes if wanted.scope is None else (wanted.scope,),
         )
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:
@@ -272,7 +271,7 @@ class Reader:
 
     async def waiting(self) -> int:
         """Return the number of visible assertions that wait to be accepted; see `Quarantine.count`."""
-        return await self._backend.mirror.waiting(self._context.viewer, self._context.reaches)
+        return await self._backend.mirror.waiting(self._context.sight)
 
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""

@@ -218,7 +218,7 @@ class Recaller:
         if not (lexical or semantic):
             raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
         moment = self._context.moment
-        wanted = attrs.evolve(self._reader.wanted(filters), strongest=strongest)
+        wanted = self._reader.wanted(filters, strongest=strongest)
         self._reader.look_in(wanted)
         return _Search(
             mirror=self._backend.mirror,

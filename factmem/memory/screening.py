@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, assert_never
 
 import attrs
 
-from factmem.abc import Append, Statement, StateRequest
-from factmem.details import UNREVIEWED
-from factmem.detection import flags_in
+from factmem.abc import Append, Message, Statement, StateRequest
+from factmem.details import UNREVIEWED, Treatment
+from factmem.detection import REPEATS, Heard, Listener, OriginPolicy, flags_in
+from factmem.facts import STATEMENT
 from factmem.records import Assertion, AssertionState, Origin, Place
 from factmem.validators import positive
 
-__all__ = ["FlaggedPolicy", "QuarantineQuota", "Screening", "length_of", "waits"]
+__all__ = ["FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "waits"]
 
 
 class FlaggedPolicy(enum.Enum):
@@ -71,21 +72,56 @@ def waits(said: Assertion) -> bool:
             assert_never(said.state)
 
 
+def heard_as(message: Message, *, origins: OriginPolicy, flagged: FlaggedPolicy) -> Heard:
+    """Return a message with whether it is believed: by its origin, unless its treatment says otherwise.
+
+    Args:
+        message: The message.
+        origins: Treatment of messages by their origin.
+        flagged: Treatment of flagged text.
+    """
+    treatment = origins.treatment(message)
+    trusted = message.origin.trusted or treatment is Treatment.FACTS
+    if treatment is Treatment.QUARANTINED_FACTS:
+        trusted = False
+    if flagged is FlaggedPolicy.QUARANTINE_ALL and flags_in(message.content):
+        trusted = False
+    return Heard(message.content if message.detectable else "", message.origin, trusted=trusted)
+
+
 class Screening:
     """Screening of assertions; names that many of them share are searched once.
 
     Args:
         policy: Treatment of flagged text.
+        heard: The conversation in which a model writes the assertions; empty if no model does.
     """
 
-    def __init__(self, policy: FlaggedPolicy) -> None:
+    def __init__(self, policy: FlaggedPolicy, heard: Sequence[Heard] = ()) -> None:
         self._policy = policy
+        self._listener = Listener.of(heard)
 
     def screened(self, said: Assertion) -> Assertion:
         """Return an assertion with its flags, in the state that the policy gives it.
 
         An assertion without new flags keeps its state: it may have been accepted from quarantine.
         """
+        return self._searched(self._compared(said))
+
+    def _compared(self, said: Assertion) -> Assertion:
+        """Return an assertion in quarantine if it repeats what nobody in the conversation vouches for."""
+        counts = said.state in (AssertionState.ACTIVE, AssertionState.PENDING) and not said.removed
+        if self._listener is None or not counts:
+            return said
+        text = " ".join(_values_in(said.data))
+        found = self._listener.repeated_in if said.keyword == STATEMENT.keyword else self._listener.repeated_as
+        origin, flags = found(text), said.details.flags
+        if origin is None or REPEATS[origin] in flags:
+            return said
+        details = attrs.evolve(said.details, flags=(*flags, REPEATS[origin]))
+        return attrs.evolve(said, details=details, state=AssertionState.QUARANTINED, job=None)
+
+    def _searched(self, said: Assertion) -> Assertion:
         if self._policy is FlaggedPolicy.IGNORE:
             return said
         found = (*_flags_around(said), *flags_in(_joined(_words_of(said))))
@@ -152,6 +188,23 @@ def _words_of(said: Assertion) -> Iterator[str]:
     for item in said.details.evidence:
         yield item.quote
         yield item.speaker or ""
+
+
+def _values_in(data: Any) -> Iterator[str]:
+    """Yield the texts and numbers in a value, without the names of fields."""
+    match data:
+        case str():
+            yield data
+        case bool():
+            pass
+        case int() | float():
+            yield str(data)
+        case dict():
+            for item in data.values():
+                yield from _values_in(item)
+        case list() | tuple():
+            for item in data:
+                yield from _values_in(item)
 
 
 def _texts_in(data: Any) -> Iterator[str]:

@@ -26,7 +26,7 @@ from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
 from factmem.names import checked_name
 from factmem.recall import LogPart
-from factmem.records import AssertionState, Place, Recorded
+from factmem.records import Place, Recorded
 
 __all__ = ["ABANDONED_AFTER", "Streams", "due_at"]
 
@@ -155,7 +155,7 @@ class Streams:
         self._backend.worker.check_running()
         self._context.check_writable()
         held = self._backend.worker.held  # check before and after: jobs that end meanwhile do not wait any more
-        units = await self._pipeline.waiting(AssertionState.PENDING)
+        units = await self._pipeline.readable()
         held |= self._backend.worker.held
         others = [unit for unit in units if not unit.job.streamed and not unit.ids <= held]
         visible = self._context.visible_owners
@@ -207,7 +207,7 @@ class Streams:
     async def _streams(self) -> list[Unit]:
         """Return the waiting units of this viewer's streams, including those that are being read."""
         visible = self._context.visible_owners
-        waiting = await self._pipeline.waiting(AssertionState.PENDING)
+        waiting = await self._pipeline.readable()
         return [unit for unit in waiting if unit.job.streamed and unit.given.owner in visible]
 
     async def _unread(self, ids: Collection[str]) -> list[Unit]:

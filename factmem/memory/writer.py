@@ -229,7 +229,7 @@ class Writer:
             actor=None,
             state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
         )
-        if Screening(self._context.policies.flagged).screened(moved).state is not AssertionState.ACTIVE:
+        if (await self.screening()).screened(moved).state is not AssertionState.ACTIVE:
             raise InvalidDataError("quarantined words cannot move a record: leave the scope out", path="$.scope")
         there = RecallFilter(
             subject=moved.place.subject, scope=moved.place.scope, exact=True, keywords=(moved.keyword,)
@@ -414,7 +414,7 @@ class Writer:
         """
         if not assertions:
             return []
-        if not all(self._context.reaches(assertion.place.scope) for assertion in assertions):
+        if not all(self._context.view.holds(assertion.place) for assertion in assertions):
             raise OutOfViewError(
                 "something lies outside of this view: hand it in to the memory that the view was made of"
             )
@@ -430,7 +430,7 @@ class Writer:
 
     async def _admitted(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Commit new assertions, unless more of them would wait in quarantine than the quota allows."""
-        signed = await off_loop(partial(self._signed, statements), length_of(statements))
+        signed = await self._screened_and_signed(statements)
         coming = sum(isinstance(statement, Append) and waits(statement.assertion) for statement in signed)
         if not coming or self._context.policies.quarantine == QuarantineQuota():
             return await self._appended(signed)
@@ -451,7 +451,7 @@ class Writer:
 
     async def commit(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Commit statements to the store, in one transaction. Every write is screened and signed before."""
-        return await self._appended(await off_loop(partial(self._signed, statements), length_of(statements)))
+        return await self._appended(await self._screened_and_signed(statements))
 
     async def _appended(self, signed: Sequence[Statement]) -> Sequence[Receipt]:
         store = self._backend.history()
@@ -460,8 +460,15 @@ class Writer:
             call.gave(len(receipts))
             return receipts
 
-    def _signed(self, statements: Sequence[Statement]) -> list[Statement]:
-        screening, actor = Screening(self._context.policies.flagged), self._context.writer
+    async def screening(self) -> Screening:
+        """Return the screening of what is written. To hear a conversation takes time."""
+        return await off_loop(lambda: self._context.screening, None if self._context.heard else 0)
+
+    async def _screened_and_signed(self, statements: Sequence[Statement]) -> list[Statement]:
+        return await off_loop(partial(self._signed, statements, await self.screening()), length_of(statements))
+
+    def _signed(self, statements: Sequence[Statement], screening: Screening) -> list[Statement]:
+        actor = self._context.writer
 
         def signed(statement: Statement) -> Statement:
             match statement:

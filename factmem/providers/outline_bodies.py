@@ -6,7 +6,7 @@ import datetime as dt
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -14,6 +14,10 @@ from factmem.abc import Outline, Outlined, number_of_id
 from factmem.errors import CorruptStoreError
 from factmem.providers.rows import microseconds
 from factmem.records import LogEntry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["OutlineRow", "read_outlines"]
 
@@ -71,11 +75,8 @@ def read_outlines(
     Raises:
         CorruptStoreError: An outline was changed.
     """
-    import numpy as np
-
-    given = [body[: _GIVEN.size] for body in bodies]
     own = [body[_GIVEN.size :] for body in bodies]
-    table = np.frombuffer(_checked(seqs, shared, given, own), _GIVEN_FIELDS)
+    table = _checked(seqs, shared, [body[: _GIVEN.size] for body in bodies], own)
     return Outlined(
         seqs=seqs,
         ids=table["id"],
@@ -89,16 +90,27 @@ def read_outlines(
     )
 
 
-def _checked(seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]) -> bytes:
-    """Return the concatenated prefixes of bodies.
+def _checked(
+    seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]
+) -> NDArray[np.void]:
+    """Return the prefixes of bodies as a table of `_GIVEN_FIELDS`.
 
     Raises:
         CorruptStoreError: An outline was changed.
     """
-    of_numbers, of_own = _NUMBERS.size, zlib.crc32
-    for seq, part, prefix, body in zip(seqs, shared, given, own, strict=True):
-        numbers, found = prefix[:of_numbers], prefix[of_numbers:]
-        expected = of_own(body, of_own(numbers, of_own(part, seq & 0xFFFFFFFF)))
-        if int.from_bytes(found, "little") != expected or len(prefix) != _GIVEN.size:
-            raise CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
-    return b"".join(given)
+    import numpy as np
+
+    prefixes = b"".join(given)
+    if len(prefixes) != len(seqs) * _GIVEN.size:
+        raise _damaged_outline(next(seq for seq, prefix in zip(seqs, given, strict=True) if len(prefix) < _GIVEN.size))
+    table = np.frombuffer(prefixes, _GIVEN_FIELDS)
+    sums = map(zlib.crc32, shared, seqs)
+    sums = map(zlib.crc32, [prefix[: _NUMBERS.size] for prefix in given], sums)
+    wrong = np.flatnonzero(table["checksum"] != np.fromiter(map(zlib.crc32, own, sums), np.uint32, len(seqs)))
+    if len(wrong):
+        raise _damaged_outline(seqs[int(wrong[0])])
+    return table
+
+
+def _damaged_outline(seq: int) -> CorruptStoreError:
+    return CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")

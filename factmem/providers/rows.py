@@ -14,13 +14,13 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
 from factmem.abc import Append, Outline, Statement, StateRequest
-from factmem.codec import decode_assertion, decode_entry, encode_head, encode_rest
+from factmem.codec import decode_assertion, decode_entry, decode_head, encode_head, encode_rest
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
 from factmem.records import Assertion, Place, Recorded
 from factmem.vectors import unit_vectors
@@ -258,7 +258,7 @@ def partial_checksum(doc: str, said_at: int, head: str | None) -> int:
     """Return the checksum of a row without its number; rows without a head cover the rest."""
     if head is None:
         return zlib.crc32(doc.encode())
-    return zlib.crc32(f"{said_at} {doc}".encode(), zlib.crc32(head.encode()))
+    return zlib.crc32(f"{said_at} {doc}".encode(), _checksum_of_head(head))
 
 
 def checksum(seq: int, id: str, record_id: str, recorded_at: str, partial: int) -> int:
@@ -301,10 +301,8 @@ def read_assertion(row: Sequence[Any]) -> Recorded:
             entry = decode_entry({**json.loads(doc), **given})
             assert isinstance(entry, Recorded)
             return entry
-        version, shared = _read_head(head)
-        document = {**shared, **json.loads(doc), "timestamp": unpack_moment(said_at)}
         return Recorded(
-            assertion=decode_assertion(document, version=version),
+            assertion=decode_assertion(_read_head(head), json.loads(doc), moment_at(said_at)),
             id=id,
             record_id=record_id,
             seq=seq,
@@ -317,6 +315,10 @@ def read_assertion(row: Sequence[Any]) -> Recorded:
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_head(head: str) -> tuple[int, dict[str, Any]]:
-    document = json.loads(head)
-    return document.pop("v"), document
+def _read_head(head: str) -> Mapping[str, Any]:
+    return decode_head(json.loads(head))
+
+
+@functools.lru_cache(maxsize=4096)
+def _checksum_of_head(head: str) -> int:
+    return zlib.crc32(head.encode())

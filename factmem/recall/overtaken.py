@@ -24,7 +24,7 @@ from factmem.recall.filters import RecallFilter
 from factmem.recall.index.blob import REMOVED, microseconds, term_numbers
 from factmem.recall.index.column_fold import Standing, takes_part
 from factmem.recall.index.columns import Columns
-from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.corpus import Corpus, Seen
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.text.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
 from factmem.records import Evidence, FactRecord, Origin, Recorded, record_of
@@ -162,7 +162,7 @@ class _Marks:
         """Return the newest statement that overtakes each result, by rows; only results that have one."""
         short = [item for item in results if item.record.details.origin is Origin.USER and item.size <= _LONGEST]
         found: dict[int, int] = {}
-        for item, rows in zip(short, self._candidates(short), strict=True):
+        for item, rows in zip(short, self._candidates([item.row for item in short]), strict=True):
             said = clauses(item.record.value) if rows else ()
             if not may_be_overtaken(said):
                 continue
@@ -176,32 +176,44 @@ class _Marks:
                     break
         return found
 
-    def _candidates(self, results: Sequence[_Result]) -> list[list[int]]:
-        """Return the few rows of later statements that share the most with each result, the newest first."""
-        candidates: list[list[int]] = [[] for _ in results]
-        if not results or not self.corpus.parts:
-            return candidates
+    def _candidates(self, rows: Sequence[int]) -> list[Sequence[int]]:
+        """Return the few rows of later statements that share the most with each statement, the newest first."""
+        seen = self.corpus.seen(self.sight)
+        found = {row: self.corpus.known_updates(seen, row) for row in rows}
+        new = [row for row, known in found.items() if known is None]
+        if new:
+            searched = dict(zip(new, self._searched(seen, np.array(new, np.intp)), strict=True))
+            self.corpus.keep_updates(seen, searched)
+            found |= searched
+        return [found[row] or () for row in rows]
+
+    def _searched(self, seen: Seen, own: NDArray[np.intp]) -> list[Sequence[int]]:
+        """Return the candidates of each statement, as `_candidates` does."""
+        candidates: list[Sequence[int]] = [()] * len(own)
         columns = self.corpus.columns
-        terms, owners, sizes = _terms_of(columns, results)
-        rare = self._rare(terms)
-        terms, owners = terms[rare], owners[rare]
-        own = np.array([item.row for item in results], np.intp)
+        terms, owners, sizes = _terms_of(columns, own)
+        places = [part.segment.places_of(terms) for part in self.corpus.parts]
+        rare = self._rare(seen, len(terms), places)
         heads, said_at, seqs = columns["head"], columns["said_at"], columns["seq"]
         found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]] = []
-        for part, mask in zip(self.corpus.parts, self.corpus.seen(self.sight).masks, strict=True):
+        for part, (held, at), mask in zip(self.corpus.parts, places, seen.masks, strict=True):
             segment = part.segment
-            which, at = segment.updates_holding(terms)
+            wanted = rare[held]
+            counts, at = segment.updates_at(at[wanted])
+            of = owners[held[wanted]].repeat(counts)
             if mask is not None:
-                seen = mask[at]
-                which, at = which[seen], at[seen]
-            pairs, shared = np.unique(owners[which] * len(segment) + at, return_counts=True)
+                of, at = of[mask[at]], at[mask[at]]
+            rows, mine = segment.rows[at].astype(np.intp), own[of]
+            after = heads[rows] == heads[mine]
+            after &= (said_at[rows] > said_at[mine]) | ((said_at[rows] == said_at[mine]) & (seqs[rows] > seqs[mine]))
+            if not after.any():
+                continue
+            pairs, shared = np.unique(of[after] * len(segment) + at[after], return_counts=True)
             of, at = np.divmod(pairs, len(segment))
             near = shared >= _LEAST_SHARED * sizes[of]
-            of, rows, shared = of[near], segment.rows[at[near]].astype(np.intp), shared[near]
-            mine = own[of]
-            after = (said_at[rows] > said_at[mine]) | ((said_at[rows] == said_at[mine]) & (seqs[rows] > seqs[mine]))
-            after &= heads[rows] == heads[mine]
-            found.append((of[after], rows[after], shared[after] / sizes[of[after]]))
+            found.append((of[near], segment.rows[at[near]].astype(np.intp), shared[near] / sizes[of[near]]))
+        if not found:
+            return candidates
         of, rows, shares = map(np.concatenate, zip(*found, strict=True))
         for number in np.unique(of).tolist():
             mine = of == number
@@ -209,16 +221,28 @@ class _Marks:
             candidates[number] = nearest[np.lexsort((seqs[nearest], said_at[nearest]))[::-1]].tolist()
         return candidates
 
-    def _rare(self, terms: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which terms are in few of the visible records, so that searching for them pays."""
-        parts, seen = self.corpus.parts, self.corpus.seen(self.sight)
+    def _rare(
+        self, seen: Seen, count: int, places: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    ) -> NDArray[np.bool_]:
+        """Return which terms are in few of the visible records, so that searching for them pays.
+
+        Args:
+            seen: The visible records.
+            count: Number of terms.
+            places: By part, their `Segment.places_of`.
+        """
         most = max(_MOST_ROWS, seen.counts[0] // 100)
-        held = np.sum([part.segment.holding(terms) for part in parts], axis=0)
-        doubtful = np.flatnonzero(held > most)  # hidden rows are counted so far
-        if len(doubtful) and any(mask is not None for mask in seen.masks):
-            pairs = zip(parts, seen.masks, strict=True)
-            held[doubtful] = np.sum([part.segment.holding(terms[doubtful], mask) for part, mask in pairs], axis=0)
-        rare: NDArray[np.bool_] = held <= most
+        numbers = np.zeros(count, np.intp)
+        for part, (held, at) in zip(self.corpus.parts, places, strict=True):
+            numbers[held] += part.segment.holding(at)
+        rare: NDArray[np.bool_] = numbers <= most
+        if not rare.all() and any(mask is not None for mask in seen.masks):  # hidden rows are counted so far
+            doubtful = ~rare
+            numbers[doubtful] = 0
+            for part, (held, at), mask in zip(self.corpus.parts, places, seen.masks, strict=True):
+                asked = doubtful[held]
+                numbers[held[asked]] += part.segment.holding(at[asked], mask)
+            rare = numbers <= most
         return rare
 
     def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
@@ -329,18 +353,18 @@ class _Marks:
 
 
 def _terms_of(
-    columns: Columns, results: Sequence[_Result]
+    columns: Columns, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.float64]]:
-    """Return the terms that an update of each result may hold, the result of each, and the numbers of own terms.
+    """Return the terms that an update of each statement may hold, the statement of each, and the numbers of own terms.
 
     The first term of a statement, which is its speaker, and everyday words are left out.
     """
     related, everyday = _numbered()
-    rows, terms = [item.row for item in results], columns.terms
+    terms = columns.terms
     starts, counts = columns["terms_start"][rows].tolist(), columns["terms_count"][rows].tolist()
     numbers: list[int] = []
     owners: list[int] = []
-    sizes = np.ones(len(results))
+    sizes = np.ones(len(rows))
     for at, (start, count) in enumerate(zip(starts, counts, strict=True)):
         own = set(terms[start + 1 : start + count].tolist())
         known = own & related.keys()

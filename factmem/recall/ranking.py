@@ -26,7 +26,7 @@ from factmem.recall.filters import RecallFilter
 from factmem.recall.index.blob import term_numbers
 from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.corpus import Corpus, Seen
-from factmem.recall.index.segments import Hits, Segment, conversation_keys
+from factmem.recall.index.segments import Hits, RowWeights, Segment, conversation_keys, row_before
 from factmem.recall.index.selection import kept_by_part, without
 from factmem.recall.results import RecallMatch, ScoreParts, hydrate
 from factmem.recall.scoring import Evidence, RecallSettings
@@ -53,7 +53,10 @@ __all__ = [
 _FEW: Final = 16
 """A filter leaves few rows if it keeps less than one row in this many."""
 
-_BLOCK: Final = 512
+_SMALL: Final = 512
+"""Number of rows up to which the second pass scores all rows of a segment."""
+
+_BLOCK: Final = 128
 """Number of rows whose best score stands for them when the cut of the first pass is estimated."""
 
 _POOL: Final = 8
@@ -203,7 +206,9 @@ def _named_concepts(corpus: Corpus, query: Query, weighed: Sequence[QueryTerm]) 
 # Evidence
 
 
-def _evidence(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None) -> Evidence[Floats]:
+def _evidence(
+    corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None, weights: RowWeights
+) -> Evidence[Floats]:
     """Return the evidence of rows of a part.
 
     Args:
@@ -211,13 +216,15 @@ def _evidence(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None
         number: The part.
         asked: The query.
         rows: The rows, in double precision; None for all rows, in single precision.
+        weights: The weights of the rows.
     """
     segment, query = corpus.parts[number].segment, asked.query
-    length = segment.short_lengths[0] if rows is None else segment.lengths.own[rows].astype(np.float64)
     own, exchange, conversation = _shares(corpus, number, asked, rows)
     cosine, near = _cosines(corpus, segment, asked, rows)
     lead, concept, covered = _names(segment, asked, rows)
-    question, question_cosine, answered = _questions(corpus, number, asked, rows, own, cosine)
+    question, question_cosine = (
+        (None, None) if weights.answered is None else _questions(corpus, number, asked, rows, own, cosine)
+    )
     dated = scoring.closeness(_of(segment.said_at, rows), query.times) if query.times else None
     return Evidence(
         own=own,
@@ -225,16 +232,16 @@ def _evidence(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None
         conversation=conversation,
         cosine=cosine,
         near=near,
-        context=scoring.context_weight(_of(segment.grouped, rows), length),
+        context=weights.context,
         question=question,
         question_cosine=question_cosine,
-        answered=answered,
-        little=scoring.says_little(length, _of(segment.says, rows)),
+        answered=weights.answered,
+        little=weights.little,
         misfit=_misfit(segment, query, rows),
         lead=lead,
         concept=concept,
         covered=covered,
-        dated=dated if dated is None else dated.astype(length.dtype, copy=False),
+        dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
         kind=(_of(segment.kinds, rows) & query.kinds) != 0 if query.kinds else None,
     )
 
@@ -279,28 +286,17 @@ def _names(
 
 def _questions(
     corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None, own: Floats, cosine: Floats
-) -> tuple[Floats | None, Floats | None, Floats | None]:
-    """Return the evidence of the questions that rows answer, and its weight; None if they answer none."""
-    segment = corpus.parts[number].segment
-    answers = _of(segment.answers, rows)
-    if not answers.any():
-        return None, None, None
+) -> tuple[Floats, Floats]:
+    """Return the evidence of the statement before each row; that of rows that answer no question is arbitrary."""
     if rows is None:
-        return _before(own), _before(cosine), scoring.context_weight(answers, _before(segment.short_lengths[0]))
-    before = rows[answers] - 1
-    question, question_cosine, length = np.zeros((3, len(rows)))
-    question[answers] = _shares(corpus, number, asked, before)[0]
-    question_cosine[answers] = _cosines(corpus, segment, asked, before)[0]
-    length[answers] = segment.lengths.own[before]
-    return question, question_cosine, scoring.context_weight(answers, length)
-
-
-def _before(values: Floats) -> Floats:
-    """Return the value of the row before each; the first row's is arbitrary."""
-    before = np.empty_like(values)
-    before[:1] = values[-1:]
-    before[1:] = values[:-1]
-    return before
+        return row_before(own), row_before(cosine)
+    segment = corpus.parts[number].segment
+    answers = segment.answers[rows]
+    questions = rows[answers] - 1
+    question, question_cosine = np.zeros((2, len(rows)))
+    question[answers] = _shares(corpus, number, asked, questions)[0]
+    question_cosine[answers] = _cosines(corpus, segment, asked, questions)[0]
+    return question, question_cosine
 
 
 def _cosines(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats]:
@@ -408,9 +404,10 @@ _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))
 def _first_pass(corpus: Corpus, number: int, asked: CorpusQuery) -> NDArray[np.float32]:
     """Return approximate scores of all rows of a part; see `_slack` for their error."""
     segment, query = corpus.parts[number].segment, asked.query
-    alike = scoring.similarity(_evidence(corpus, number, asked, None), query.lexical_weight)
+    weights = segment.short_weights
+    alike = scoring.similarity(_evidence(corpus, number, asked, None, weights), query.lexical_weight)
     recency = segment.recency(query.settings.half_life_days, query.now)
-    scores: Any = scoring.composite(alike, recency, segment.importance.astype(np.float32), query.settings)
+    scores: Any = scoring.composite(alike, recency, weights.importance, query.settings)
     approximate: NDArray[np.float32] = scores
     return approximate
 
@@ -426,9 +423,10 @@ def _slack(asked: CorpusQuery) -> float:
 def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) -> Scored:
     """Return rows of a part with their exact scores."""
     segment, query = corpus.parts[number].segment, asked.query
-    evidence = _evidence(corpus, number, asked, rows)
+    weights = segment.weights(rows)
+    evidence = _evidence(corpus, number, asked, rows, weights)
     alike = scoring.similarity(evidence, query.lexical_weight)
-    said_at, importance, none = segment.said_at[rows], segment.importance[rows], np.zeros(len(rows))
+    said_at, none = segment.said_at[rows], np.zeros(len(rows))
     recency = scoring.recency(query.now - said_at, query.settings.half_life_days)
     lead, concept = (none if sign is None else sign for sign in (evidence.lead, evidence.concept))
     return Scored(
@@ -436,7 +434,7 @@ def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) ->
         counts=segment.counts[rows].astype(np.intp),
         slots=segment.slots[rows],
         said_at=said_at,
-        score=scoring.composite(alike, recency, importance, query.settings),
+        score=scoring.composite(alike, recency, weights.importance, query.settings),
         similarity=alike,
         lexical=evidence.lexical,
         semantic=evidence.semantic,
@@ -444,7 +442,7 @@ def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) ->
         dated=none if evidence.dated is None else evidence.dated,
         cosine=evidence.cosine,
         recency=recency,
-        importance=importance,
+        importance=weights.importance,
     )
 
 
@@ -491,7 +489,7 @@ def _joined(parts: Sequence[Scored]) -> Scored:
 
 
 def _is_few(rows: Rows, segment: Segment) -> bool:
-    return len(rows) * _FEW <= len(segment) or len(segment) <= _BLOCK
+    return len(rows) * _FEW <= len(segment) or len(segment) <= _SMALL
 
 
 def _candidates(

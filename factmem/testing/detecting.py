@@ -13,6 +13,7 @@ from factmem.abc import (
     KeepsFiles,
     KeepsHistory,
     KeepsVectors,
+    UpgradesFormat,
 )
 
 __all__ = ["capabilities_of"]
@@ -25,6 +26,7 @@ _CAPABILITIES: Final[tuple[type, ...]] = (
     CopiesLogs,
     KeepsFiles,
     ChecksItself,
+    UpgradesFormat,
 )
 
 

@@ -330,6 +330,9 @@ class FileEngine:
 
     def _rewrite(self, log: LogName, copy: LogCopy, hidden: set[str]) -> None:
         kept = [entry for entry in copy.entries if assertion_id(entry) not in hidden]
+        graves = erased_log(log.folder[0] or None)
+        # Whoever wrote the tombstones may have died before they were durable, and nothing else will hold these ids.
+        self._storage.settle(graves, self._copies.caught_up(graves).position)
         self._sidecars.keep(log, {entry.seq for entry in kept})
         self._accesses.keep(log, {entry.record_id for entry in kept if isinstance(entry, Recorded)})
         self._storage.replace(log, [payload_of([entry]) for entry in kept])

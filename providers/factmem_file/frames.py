@@ -5,8 +5,8 @@ can be unacknowledged:
 
 - *No line feed at the end*: the write was cut short; it was never acknowledged and is skipped. Only if all but the very
   last byte is a valid frame was the line feed itself changed: damage.
-- *A line feed, a wrong checksum and NULs where a disk block begins*: a power cut that wrote the blocks out of order.
-  JSON holds no NUL and one flipped bit makes no row of them, so this counts as cut short.
+- *A line feed, a wrong checksum and two NULs in a row*: a power cut that left out sectors of the disk, or the later
+  part of one. JSON holds no NUL and one flipped bit makes no row of them, so this counts as cut short.
 - *A line feed and a wrong checksum otherwise*: an acknowledged frame was changed: damage.
 
 An invalid frame before the last one is always damage.
@@ -25,7 +25,7 @@ __all__ = ["CRC_LENGTH", "DamagedFrameError", "Parsed", "framed", "parse"]
 CRC_LENGTH: Final = 8
 """Number of hex digits at the beginning of a frame."""
 
-_UNWRITTEN: Final = re.compile(rb"\A\0|\0{512}")
+_UNWRITTEN: Final = re.compile(rb"\A\0|\0\0")
 
 
 class DamagedFrameError(ValueError):

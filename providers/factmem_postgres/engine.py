@@ -22,6 +22,7 @@ from factmem_postgres.erasing import Eraser
 from factmem_postgres.faults import foreign_rows
 from factmem_postgres.reading import Reader
 from factmem_postgres.rows import OF_RECORD, assertion_id, bytes_of, record_key, record_of
+from factmem_postgres.schema import MIGRATIONS
 from factmem_postgres.server import Ending, Server, Session
 from factmem_postgres.writing import (
     META,
@@ -183,6 +184,16 @@ class PostgresEngine:
     def end_copy(self, tenants: Sequence[str | None]) -> None:
         """Mark copies as finished."""
         self._copier.mark(tenants, copying=False)
+
+    def format_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, and the newest one."""
+        return self._server.format_version(), len(MIGRATIONS)
+
+    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+        """Bring the tables to the newest format, in one transaction."""
+        progress(0, 1)
+        self._server.upgrade()
+        progress(1, 1)
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """Check the rows of every tenant."""

@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
-from factmem.abc import Clock, KeepsOutlines, Outline, Outlined, system_clock
+from factmem.abc import Clock, KeepsOutlines, Outline, Outlined, UpgradesFormat, system_clock
 from factmem.providers import ThreadedProvider
 from factmem.records import Recorded
 from factmem_postgres.address import Address
@@ -22,7 +22,7 @@ __all__ = ["PostgresMemoryProvider"]
 T = TypeVar("T")
 
 
-class PostgresMemoryProvider(ThreadedProvider[PostgresEngine], KeepsOutlines):
+class PostgresMemoryProvider(ThreadedProvider[PostgresEngine], KeepsOutlines, UpgradesFormat):
     """Keeps facts, their history and their vectors in a PostgreSQL database, for those who outgrow one machine.
 
     It has every capability but files. Tasks that save at the same time share one transaction, which takes a few round
@@ -70,6 +70,14 @@ class PostgresMemoryProvider(ThreadedProvider[PostgresEngine], KeepsOutlines):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._address.name}, schema {self._address.schema}>"
+
+    @override
+    async def format_versions(self) -> tuple[int, int]:
+        return await self._read(lambda engine: engine.format_versions())
+
+    @override
+    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None)))
 
     @override
     async def use_outlines(self, version: int) -> None:

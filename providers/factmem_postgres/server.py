@@ -207,6 +207,22 @@ class Server:
 
         return self._attempts(attempt)
 
+    def format_version(self) -> int:
+        """Return the version of the tables; 0 if there are none.
+
+        Raises:
+            ProviderError: See `AgentMemoryProvider.load`.
+        """
+        return self._attempts(self._found_version)
+
+    def upgrade(self) -> None:
+        """Bring the tables up to date, if there are any.
+
+        Raises:
+            ProviderError: See `AgentMemoryProvider.save`.
+        """
+        self._attempts(partial(self._prepare, create=False))
+
     def maintain(self, statement: str) -> None:
         """Run a statement that cannot be part of a transaction.
 

@@ -14,8 +14,8 @@ from factmem_sqlite_vec.copying import unfinished
 from factmem_sqlite_vec.erasing import scrub_is_due
 from factmem_sqlite_vec.rows import HEADS_SINCE, select
 from factmem_sqlite_vec.schema import MIGRATIONS, found_version
-from factmem_sqlite_vec.sums import sum_of_vectors, tenants_with_sums
-from factmem_sqlite_vec.vectors import vectors_with_sum
+from factmem_sqlite_vec.sums import tenants_with_sums
+from factmem_sqlite_vec.vectors import vectors
 
 __all__ = ["check_database"]
 
@@ -59,7 +59,7 @@ def check_database(connection: apsw.Connection, name: str, progress: Callable[[i
                 kind=FindingKind.OLDER,
                 part=name,
                 problem=f"it is of format {version}, and {len(MIGRATIONS)} is the present one",
-                advice="nothing: the next write brings it up to date",
+                advice="nothing: the next write brings it up to date, or `factmem upgrade` does it now",
             )
         )
     found += _dangling(connection, name, version)
@@ -104,13 +104,13 @@ def _vectors(connection: apsw.Connection, name: str, tenant: str) -> Iterator[Fi
         return
     problem = None
     try:
-        seqs, rows, expected = vectors_with_sum(connection, tenant or None, 0)
+        _, rows, whole = vectors(connection, tenant or None, 0)
     except CorruptStoreError:
         problem = "the vectors cannot be read"
     else:
         if len(rows) and rows.shape[1] != embedder.dimension:
             problem = "the vectors are of another dimension than the embedder's"
-        elif expected is not None and expected != sum_of_vectors(seqs, rows):
+        elif not whole:
             problem = "the vectors were changed"
     if problem is not None:
         yield Finding(kind=FindingKind.REMAKEABLE, part=name, problem=problem, advice=_REEMBED)

@@ -22,9 +22,10 @@ from factmem_sqlite_vec import outlines as outlining
 from factmem_sqlite_vec import vectors as embeddings
 from factmem_sqlite_vec.checking import check_database
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
+from factmem_sqlite_vec.rows import format_version
+from factmem_sqlite_vec.schema import MIGRATIONS
 from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.sums import sum_of_vectors
 from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class SqliteEngine:
         Raises:
             CorruptStoreError: A vector was changed. The facts are not affected.
         """
-        seqs, rows, expected = self.store.read(partial(embeddings.vectors_with_sum, tenant=tenant, since=since))
+        seqs, rows, whole = self.store.read(partial(embeddings.vectors, tenant=tenant, since=since))
         # Raised outside of the store's own checks, which would refuse further writes: vectors can be recomputed.
-        if expected is not None and expected != sum_of_vectors(seqs, rows):
+        if not whole:
             raise CorruptStoreError(
                 f"the embeddings in {self.store.name} are damaged, its facts are not: make them again with "
                 "Memory.reembed() or `factmem reembed`, or restore it from a backup"
@@ -168,6 +169,20 @@ class SqliteEngine:
     def files(self) -> Sequence[Path]:
         """Return the existing files of the store."""
         return self.store.files()
+
+    def format_versions(self) -> tuple[int, int]:
+        """Return the version of the file's format, and the newest one."""
+        found = self.store.read(format_version) if self.store.is_there() else 0
+        return found, len(MIGRATIONS)
+
+    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+        """Bring the file to the newest format, and compact it."""
+        if self.store.is_there():
+            progress(0, 2)
+            self.store.write(lambda connection: None)  # opening it for writing does it
+            progress(1, 2)
+            self.store.write(lambda connection: scrub(connection))
+        progress(2, 2)
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """Check the database and the modes of its files."""

@@ -160,7 +160,9 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
     since = min(since, _LARGEST)
     if since <= 0:
         _check_all(connection, tenant or "")
-    part = (tenant or "", since, _until(connection, tenant, since, limit))
+    # Each number is of one entry, so that the part holds no more assertions than numbers.
+    until = min(newest_seq(connection, tenant), since + min(limit, _LARGEST - since))
+    part = (tenant or "", since, until)
     usable = version is not None and outlines_version(connection) == version
     seqs: list[int] = []
     numbers: list[int] = []
@@ -177,7 +179,7 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         bodies,
         missing=_missing(connection, part, seqs),
         rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
-        until=part[2],
+        until=until,
     )
 
 
@@ -196,16 +198,6 @@ def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
     return [parts[number] for number in numbers]
 
 
-def _until(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> int:
-    """Return the number up to which to read, to get at most ``limit`` assertions."""
-    last = select(
-        connection,
-        f"SELECT rowid FROM assertions WHERE {_IN_LOG} LIMIT 1 OFFSET ?",
-        (*of_tenant(connection, tenant, since), min(limit, _LARGEST) - 1),
-    )
-    return int(last[0][0]) & SEQ_MASK if last else newest_seq(connection, tenant)
-
-
 def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:
     """Raise if there are outlines without an assertion: the two are deleted together."""
     left = select(
@@ -220,22 +212,23 @@ def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[
 def _check_all(connection: apsw.Connection, tenant: str) -> None:
     """Check that the rows of a tenant are complete; see `factmem_sqlite_vec.sums`."""
     part = (tenant, 0, _LARGEST)
-    of_outlines, there, missing = 0, 0, []
-    if outlines_version(connection) is not None:
-        total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
-        ((of_outlines, there),) = select(connection, total, part)
-    if there != _assertions(connection, part):
-        rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
-        missing = _missing(connection, part, [seq for (seq,) in rows])
-    of_missing = select(
-        connection,
-        f"SELECT coalesce(sum(a.checksum), 0) FROM {_NUMBERED} WHERE a.tenant = ?",
-        _numbered(connection, tenant, missing),
-    )
     log = of_tenant(connection, tenant)
     changed = state_changes(connection, f"SELECT '', s.* FROM state_changes s WHERE {_IN_LOG}", log)
     erased = tombstones(connection, log)
-    said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing[0][0]))]
+    of_outlines, there = 0, 0
+    if outlines_version(connection) is not None:
+        total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
+        ((of_outlines, there),) = select(connection, total, part)
+    of_missing = 0
+    if there != _assertions(connection, part):
+        rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
+        missing = _missing(connection, part, [seq for (seq,) in rows])
+        ((of_missing,),) = select(
+            connection,
+            f"SELECT coalesce(sum(a.checksum), 0) FROM {_NUMBERED} WHERE a.tenant = ?",
+            _numbered(connection, tenant, missing),
+        )
+    said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing))]
     check_tenant(connection, tenant, said, changed, erased)
 
 

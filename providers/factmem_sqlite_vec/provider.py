@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from factmem.abc import Clock, KeepsFiles, KeepsOutlines, Outline, Outlined, ScansVectors, system_clock
+from factmem.abc import Clock, KeepsFiles, KeepsOutlines, Outline, Outlined, ScansVectors, UpgradesFormat, system_clock
 from factmem.names import checked_path
 from factmem.providers import ThreadedProvider, flag_option, seconds_option
 from factmem.records import Recorded
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteVecMemoryProvider"]
 
 
-class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsFiles, KeepsOutlines, ScansVectors):
+class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsFiles, KeepsOutlines, ScansVectors, UpgradesFormat):
     """Keeps facts, their history and their vectors in one SQLite file; the default provider.
 
     It has every capability. Tasks that save at the same time share one transaction and one flush to the disk. Any
@@ -79,6 +79,14 @@ class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsFiles, KeepsO
     @override
     def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
         return self._engine.vectors_of(tenant, seqs, dimension)
+
+    @override
+    async def format_versions(self) -> tuple[int, int]:
+        return await self._read(lambda engine: engine.format_versions())
+
+    @override
+    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None)))
 
     @override
     async def use_outlines(self, version: int) -> None:

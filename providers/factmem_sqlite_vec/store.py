@@ -53,12 +53,14 @@ class Store:
         busy_timeout: Longest wait for another process's lock, in seconds.
 
     Attributes:
+        name: The file's name without its folder, for errors.
         codec: Codec of the file.
         read_only: Whether writes are refused.
     """
 
     def __init__(self, path: Path, codec: PageCodec, *, read_only: bool, busy_timeout: float) -> None:
         self._path = path
+        self.name: str = path.name
         self.codec: PageCodec = codec
         self.read_only: bool = read_only
         self._busy_timeout = busy_timeout
@@ -71,11 +73,6 @@ class Store:
         self._distrusted = False
         self._closed = False
 
-    @property
-    def name(self) -> str:
-        """The file's name without its folder, for errors."""
-        return self._path.name
-
     def write(self, work: Callable[[apsw.Connection], T]) -> T:
         """Call ``work`` with exclusive use of the writing connection.
 
@@ -85,7 +82,7 @@ class Store:
         """
         if self.read_only:
             raise ReadOnlyError(f"{self.name} was opened for reading only: open it without read_only to write")
-        with self._writing, own_errors(self.name):
+        with self._writing:
             if self._damage is not None:
                 raise self._damage(f"{self.name} was found damaged and is not written to: restore it")
             if self._distrusted:
@@ -99,8 +96,7 @@ class Store:
         Raises:
             ProviderError: See `AgentMemoryProvider.load`.
         """
-        with own_errors(self.name):
-            return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(query), self._drop_idle))
+        return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(query), self._drop_idle))
 
     def is_there(self) -> bool:
         """Return whether the store exists.
@@ -109,7 +105,10 @@ class Store:
             ProviderError: There is something else.
         """
         with own_errors(self.name):
-            return self._writer is not None or bool(self._idle) or self.codec.is_there(self._path)
+            return self._is_there()
+
+    def _is_there(self) -> bool:
+        return self._writer is not None or bool(self._idle) or self.codec.is_there(self._path)
 
     def files(self) -> list[Path]:
         """Return the existing files of the store."""
@@ -146,7 +145,8 @@ class Store:
             with own_errors(self.name):
                 return action()
         except CorruptStoreError as error:
-            blamed = self.codec.blamed(error, self._path)
+            with own_errors(self.name):
+                blamed = self.codec.blamed(error, self._path)
             self._damage = type(blamed)
             raise blamed from error.__cause__
 
@@ -208,7 +208,7 @@ class Store:
         connection.close()
 
     def _read(self, query: Callable[[apsw.Connection], T]) -> T:
-        connection = self._borrow() if self.is_there() else None
+        connection = self._borrow() if self._is_there() else None
         if connection is None:
             return self._read_nothing(query)
         try:

@@ -17,7 +17,7 @@ from factmem.vectors import unit_vector
 from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.sequences import base_of, is_only_tenant, of_tenant
-from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors_kept
+from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
 from factmem_sqlite_vec.writing import Batch, mismatch
 
 if TYPE_CHECKING:
@@ -32,13 +32,19 @@ __all__ = [
     "put_vectors",
     "some_vectors",
     "vectors",
-    "vectors_with_sum",
 ]
 
 _MOST_DIMENSIONS: Final = 8192
 
 _VECTORS_PER_CHUNK: Final = 64
 """Size of a chunk, which sqlite-vec opens for each row that it reads or writes: small ones are faster to read whole."""
+
+
+_AT_ONCE: Final = 256
+"""Number of rows held at once: thousands of tuples trigger full garbage collections."""
+
+_OF_TENANT: Final = "a.tenant = ? AND a.rowid > ? AND a.rowid <= ?"
+"""Condition on assertions of a part of a tenant's log; see `of_tenant`."""
 
 
 def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
@@ -75,39 +81,42 @@ def check_dimension(identity: EmbedderIdentity) -> None:
         )
 
 
-def vectors_with_sum(
-    connection: apsw.Connection, tenant: str | None, since: int
-) -> tuple[list[int], NDArray[np.float32], int | None]:
-    """Return sequence numbers, vectors, and their expected `sum_of_vectors`, or None if it is unknown."""
-    expected = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
-    return *vectors(connection, tenant, since), expected
+def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32], bool]:
+    """Return sequence numbers and vectors of a tenant's assertions after a sequence number, and whether they are whole.
 
-
-def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32]]:
-    """Return sequence numbers and vectors of a tenant's assertions after a sequence number, unchecked."""
+    Vectors are whole if they were not changed; this is known if all are read of a store that keeps their sum.
+    """
     import numpy as np
 
+    kept = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
     identity = bound_embedder(connection)
     if identity is None:
-        return [], np.empty((0, 0), dtype=np.float32)
+        return [], np.empty((0, 0), dtype=np.float32), kept in (None, 0)
+    part = of_tenant(connection, tenant, since)
     if since <= 0 and is_only_tenant(connection, tenant):
+        ((most,),) = select(connection, "SELECT count(*) FROM assertions")
         rows = connection.execute("SELECT rowid, embedding FROM vectors")
     else:
+        ((most,),) = select(connection, f"SELECT count(*) FROM assertions a WHERE {_OF_TENANT}", part)
         rows = connection.execute(
             "SELECT a.rowid, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.rowid"
-            " WHERE a.tenant = ? AND a.rowid > ? AND a.rowid <= ? ORDER BY a.rowid",
-            of_tenant(connection, tenant, since),
+            f" WHERE {_OF_TENANT} ORDER BY a.rowid",
+            part,
         )
     seqs: list[int] = []
-    found: list[bytes] = []
-    for key, embedding in rows:
-        seqs.append(key & SEQ_MASK)
-        found.append(embedding)
-    matrix = np.frombuffer(bytearray().join(found), np.float32).reshape(len(seqs), identity.dimension)
+    matrix = np.empty((most, identity.dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
+    place, size, total = matrix.reshape(-1).view(np.uint8).data, matrix.itemsize * identity.dimension, 0
+    while some := list(itertools.islice(rows, _AT_ONCE)):
+        numbers = [key & SEQ_MASK for key, _ in some]
+        embeddings = [embedding for _, embedding in some]
+        place[len(seqs) * size : (len(seqs) + len(some)) * size] = b"".join(embeddings)
+        seqs += numbers
+        total += sum_of_vectors(numbers, embeddings)
+    found = matrix[: len(seqs)]
     if any(after < before for before, after in itertools.pairwise(seqs)):
         order = np.argsort(seqs)
-        return np.array(seqs)[order].tolist(), matrix[order]
-    return seqs, matrix
+        seqs, found = np.array(seqs)[order].tolist(), found[order]
+    return seqs, found, kept in (None, total)
 
 
 def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""An AGENTS.md to keep facts in, and a memory that knows some."""
+"""Fixtures of facts in AGENTS.md: a memory with facts and a file with text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.agent.facts_in_file import knowing, written
 
 @pytest.fixture
 async def memory() -> AsyncIterator[Memory]:
-    """A memory that knows something about the user."""
+    """A memory with a few facts about the user."""
     async with knowing() as memory:
         yield memory
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file that somebody wrote."""
+    """An AGENTS.md with text written by a person."""
     return written(tmp_path)

@@ -1,4 +1,4 @@
-"""Shared helpers of the tests of facts in files: a memory that knows something, and a file that people edit."""
+"""Helpers for the tests of facts in files: a memory with facts, and edits of a file as a person makes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = {ChangeKind.CREATED: "+", ChangeKind.UPDATED: "~", ChangeKind.DELETED: "
 
 @contextlib.asynccontextmanager
 async def knowing() -> AsyncIterator[Memory]:
-    """A memory that knows where the user lives, how many seats there are, and two pets."""
+    """Fill a memory with the user's city, a number of seats and two pets."""
     async with Memory("memory:", concepts=[CITY, SEATS, PETS], embedder=HashEmbedder(), viewer="alice") as memory:
         await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=FAIR)
         await memory.save(SingleFact(SEATS, 12), subject=USER, scope=FAIR)
@@ -30,14 +30,14 @@ async def knowing() -> AsyncIterator[Memory]:
 
 
 def written(folder: Path) -> Path:
-    """A file that somebody wrote."""
+    """Write a file with text of a person."""
     file = folder / "AGENTS.md"
     file.write_bytes(b"# Ours\r\n\r\nNo newline at the end")
     return file
 
 
 def of(memory: Memory, file: Path, **settings: Any) -> AgentsMdFacts:
-    """The user's facts in a file."""
+    """The user's facts as a managed block in a file."""
     given: dict[str, Any] = {"subjects": [USER], "scope": FAIR, "origin": Origin.USER} | settings
     return AgentsMdFacts(memory, file, **given)
 
@@ -68,7 +68,7 @@ def beside(file: Path) -> list[str]:
 
 
 def edit(file: Path, *edits: tuple[str, str]) -> None:
-    """Edit a file as a person does; each text must stand there."""
+    """Edit a file as a person does; each text to replace must occur in it."""
     text = read(file)
     for before, after in edits:
         assert before in text
@@ -84,5 +84,5 @@ async def changed(facts: AgentsMdFacts) -> list[str]:
 
 
 def without(word: str, text: str) -> str:
-    """A text without the lines that hold a word."""
+    """Return a text without the lines that contain a word."""
     return "".join(line for line in text.splitlines(keepends=True) if word not in line)

@@ -1,4 +1,4 @@
-"""Shared helpers of the tests of agents: a memory that is asked in the test's own loop, and histories."""
+"""Helpers for the tests of agents: a memory used in the test's own event loop, and histories."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SYSTEM: dict[str, Any] = {"role": "system", "content": "You are a clerk."}
 
 
 def memory_over(model: LanguageModel | None = None, **options: Any) -> Memory:
-    """An unopened memory in this process, for `AgentMemoryConfig.store` in the test's own loop."""
+    """An unopened in-memory store, for `AgentMemoryConfig.store` in the test's own event loop."""
     return opened(InMemoryProvider(), model, **{"viewer": None, **options})
 
 
 def plugin(store: Any, **settings: Any) -> AgentMemory:
-    """An agent's memory over a store."""
+    """An `AgentMemory` over a store."""
     given = {"agent_name": "clerk", "product_name": "fair", "concepts": CONCEPTS, "users": "shared"} | settings
     return AgentMemory(AgentMemoryConfig(store=store, **given))
 

@@ -19,14 +19,14 @@ def says(text: AgentsMdText) -> list[str]:
 
 
 def on_disk(folder: Path, **files: str | bytes) -> AgentsMd:
-    """Files in a folder, in the order named."""
+    """Write files to a folder, in the given order."""
     for name, text in files.items():
         data = text.encode() if isinstance(text, str) else text
         (folder / f"{name}.md").write_bytes(data)
     return AgentsMd([f"{name}.md" for name in files], folder)
 
 
-async def test_sources_are_told_in_the_order_they_are_named(tmp_path: Path) -> None:
+async def test_sources_are_rendered_in_the_given_order(tmp_path: Path) -> None:
     on_disk(tmp_path, b="tea", a="milk")
     prompt = (await AgentsMd(["b.md", "a.md"], tmp_path).read()).prompt()
     assert prompt.index("b.md") < prompt.index("tea") < prompt.index("a.md") < prompt.index("milk")
@@ -50,7 +50,7 @@ async def test_a_file_that_comes_or_goes_is_noticed(tmp_path: Path) -> None:
     assert says(await agents_md.read()) == ["back"]
 
 
-async def test_changes_are_told_of_when_they_happen(tmp_path: Path) -> None:
+async def test_changes_are_yielded_when_they_happen(tmp_path: Path) -> None:
     agents_md = on_disk(tmp_path, a="one")
     seen = []
     with anyio.fail_after(30):
@@ -88,7 +88,7 @@ async def test_one_path_is_not_taken_for_many(tmp_path: Path) -> None:
         await AgentsMd(["a\0b"], tmp_path).read()
 
 
-async def test_a_file_that_is_named_twice_is_told_once(tmp_path: Path) -> None:
+async def test_a_file_given_twice_is_rendered_once(tmp_path: Path) -> None:
     on_disk(tmp_path, a="once")
     assert says(await AgentsMd(["a.md", "a.md"], tmp_path).read()) == ["once"]
 
@@ -114,7 +114,7 @@ async def test_a_character_is_never_cut_in_two(tmp_path: Path, letter: str) -> N
         assert text.sources[0].text == letter * (size // len(letter.encode()))
 
 
-async def test_where_all_is_too_much_the_most_specific_goes_first(tmp_path: Path) -> None:
+async def test_over_the_budget_the_most_specific_file_is_rendered_first(tmp_path: Path) -> None:
     agents_md = on_disk(tmp_path, a="general " * 10, b="specific " * 10)
     text = await AgentsMd(agents_md.sources, tmp_path, limits=Limits(total=100)).read()
     assert says(text)[1] == ("specific " * 10)
@@ -122,7 +122,7 @@ async def test_where_all_is_too_much_the_most_specific_goes_first(tmp_path: Path
     assert [notice for notice in text.notices if "a.md: this file is too long" in notice]
 
 
-async def test_comments_count_for_nothing(tmp_path: Path) -> None:
+async def test_comments_are_left_out(tmp_path: Path) -> None:
     agents_md = on_disk(tmp_path, a=f"<!--{'x' * 100}-->short")
     text = await AgentsMd(agents_md.sources, tmp_path, limits=Limits(source=20)).read()
     assert (says(text), text.notices) == (["short"], ())
@@ -136,7 +136,7 @@ async def test_comments_count_for_nothing(tmp_path: Path) -> None:
         (b"secret\xf0\x9f", "byte 6 is wrong"),
     ],
 )
-async def test_what_is_no_utf_8_is_a_clear_error_without_a_word_of_it(tmp_path: Path, data: bytes, why: str) -> None:
+async def test_invalid_utf_8_is_an_error_without_the_text(tmp_path: Path, data: bytes, why: str) -> None:
     agents_md = on_disk(tmp_path, a=data)
     with pytest.raises(CodecError, match=why) as failure:
         await agents_md.read()
@@ -145,11 +145,11 @@ async def test_what_is_no_utf_8_is_a_clear_error_without_a_word_of_it(tmp_path: 
     assert failure.value.__cause__ is None
 
 
-async def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+async def test_a_byte_order_mark_is_not_rendered(tmp_path: Path) -> None:
     assert says(await on_disk(tmp_path, a=b"\xef\xbb\xbfhello").read()) == ["hello"]
 
 
-async def test_links_are_followed_only_if_that_is_said(tmp_path: Path) -> None:
+async def test_links_are_followed_only_where_allowed(tmp_path: Path) -> None:
     on_disk(tmp_path, secret="not for agents")
     (tmp_path / "AGENTS.md").symlink_to("secret.md")
     with pytest.raises(MemoryFileError, match="symbolic link") as failure:
@@ -202,7 +202,7 @@ async def test_a_path_cannot_close_what_it_stands_in(tmp_path: Path) -> None:
     assert 'x&quot;&gt;&lt;b">' in prompt
 
 
-async def test_all_else_is_told_as_it_is_written(tmp_path: Path) -> None:
+async def test_other_text_is_rendered_unchanged(tmp_path: Path) -> None:
     written = '{"a": {b}} %s <b>&amp; \\n $x `</p>` 语言 😀'
     assert written in (await on_disk(tmp_path, a=written).read()).prompt()
 
@@ -218,7 +218,7 @@ async def test_a_template_may_hold_braces_of_its_own(tmp_path: Path) -> None:
             text.prompt(wrong)  # type: ignore[arg-type]
 
 
-async def test_nothing_to_tell_is_told_as_nothing(tmp_path: Path) -> None:
+async def test_no_text_renders_as_nothing(tmp_path: Path) -> None:
     text = await on_disk(tmp_path, a="", b=" \n", c="<!-- for people -->\n").read()
     assert not text
     assert text.prompt() == ""

@@ -1,4 +1,4 @@
-"""Comments are for people and are left out; what only looks like one stays."""
+"""Comments in AGENTS.md are left out; text that only resembles one stays."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def test_what_only_looks_like_a_comment_stays(text: str) -> None:
     assert visible(text).text == text
 
 
-def test_a_comment_that_opens_a_line_and_is_never_closed_hides_the_rest_and_is_told_of() -> None:
+def test_an_unclosed_comment_hides_the_rest_and_is_reported() -> None:
     found = visible("a\n\n<!-- b\nc\n")
     assert (found.text, found.unclosed_line) == ("a\n\n", 3)
 
 
-def test_a_text_full_of_openings_takes_no_time_to_speak_of() -> None:
-    """Each of them is looked at once: a thousand times as many must not take a million times as long."""
+def test_many_openings_take_linear_time() -> None:
+    """Each opening is scanned once: the time grows in proportion to their number, not with its square."""
     assert visible("x <!-- " * 50_000).text == "x <!-- " * 50_000
     assert visible("<!----> " * 50_000).text.strip() == ""
     assert visible("` `` " * 20_000).text == "` `` " * 20_000
@@ -75,8 +75,8 @@ PIECES = ["<!--", "-->", "```", "~~~", "\n", "\r\n", "    ", "- ", "`", "x", " "
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
-def test_what_is_left_is_made_of_what_was_there(text: str) -> None:
-    """Nothing is invented or moved, and what has no comment is left alone."""
+def test_nothing_is_added_or_moved(text: str) -> None:
+    """The remaining text is a subsequence of the input, and text without a comment is unchanged."""
     left = iter(text)
     assert all(char in left for char in visible(text).text)
     if "<!--" not in text:

@@ -1,4 +1,4 @@
-"""Facts in a managed block of a file, where something goes wrong or somebody means harm."""
+"""Facts in a managed block of a file: failures and hostile edits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_writing_never_loses_edits(memory: Memory, file: Path) -> None:
     assert "Oslo" in read(file)
 
 
-async def test_a_file_that_was_written_meanwhile_is_left_as_it_is(
+async def test_a_file_written_meanwhile_is_not_overwritten(
     memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     facts = of(memory, file)
@@ -78,7 +78,7 @@ async def test_permissions_and_a_byte_order_mark_are_kept(memory: Memory, file: 
     assert await changed(of(memory, file)) == []
 
 
-async def test_a_link_is_neither_read_nor_replaced_unless_that_is_said(memory: Memory, file: Path) -> None:
+async def test_a_link_is_neither_read_nor_replaced_unless_allowed(memory: Memory, file: Path) -> None:
     link = file.with_name("link.md")
     link.symlink_to(file.name)
     with pytest.raises(MemoryFileError, match="symbolic link"):
@@ -88,7 +88,7 @@ async def test_a_link_is_neither_read_nor_replaced_unless_that_is_said(memory: M
     assert "Rome" in read(file)
 
 
-async def test_a_file_that_is_no_utf_8_is_left_alone(memory: Memory, file: Path) -> None:
+async def test_a_file_with_invalid_utf_8_is_left_alone(memory: Memory, file: Path) -> None:
     put(file, b"caf\xe9")
     with pytest.raises(CodecError, match="not UTF-8"):
         await of(memory, file).sync()
@@ -105,7 +105,7 @@ async def test_a_file_that_is_no_utf_8_is_left_alone(memory: Memory, file: Path)
         ("- I like tea.", "-\n- I like tea.", "the bullet is blank"),
     ],
 )
-async def test_what_cannot_be_read_back_is_told_of_by_its_line_and_nothing_is_done(
+async def test_an_unreadable_line_is_reported_by_number_and_nothing_changes(
     memory: Memory, file: Path, before: str, after: str, why: str
 ) -> None:
     facts = of(memory, file)
@@ -120,8 +120,8 @@ async def test_what_cannot_be_read_back_is_told_of_by_its_line_and_nothing_is_do
     assert [item.value for item in await memory.list_records(concepts=[PETS])] == ["dog", "cat"]
 
 
-async def test_edits_wait_in_quarantine_unless_the_file_is_said_to_be_the_users(tmp_path: Path) -> None:
-    """Whoever can write the file is nobody in particular."""
+async def test_edits_are_quarantined_unless_the_file_is_the_users(tmp_path: Path) -> None:
+    """Everybody who can write the file has the same trust: none."""
     async with knowing() as memory:
         facts = AgentsMdFacts(memory, tmp_path / "AGENTS.md", subjects=[USER], scope=FAIR)
         await facts.sync()
@@ -151,7 +151,7 @@ async def test_an_agent_that_edits_the_file_changes_nothing_that_the_user_said(m
     assert (change.record.value, change.record.details.origin) == ("Bring a coat.", Origin.ASSISTANT)
 
 
-async def test_words_of_an_origin_that_is_not_trusted_go_into_quarantine(memory: Memory, file: Path) -> None:
+async def test_words_of_an_untrusted_origin_are_quarantined(memory: Memory, file: Path) -> None:
     facts = of(memory, file, origin=Origin.DOCUMENT)
     await facts.sync()
     edit(file, ("Rome", "Paris"), ("- I like tea.", "- I like rum.\n- I like tea."))
@@ -182,7 +182,7 @@ async def test_private_facts_stay_private_and_others_stay_out(memory: Memory, fi
     assert "- I snore. (private, said" in read(file)
     other = memory.as_viewer("bob")
     assert "I snore." not in [item.value for item in await other.list_records()]
-    assert "Oslo" in [item.value for item in await other.list_records()], "what was public still is"
+    assert "Oslo" in [item.value for item in await other.list_records()], "public facts stay public"
     edit(file, ("I snore.", "I never snore."))
     await facts.sync()
     assert "I never snore." not in [item.value for item in await other.list_records()]
@@ -200,7 +200,7 @@ async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file:
         await of(view, file, scope="/product/other").write()
 
 
-async def test_what_is_too_much_is_left_out_and_not_taken_for_gone(memory: Memory, file: Path) -> None:
+async def test_facts_over_the_limit_are_not_shown_and_not_retracted(memory: Memory, file: Path) -> None:
     facts = of(memory, file, limit=2)
     await memory.remember("x" * 5_000, subject=USER, scope=FAIR)
     await facts.sync()
@@ -219,7 +219,7 @@ async def test_a_forged_index_reaches_nothing_that_is_not_shown(memory: Memory, 
 
 
 async def test_the_event_loop_is_never_blocked(memory: Memory, file: Path) -> None:
-    """Reading, writing, rendering and comparing take place in a thread."""
+    """Reading, writing, rendering and comparing run in a worker thread."""
     facts = of(memory, file)
     with blockbuster_ctx("factmem"):
         await facts.sync()

@@ -1,4 +1,4 @@
-"""Facts in a managed block of a file: edited by hand, read back as changes of memory."""
+"""Facts in a managed block of a file: edited by hand and read back as changes of memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.agent.facts_in_file import (
 from tests.memory.telling import CITY, PETS, SEATS
 
 
-async def test_facts_are_written_below_what_stands_there(memory: Memory, file: Path) -> None:
+async def test_facts_are_written_below_existing_text(memory: Memory, file: Path) -> None:
     assert await changed(of(memory, file)) == []
     text = read(file)
     assert text.startswith("# Ours\r\n\r\nNo newline at the end\r\n\r\n<!-- factmem:begin")
@@ -39,7 +39,7 @@ async def test_facts_are_written_below_what_stands_there(memory: Memory, file: P
     ]
 
 
-async def test_a_file_that_is_not_there_is_made(memory: Memory, tmp_path: Path) -> None:
+async def test_a_missing_file_is_created(memory: Memory, tmp_path: Path) -> None:
     await of(memory, tmp_path / "new.md").write()
     assert read(tmp_path / "new.md").startswith("<!-- factmem:begin")
     assert beside(tmp_path / "new.md") == ["new.md"]
@@ -72,10 +72,10 @@ async def test_a_bullet_that_is_gone_retracts_its_record_and_a_new_one_is_a_fact
     assert added is not None
     assert set(added.values) == {"cat", "owl"}
     (seats,) = await memory.history(SEATS)
-    assert seats.state is AssertionState.RETRACTED, "it can be brought back"
+    assert seats.state is AssertionState.RETRACTED, "a retracted record can be restored"
 
 
-async def test_a_new_bullet_may_name_a_concept_that_nothing_is_known_of(memory: Memory, file: Path) -> None:
+async def test_a_new_bullet_may_name_a_new_concept(memory: Memory, file: Path) -> None:
     await memory.forget(concepts=[SEATS, CITY])
     for concepts, expected in (((), "+statement=**seats**: 3"), ((SEATS,), "+seats=4")):
         facts = of(memory, file, concepts=concepts)
@@ -98,7 +98,7 @@ async def test_bullets_may_be_moved_about_and_split_over_lines(memory: Memory, f
     assert await changed(facts) == []
 
 
-async def test_swapped_and_edited_bullets_are_told_by_their_words(memory: Memory, file: Path) -> None:
+async def test_swapped_and_edited_bullets_are_matched_by_their_words(memory: Memory, file: Path) -> None:
     await memory.remember("The launch is on Friday at the old harbour.", subject=USER, scope=FAIR)
     facts = of(memory, file)
     await facts.sync()
@@ -110,14 +110,14 @@ async def test_swapped_and_edited_bullets_are_told_by_their_words(memory: Memory
     ]
 
 
-async def test_an_unrelated_statement_is_no_edit_of_the_one_that_stood_there(memory: Memory, file: Path) -> None:
+async def test_an_unrelated_statement_is_not_an_edit_of_the_one_it_replaces(memory: Memory, file: Path) -> None:
     facts = of(memory, file)
     await facts.sync()
     edit(file, ("I like tea.", "The hall closes at ten."))
     assert await changed(facts) == ["+statement=The hall closes at ten.", "-statement=I like tea."]
 
 
-async def test_dates_are_told_and_not_read(memory: Memory, file: Path) -> None:
+async def test_dates_are_shown_and_not_read(memory: Memory, file: Path) -> None:
     facts = of(memory, file)
     await facts.sync()
     edit(file, ("(said 20", "(said 10"))
@@ -136,7 +136,7 @@ async def test_edits_may_be_read_back_twice(memory: Memory, file: Path) -> None:
     assert await facts.read_back() == ()
 
 
-async def test_what_memory_learns_meanwhile_is_written_and_is_no_edit(memory: Memory, file: Path) -> None:
+async def test_a_fact_learnt_meanwhile_is_written_and_is_not_an_edit(memory: Memory, file: Path) -> None:
     facts = of(memory, file)
     await facts.sync()
     await memory.save(SingleFact(CITY, "Bern"), subject=USER, scope=FAIR)
@@ -147,7 +147,7 @@ async def test_what_memory_learns_meanwhile_is_written_and_is_no_edit(memory: Me
     assert "eel" in read(file)
 
 
-async def test_what_both_sides_changed_is_a_conflict_and_nothing_is_done(memory: Memory, file: Path) -> None:
+async def test_a_change_on_both_sides_is_a_conflict_and_nothing_changes(memory: Memory, file: Path) -> None:
     facts = of(memory, file)
     await facts.sync()
     await memory.save(SingleFact(CITY, "Bern"), subject=USER, scope=FAIR)

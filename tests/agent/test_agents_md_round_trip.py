@@ -1,4 +1,4 @@
-"""Facts in a managed block: whatever they say and wherever they stand, they read back, and the rest stays."""
+"""Round trip of facts in a managed block: any value at any position reads back, and the text around it is unchanged."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def record(value: Any, concept: Concept[Any, Any] = STATEMENT, **changes: Any) -
 
 
 def read_again(page: Page, text: str, records: Sequence[FactRecord[Any]]) -> Edits:
-    """Return the edits that a text makes to the page written in it."""
+    """Return the edits found in a text, compared with the page that was written to it."""
     block = block_in(text, "AGENTS.md")
     assert block is not None
     assert block.shown == tuple((id, bullet.digest) for id, bullet in page.shown)
@@ -152,15 +152,15 @@ def test_a_value_of_any_type_reads_back(typed: tuple[Any, Any], multiple: bool) 
     concept = make("thing", "", value_type)
     try:
         shown = record(value, concept)
-    except InvalidDataError:  # a blank text, which is nothing to remember
+    except InvalidDataError:  # a blank text, which is not a fact
         return
     read = said_in(bullet_of(shown, "h"), {"thing": concept}).value
     assert canonical_bytes(encode_value(read, value_type)) == canonical_bytes(encode_value(shown.value, value_type))
 
 
 @given(TEXTS, SAYABLE, SAYABLE)
-def test_not_a_byte_around_the_block_is_touched(text: str, value: str, later: str) -> None:
-    """It is put in, found again, put in anew with something else, and taken for what it is each time."""
+def test_the_bytes_around_the_block_are_unchanged(text: str, value: str, later: str) -> None:
+    """The block is inserted, found again and replaced; the bytes before and after it are unchanged at each step."""
     assume("factmem:" not in text)
     first = page_of([record(value)], [Place(USER, MemoryScope.CROSS_PRODUCT)])
     once = written_into(text, None, first)
@@ -179,14 +179,14 @@ def test_not_a_byte_around_the_block_is_touched(text: str, value: str, later: st
 
 
 @given(st.lists(SAYABLE, min_size=1, max_size=5, unique=True), names(), names())
-def test_what_is_shown_and_left_alone_changes_nothing(values: list[str], subject: str, scope: str) -> None:
+def test_an_unedited_page_changes_nothing(values: list[str], subject: str, scope: str) -> None:
     place = Place(MemorySubject(subject), MemoryScope.product(scope))
     records = [
         record(value, id=f"r {number}", subject=place.subject, scope=place.scope) for number, value in enumerate(values)
     ]
     page = page_of(records, [Place(USER, MemoryScope.CROSS_PRODUCT)])
     assert not read_again(page, written_into("", None, page), records)
-    assert visible(page.text).text == page.text, "nothing of a page is hidden, so any part of it can be edited as shown"
+    assert visible(page.text).text == page.text, "a written page has no hidden text"
 
 
 @pytest.mark.parametrize("text", ["a\n```\ncode", "a\n<!-- never closed", "write <!-- so", "- ~~~\n  x"])
@@ -197,7 +197,7 @@ def test_a_block_is_never_put_where_code_or_a_comment_would_hide_it(text: str) -
     assert block_in(written, "AGENTS.md") is not None
 
 
-def test_a_block_in_code_is_an_example_and_no_block() -> None:
+def test_a_block_in_code_is_not_a_block() -> None:
     page = page_of([record("x")], [Place(USER, MemoryScope.CROSS_PRODUCT)])
     example = f"```\n{written_into('', None, page)}```\n"
     assert block_in(example, "AGENTS.md") is None

@@ -1,4 +1,4 @@
-"""The memory's own thread: it serves any loop or none, blocks nobody, and ends with the process."""
+"""The thread of an agent's memory: it serves any event loop or none, blocks none of them, and ends with the process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def threads_of_memories() -> set[threading.Thread]:
 
 
 async def remembered(agent: AgentMemory) -> str:
-    """Tell something in one session, and return what the next one is told."""
+    """Save a fact in one session and return the block loaded in the next."""
     with agent.run("alice", "monday"):
         handle = await agent.save_facts_from_history([LIVES])
         assert handle is not None
@@ -44,7 +44,7 @@ async def remembered(agent: AgentMemory) -> str:
         return str(texts(await agent.load_all_facts_to_agent([ASKED]))[0])
 
 
-async def test_it_opens_itself_and_closes_when_told() -> None:
+async def test_it_opens_itself_and_closes_on_exit() -> None:
     async with own() as agent:
         assert "Oslo" in await remembered(agent)
     with pytest.raises(ProviderClosedError):
@@ -61,7 +61,7 @@ def test_every_run_may_have_a_loop_of_its_own() -> None:
     agent.close()
 
 
-def test_where_there_is_no_loop_it_waits() -> None:
+def test_without_a_loop_calls_block() -> None:
     agent = own()
     with agent.run("alice", "monday") as run:
         handle = run.save_blocking([Message(content="I live in Oslo.", id="1")])
@@ -73,7 +73,7 @@ def test_where_there_is_no_loop_it_waits() -> None:
 
 
 async def test_a_memory_that_is_busy_or_not_open_yet_holds_up_no_loop() -> None:
-    """Concurrent calls wait, and the event loop that they come from keeps running."""
+    """Concurrent calls wait, while the event loop of the caller keeps running."""
     reached, go_on = threading.Event(), threading.Event()
 
     def hold_up() -> None:
@@ -103,12 +103,12 @@ async def test_a_memory_that_is_busy_or_not_open_yet_holds_up_no_loop() -> None:
                 go_on.set()
 
 
-async def test_an_open_memory_is_used_where_it_lives() -> None:
+async def test_an_open_memory_is_used_on_its_own_loop() -> None:
     async with memory_over() as memory:
         agent = plugin(memory)
         assert "Oslo" in await remembered(agent)
         await agent.aclose()
-        assert len(await memory.list_records()) == 1, "whoever opened it closes it"
+        assert len(await memory.list_records()) == 1, "a memory opened by the caller is closed by the caller"
         with pytest.raises(CapabilityError):
             agent.for_run().load_blocking()
 
@@ -118,7 +118,7 @@ async def test_a_function_may_make_the_memory() -> None:
         assert "Oslo" in await remembered(agent)
 
 
-async def test_a_store_that_cannot_be_opened_is_told_every_time() -> None:
+async def test_a_store_that_cannot_be_opened_raises_every_time() -> None:
     agent = own(lambda: Memory("no-such-provider:x"))
     for _ in range(2):
         with pytest.raises(UnknownProviderError):
@@ -132,9 +132,9 @@ async def test_a_cancelled_wait_leaves_it_usable() -> None:
         assert "Oslo" in await remembered(agent)
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # what blocks a loop is only seen in asyncio's
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # blockbuster detects blocking calls on asyncio only
 async def test_no_call_blocks_the_agents_loop(tmp_path: Path) -> None:
-    """Not the opening of the store, nor a load, a save, a tool or the end."""
+    """Opening the store, a load, a save, a tool call and closing all leave the loop free."""
     agent = own(f"sqlite-vec:{tmp_path / 'facts.db'}")
     with blockbuster_ctx("factmem"):
         assert "Oslo" in await remembered(agent)
@@ -168,7 +168,7 @@ print("done")
 
 @pytest.mark.parametrize("model", ["", "http://127.0.0.1:9/v1#nobody"])
 def test_the_end_of_the_process_neither_hangs_nor_loses_anything(tmp_path: Path, model: str) -> None:
-    """Nobody closed it, and with a model that does not answer it is still being read: the words are on disk."""
+    """The memory is not closed, and its model never answers: the words are on disk all the same."""
     store = f"sqlite-vec:{tmp_path / 'facts.db'}"
     done = subprocess.run(
         [sys.executable, "-c", ENDS, store, model], capture_output=True, text=True, timeout=60, check=False
@@ -190,7 +190,7 @@ def test_a_fork_opens_its_own(tmp_path: Path) -> None:
     child = os.fork()
     if not child:
         with agent.run("alice", "thursday"):
-            told = asyncio.run(agent.load_all_facts_to_agent([ASKED]))
-        os._exit(0 if "Oslo" in told[0]["content"] else 1)
+            block = asyncio.run(agent.load_all_facts_to_agent([ASKED]))
+        os._exit(0 if "Oslo" in block[0]["content"] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     agent.close()

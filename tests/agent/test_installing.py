@@ -1,4 +1,4 @@
-"""Putting memory into what people have: found by where it comes from, ours and third parties' alike."""
+"""Installation of memory in a host's object, which is recognised by the module of its class."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from factmem.errors import CapabilityError, InvalidDataError, MissingPackageErro
 
 
 class Robot:
-    """An agent of a framework that nobody has heard of."""
+    """An agent of an unknown framework."""
 
     memory: AgentMemory | None = None
 
 
 class Android(Robot):
-    """Derived from it elsewhere."""
+    """An agent derived from `Robot` in another module."""
 
 
 Robot.__module__ = "robots.agents.core"
@@ -50,7 +50,7 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("robots")
 @pytest.mark.parametrize("cls", [Robot, Android])
-def test_a_host_is_known_by_its_class_and_what_that_derives_from(cls: type[Robot]) -> None:
+def test_a_host_is_recognised_by_its_class_and_bases(cls: type[Robot]) -> None:
     given = cls()
     robot = install(AgentMemory, into=given, agent_name="clerk", store="none:")
     assert type(robot) is cls
@@ -73,7 +73,7 @@ def test_a_setting_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("robots")
-def test_what_nothing_is_known_about_is_told_with_what_there_is() -> None:
+def test_an_unknown_host_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(CapabilityError, match=r"robots\.agents"):
         install(AgentMemory, into=object())
     reader = type("Reader", (), {"__module__": "robots.readers"})()
@@ -82,12 +82,12 @@ def test_what_nothing_is_known_about_is_told_with_what_there_is() -> None:
 
 
 @pytest.mark.usefixtures("robots")
-def test_a_missing_package_is_told_with_the_command_to_install_it() -> None:
+def test_a_missing_package_is_an_error_with_the_command_to_install_it() -> None:
     thing = type("Thing", (), {"__module__": "broken.inside"})()
     with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[no-such\]'"):
         install(AgentMemory, into=thing)
 
 
-def test_a_host_is_imported_only_when_it_is_handed_in() -> None:
-    """Naming the integrations costs nothing."""
+def test_a_host_is_imported_only_when_it_is_passed() -> None:
+    """Listing the integrations imports none of the hosts."""
     assert {"langchain", "pydantic_ai", "agents", "google.adk", "openai"} <= plugin.host_entry_points().keys()

@@ -1,4 +1,4 @@
-"""Tests of the facts that an agent is told: which ones, in which words, how many, and how often."""
+"""Loading facts into an agent's messages: their choice, rendering, number and repetition."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def city(name: str, day: int = 0) -> Fact[str]:
     return SingleFact(CITY, name, timestamp=BEGAN + day * DAY)
 
 
-async def test_the_newest_value_is_told() -> None:
-    """Koog tells the oldest one for ever."""
+async def test_the_newest_value_is_rendered() -> None:
+    """Koog returns the oldest value instead."""
     async with memory_over() as memory:
         for day, name in enumerate(("Oslo", "Rome")):
             await memory.save(city(name, day), subject=USER, scope=AGENT)
@@ -57,7 +57,7 @@ async def test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a
         assert wanted == [["Rome"], ["Bern"], ["Oslo"], ["Nice"], ["Bonn"]]
 
 
-async def test_values_of_a_multiple_are_told_once_and_of_one_level() -> None:
+async def test_values_of_a_multiple_are_rendered_once_and_of_one_level() -> None:
     async with memory_over() as memory:
         for pets in (("cat", "dog"), ("dog", "bee")):
             await memory.save(MultipleFacts(PETS, pets), subject=USER, scope=PRODUCT)
@@ -67,13 +67,13 @@ async def test_values_of_a_multiple_are_told_once_and_of_one_level() -> None:
 
 
 async def test_only_the_scopes_that_the_agent_takes_part_in_are_read() -> None:
-    """A kind without a name is none, and what holds for all products is not what lies below it."""
+    """A scope kind without a name selects no scope, and the scope of all products does not include one product's."""
     async with memory_over() as memory:
         for scope in (AGENT, MemoryScope.agent("other"), MemoryScope.feature("f"), SHARED, SHARED / "acme", PRODUCT):
             await memory.save(SingleFact(Concept.single(f"in {scope}".replace("/", " "), "x"), "y"), scope=scope)
-        told = texts(await plugin(memory, product_name=None).load_all_facts_to_agent([ASKED]))[0]
-        assert ["in  agent clerk" in told, "in  cross-product" in told] == [True, True]
-        assert [name for name in ("other", "acme", "feature", "fair") if name in told] == []
+        loaded = texts(await plugin(memory, product_name=None).load_all_facts_to_agent([ASKED]))[0]
+        assert ["in  agent clerk" in loaded, "in  cross-product" in loaded] == [True, True]
+        assert [name for name in ("other", "acme", "feature", "fair") if name in loaded] == []
 
 
 async def test_scopes_and_subjects_may_be_narrowed_but_not_widened() -> None:
@@ -89,17 +89,17 @@ async def test_scopes_and_subjects_may_be_narrowed_but_not_widened() -> None:
             await agent.load_all_facts_to_agent([ASKED], scopes=["/product/other"])
 
 
-async def test_it_stands_before_the_users_last_message_and_all_else_stays() -> None:
+async def test_the_block_precedes_the_users_last_message() -> None:
     history = [SYSTEM, user("Hello."), assistant("Hi."), ASKED]
     before = [dict(message) for message in history]
     async with memory_over() as memory:
         await memory.save(city("Oslo"), subject=USER)
-        told = await plugin(memory).load_all_facts_to_agent(history)
-        assert [told[number] is history[at] for number, at in ((0, 0), (1, 1), (2, 2), (4, 3))] == [True] * 4
-        assert (len(told), told[3]["role"], history) == (5, "user", before)
+        loaded = await plugin(memory).load_all_facts_to_agent(history)
+        assert [loaded[number] is history[at] for number, at in ((0, 0), (1, 1), (2, 2), (4, 3))] == [True] * 4
+        assert (len(loaded), loaded[3]["role"], history) == (5, "user", before)
 
 
-async def test_loading_twice_tells_once_and_tells_what_is_known_by_then() -> None:
+async def test_loading_twice_leaves_one_up_to_date_block() -> None:
     async with memory_over() as memory:
         agent = plugin(memory)
         await memory.save(city("Oslo"), subject=USER)
@@ -112,16 +112,16 @@ async def test_loading_twice_tells_once_and_tells_what_is_known_by_then() -> Non
         assert await agent.load_all_facts_to_agent(once) == [SYSTEM, ASKED]
 
 
-async def test_what_looks_like_a_memory_is_none() -> None:
-    """It is known by its mark: who says the same words says them himself."""
+async def test_text_that_resembles_a_block_is_not_a_block() -> None:
+    """A block is recognised by its marker; a user's message with the same words is an ordinary message."""
     async with memory_over() as memory:
         agent = plugin(memory)
         await memory.save(city("Oslo"), subject=USER)
         (block, _) = await agent.load_all_facts_to_agent([ASKED])
         quoted = user(block["content"])
-        told = await agent.load_all_facts_to_agent([quoted, ASKED])
-        assert told[0] is quoted
-        assert len(told) == 3
+        loaded = await agent.load_all_facts_to_agent([quoted, ASKED])
+        assert loaded[0] is quoted
+        assert len(loaded) == 3
 
 
 async def test_nothing_known_adds_nothing() -> None:
@@ -130,7 +130,7 @@ async def test_nothing_known_adds_nothing() -> None:
         assert await plugin(memory).load_facts_to_agent([ASKED], []) == [ASKED]
 
 
-async def test_what_the_conversation_holds_anyway_is_not_told_again() -> None:
+async def test_facts_in_the_conversation_are_not_rendered() -> None:
     async with memory_over() as memory:
         agent = plugin(memory)
         history = [user("I keep bees in the garden."), assistant("I see.")]
@@ -142,7 +142,7 @@ async def test_what_the_conversation_holds_anyway_is_not_told_again() -> None:
             assert "bees" in texts(await agent.load_all_facts_to_agent([user("What do I keep?")]))[0]
 
 
-async def test_quarantine_is_never_told() -> None:
+async def test_quarantined_records_are_never_rendered() -> None:
     async with memory_over() as memory:
         await memory.remember(Message(content="The user lives in Paris.", role="tool"), subject=USER)
         agent = plugin(memory)
@@ -150,11 +150,11 @@ async def test_quarantine_is_never_told() -> None:
         (entry,) = await memory.quarantine.list()
         await memory.quarantine.accept(entry.id)
         (block, _) = await agent.load_all_facts_to_agent([ASKED])
-        assert 'by="tool"' in block["content"], "whose words they are is told"
+        assert 'by="tool"' in block["content"], "the speaker is rendered"
 
 
-async def test_the_budget_keeps_what_is_best_for_the_conversation() -> None:
-    """Ranked before it is cut, and never over the budget."""
+async def test_the_budget_keeps_the_best_matches() -> None:
+    """Records are ranked before the block is cut, and its text never exceeds the budget."""
     async with memory_over() as memory:
         for number in range(40):
             await memory.save(MultipleFacts(STATEMENT, (f"Stall {number} sells tea number {number}.",)), subject=USER)
@@ -166,14 +166,14 @@ async def test_the_budget_keeps_what_is_best_for_the_conversation() -> None:
             assert len(block["content"]) // 4 <= budget
 
 
-async def test_a_budget_that_nothing_fits_into_tells_nothing() -> None:
+async def test_a_budget_that_is_too_small_renders_nothing() -> None:
     async with memory_over() as memory:
         await memory.save(city("Oslo"), subject=USER)
         agent = plugin(memory, loading=Loading(budget=1))
         assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
 
 
-async def test_who_said_it_when_and_of_whom_is_told() -> None:
+async def test_speaker_date_and_subject_are_rendered() -> None:
     async with memory_over() as memory:
         valid = SingleFact(SEATS, 12, timestamp=BEGAN, valid_from=BEGAN, valid_to=BEGAN + 9 * DAY)
         await memory.save(valid, subject=USER.individual("alice"))
@@ -199,7 +199,7 @@ def record(value: str, keyword: str = "city") -> FactRecord[Any]:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1, max_size=4))
 def test_no_value_closes_the_block(values: list[str]) -> None:
-    """The block is one well-formed element with as many facts as there are, regardless of their text."""
+    """The block is one well-formed element with one child for each fact, regardless of the values."""
     block = rendered([record(f"{value}</memory><memory>", "statement") for value in values], 10**6, len)
     tree = ElementTree.fromstring(block.text)
     assert (tree.tag, len(tree)) == ("memory", len(values))

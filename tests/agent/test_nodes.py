@@ -1,4 +1,4 @@
-"""Nodes as they are: async functions that pass on what they were given. In real graphs: see tests/integrations."""
+"""Nodes as plain async functions. Tests in real graphs are in tests/integrations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_loading_gives_an_update_of_the_state() -> None:
         assert state == {"messages": [user("Where?")], "other": 1}
 
 
-async def test_nobody_else_is_told() -> None:
+async def test_another_user_gets_nothing() -> None:
     async with memory_over() as memory:
         await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("alice"))
         node = load_all_facts_from_memory(plugin(memory))
@@ -84,7 +84,7 @@ async def test_saving_changes_nothing_of_the_state() -> None:
         assert state == {"messages": [user("I live in Oslo. We booked 12 seats.")]}
 
 
-async def test_only_concepts_that_are_named_are_looked_for() -> None:
+async def test_only_the_given_concepts_are_detected() -> None:
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         assert await save_to_memory(plugin(memory), [CITY])({"messages": [user("I live in Oslo.")]}, ALICE) == {}
@@ -96,7 +96,7 @@ async def test_only_concepts_that_are_named_are_looked_for() -> None:
 
 
 async def test_a_node_may_wait_until_the_history_is_read() -> None:
-    """Then the next one finds what was learnt; else it is read behind its back."""
+    """The next run then finds the new fact; without waiting it is read in the background."""
     model = Gated()
     async with memory_over(model) as memory:
         state = {"messages": [user("I live in Oslo.")]}
@@ -136,8 +136,11 @@ async def test_it_is_saved_in_one_scope_or_several(scope: Any, paths: list[str])
 @pytest.mark.parametrize(
     "make", [load_all_facts_from_memory, lambda agent, **where: load_from_memory(agent, [CITY], **where)]
 )
-async def test_a_node_tells_about_the_subjects_and_scopes_that_it_names(make: Any) -> None:
-    """And nothing else; without any, about the user and the agent's subjects in all of its scopes."""
+async def test_a_node_loads_its_subjects_and_scopes(make: Any) -> None:
+    """Other subjects and scopes are left out.
+
+    Without any given, it loads the user and the agent's subjects in all its scopes.
+    """
     alice, team = USER.individual("alice"), MemorySubject("team", "the user's team", priority_level=2)
     async with memory_over() as memory:
         for subject, scope, city in (
@@ -148,18 +151,18 @@ async def test_a_node_tells_about_the_subjects_and_scopes_that_it_names(make: An
         ):
             await memory.save(SingleFact(CITY, city), subject=subject, scope=scope)
 
-        async def told(**where: Any) -> set[str]:
+        async def loaded(**where: Any) -> set[str]:
             update = await make(plugin(memory, subjects=[team]), **where)({"messages": [user("Where?")]}, ALICE)
             text = "".join(message["content"] for message in update["messages"])
             return {city for city in ("Oslo", "Bern", "Rome", "Faro") if city in text}
 
-        assert await told() == {"Oslo"}
-        assert await told(subjects=[team]) == {"Rome"}
-        assert await told(subjects=[USER]) == {"Oslo"}, "the user is the one who talks"
-        assert await told(subjects=[]) == set()
-        assert await told(scopes=["/product/fair"]) == {"Bern"}
-        assert await told(scopes=[ScopeKind.PRODUCT], subjects=[team]) == {"Faro"}
-        assert await told(scopes=[MemoryScope.CROSS_PRODUCT]) == set()
+        assert await loaded() == {"Oslo"}
+        assert await loaded(subjects=[team]) == {"Rome"}
+        assert await loaded(subjects=[USER]) == {"Oslo"}, "the user's subject is that of the run"
+        assert await loaded(subjects=[]) == set()
+        assert await loaded(scopes=["/product/fair"]) == {"Bern"}
+        assert await loaded(scopes=[ScopeKind.PRODUCT], subjects=[team]) == {"Faro"}
+        assert await loaded(scopes=[MemoryScope.CROSS_PRODUCT]) == set()
 
 
 async def test_a_step_passes_its_inputs_on_and_changes_its_state() -> None:
@@ -175,7 +178,7 @@ async def test_a_step_passes_its_inputs_on_and_changes_its_state() -> None:
         assert len(in_mapping.state["messages"]) == 2
 
 
-async def test_a_state_of_ones_own_is_reached_by_functions() -> None:
+async def test_a_custom_state_is_read_by_functions() -> None:
     access = StateAccess[Talk](
         messages=lambda state: state.talk,
         update=lambda history: {"talk": history},
@@ -189,14 +192,14 @@ async def test_a_state_of_ones_own_is_reached_by_functions() -> None:
         assert await node(Talk([Message(content="Where?")], who="bob")) == {"talk": [Message(content="Where?")]}
 
 
-async def test_a_state_without_messages_is_told_what_to_do() -> None:
+async def test_a_state_without_messages_is_an_error_with_advice() -> None:
     async with memory_over() as memory:
         with pytest.raises(InvalidDataError, match="StateAccess"):
             await load_all_facts_from_memory(plugin(memory))({"history": []})
 
 
 def test_they_are_named_async_functions() -> None:
-    """As graphs' libraries want them, which name a node by its function."""
+    """Graph libraries name a node by its function."""
     agent = plugin("none:")
     nodes = [
         load_from_memory(agent, [CITY]),

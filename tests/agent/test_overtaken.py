@@ -1,4 +1,4 @@
-"""The block tells what was overtaken by its newer record, and nothing of what was taken back."""
+"""Superseded statements and retracted facts in the block: the newer record is rendered, retracted ones are not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ AGENT = MemoryScope.agent("clerk")
 ASKED = [user("Where do I live, in Oslo?")]
 
 
-async def told(memory: Memory, loading: Loading | None = None) -> str:
+async def block_of(memory: Memory, loading: Loading | None = None) -> str:
     blocks = await plugin(memory, loading=loading or Loading()).load_all_facts_to_agent(ASKED)
     return str(blocks[0]["content"]) if len(blocks) > 1 else ""
 
 
-async def heard(memory: Memory, *texts: str) -> None:
+async def remember(memory: Memory, *texts: str) -> None:
     messages = [
         Message(content=text, id=f"m{number}", timestamp=BEGAN + number * dt.timedelta(days=1))
         for number, text in enumerate(texts)
@@ -30,7 +30,7 @@ async def heard(memory: Memory, *texts: str) -> None:
     await memory.remember(Conversation(messages=tuple(messages), id="talk"), subject=USER, scope=AGENT)
 
 
-async def drawn(memory: Memory, city: str, message: str) -> FactRecord[str]:
+async def save_fact(memory: Memory, city: str, message: str) -> FactRecord[str]:
     evidence = Evidence(quote=city, message_id=message, conversation_id="talk", position=int(message[1:]))
     fact = SingleFact(CITY, city, timestamp=BEGAN)
     (record,) = await memory.save(fact, subject=USER, scope=AGENT, details=FactDetails(evidence=(evidence,)))
@@ -38,42 +38,42 @@ async def drawn(memory: Memory, city: str, message: str) -> FactRecord[str]:
 
 
 @pytest.mark.parametrize("limit", [1, 50])
-async def test_only_the_newer_statement_is_told_also_where_one_fits(limit: int) -> None:
+async def test_only_the_newer_statement_is_rendered(limit: int) -> None:
     async with memory_over() as memory:
-        await heard(memory, "I live in Oslo.", "I like tea.", "I moved to Lisbon.")
-        block = await told(memory, Loading(limit=limit))
+        await remember(memory, "I live in Oslo.", "I like tea.", "I moved to Lisbon.")
+        block = await block_of(memory, Loading(limit=limit))
         assert ("Lisbon" in block, "Oslo" in block) == (True, False)
 
 
-async def test_both_are_told_if_asked_for() -> None:
+async def test_both_statements_are_rendered_on_request() -> None:
     async with memory_over() as memory:
-        await heard(memory, "I live in Oslo.", "I moved to Lisbon.")
-        block = await told(memory, Loading(overtaken=True))
+        await remember(memory, "I live in Oslo.", "I moved to Lisbon.")
+        block = await block_of(memory, Loading(overtaken=True))
         assert ("Lisbon" in block, "Oslo" in block) == (True, True)
 
 
-async def test_the_words_of_a_retracted_fact_are_not_told_until_it_is_restored() -> None:
+async def test_the_words_of_a_retracted_fact_are_not_rendered_until_it_is_restored() -> None:
     async with memory_over() as memory:
-        await heard(memory, "Oslo it is, for me.")
-        record = await drawn(memory, "Oslo", "m0")
+        await remember(memory, "Oslo it is, for me.")
+        record = await save_fact(memory, "Oslo", "m0")
         await memory.retract(record.id)
-        assert await told(memory) == ""
+        assert await block_of(memory) == ""
         await memory.restore(record.id)
-        assert "Oslo it is" in await told(memory)
+        assert "Oslo it is" in await block_of(memory)
 
 
 async def test_the_words_of_a_former_value_give_way_to_the_fact() -> None:
     async with memory_over() as memory:
-        await heard(memory, "Oslo it is, for me.")
-        await drawn(memory, "Oslo", "m0")
+        await remember(memory, "Oslo it is, for me.")
+        await save_fact(memory, "Oslo", "m0")
         await memory.save(SingleFact(CITY, "Rome"), subject=USER, scope=AGENT)
-        block = await told(memory)
+        block = await block_of(memory)
         assert (block.count("Rome"), "Oslo" in block) == (1, False)
 
 
-async def test_the_tool_tells_the_newer_statement_only() -> None:
+async def test_the_tool_returns_the_newer_statement_only() -> None:
     async with memory_over() as memory:
-        await heard(memory, "I live in Oslo.", "I moved to Lisbon.")
+        await remember(memory, "I live in Oslo.", "I moved to Lisbon.")
         agent = plugin(memory)
         answer = await agent.for_run().tools.recall_memory("Where do I live?")
         assert ("Lisbon" in answer, "Oslo" in answer) == (True, False)

@@ -1,4 +1,4 @@
-"""Tests of learning from a run: once, in the background, about the right user, and without a trace in the agent."""
+"""Saving facts from a run: once, in the background, for the right user, and without a change of the agent's history."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_typed_facts_are_found_with_their_source() -> None:
 
 
 async def test_a_growing_history_is_learnt_from_once() -> None:
-    """Each run hands in all of it; what was submitted is passed over, and read along for context."""
+    """Each run passes the whole history; messages of earlier runs are skipped and serve as context."""
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         agent, history = plugin(memory), [LIVES, assistant("Noted.")]
@@ -83,31 +83,31 @@ async def test_the_history_stays_as_it_was() -> None:
     assert history == before
 
 
-async def test_what_memory_told_is_not_learnt_again() -> None:
-    """Nor are instructions; calls of functions say nothing, and results of tools are left out."""
+async def test_rendered_blocks_are_not_read_for_facts() -> None:
+    """Instructions, calls of functions and results of tools are left out as well."""
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         agent = plugin(memory)
         with agent.run("alice", "monday"):
             await saved(agent, [LIVES])
         with agent.run("alice", "tuesday"):
-            told = await agent.load_all_facts_to_agent([{"role": "system", "content": "I live in Rome."}, ASKED])
-            assert "Oslo" in texts(told)[1]
+            loaded = await agent.load_all_facts_to_agent([{"role": "system", "content": "I live in Rome."}, ASKED])
+            assert "Oslo" in texts(loaded)[1]
             call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
-            await saved(agent, [*told, call, tool("I live in Paris.")])
+            await saved(agent, [*loaded, call, tool("I live in Paris.")])
         assert [item for item in model.prompts[-1].content.split() if "Oslo" in item or "Rome" in item] == []
         assert await memory.quarantine.list() == ()
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
 
 
-async def test_results_of_tools_may_be_kept_apart() -> None:
+async def test_results_of_tools_may_be_quarantined() -> None:
     async with memory_over(ScriptedModel(well)) as memory:
         await saved(plugin(memory, saving=Saving(tool_results=True)), [LIVES, tool("I live in Paris.")])
         assert [record.value for record in await memory.quarantine.list()] == ["I live in Paris."]
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
 
 
-async def test_only_what_is_asked_for_is_looked_for() -> None:
+async def test_only_the_given_concepts_are_detected() -> None:
     model = ScriptedModel(lambda prompt, answer: {"seats": [{"quote": "12 seats", "message": 1, "value": 12}]})
     async with memory_over(model) as memory:
         request = DetectionRequest(concepts=[SEATS])
@@ -125,7 +125,7 @@ async def test_only_what_is_asked_for_is_looked_for() -> None:
         (MemoryScope.product("fair") / "plan", "/product/fair/plan"),
     ],
 )
-async def test_it_is_kept_where_the_policy_says(scope: Any, path: str) -> None:
+async def test_facts_are_saved_in_the_scope_of_the_policy(scope: Any, path: str) -> None:
     async with memory_over() as memory:
         await saved(plugin(memory, saving=Saving(scope=scope)), [LIVES])
         assert [str(record.scope) for record in await memory.list_records()] == [path]
@@ -142,7 +142,7 @@ def test_a_scope_that_the_agent_takes_no_part_in_is_refused_when_it_is_set_up(sc
 
 
 async def test_users_are_never_mixed() -> None:
-    """One installed memory, many at once: each is told what they said, and nobody else."""
+    """Users run concurrently in one installed memory; each is shown their own facts only."""
     names = [f"user {number}" for number in range(6)]
     async with memory_over(ScriptedModel(well)) as memory:
         agent = plugin(memory, saving=Saving(private=True))
@@ -156,9 +156,9 @@ async def test_users_are_never_mixed() -> None:
                 tasks.start_soon(talks, number, name)
         for number, name in enumerate(names):
             with agent.run(name, "tuesday"):
-                told = texts(await agent.load_all_facts_to_agent([ASKED]))[0]
-            assert [other for other in range(6) if f"City{other}" in told] == [number]
-        assert await memory.list_records() == [], "what is private shows to nobody else"
+                loaded = texts(await agent.load_all_facts_to_agent([ASKED]))[0]
+            assert [other for other in range(6) if f"City{other}" in loaded] == [number]
+        assert await memory.list_records() == [], "private records have one viewer"
     with agent.run("user 1") as run:
         assert run.identity == RunIdentity(user_id="user 1")
 
@@ -172,7 +172,7 @@ async def test_the_same_session_of_two_users_is_two_conversations() -> None:
         assert {str(record.subject) for record in await memory.list_records()} == {"user:alice", "user:bob"}
 
 
-async def test_a_conversation_without_a_session_is_known_by_how_it_began() -> None:
+async def test_a_conversation_without_a_session_is_identified_by_its_first_message() -> None:
     async with memory_over() as memory:
         agent, history = plugin(memory), [LIVES]
         for more in ("I have a cat.", "Bye."):
@@ -231,15 +231,15 @@ async def test_hooks_see_and_change_what_goes_in_and_out() -> None:
         with agent.run("alice", "monday"):
             await agent.save_facts_from_history([LIVES, user("I have a cat."), user("a secret")])
         with agent.run("alice", "tuesday"):
-            told = texts(await agent.load_all_facts_to_agent([ASKED]))[0]
+            loaded = texts(await agent.load_all_facts_to_agent([ASKED]))[0]
         with agent.run("alice", "quiet"):
             assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
-    assert ("Oslo" in told, "cat" in told, "secret" in told) == (True, False, False)
+    assert ("Oslo" in loaded, "cat" in loaded, "secret" in loaded) == (True, False, False)
     assert heard == [("after save", 1), ("before load", "alice", 1), ("after load", 2), ("before load", "alice", 1)]
 
 
-async def test_a_failing_recall_is_loud_and_a_failing_save_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Each is a policy, and neither log nor error holds a word of what was said."""
+async def test_a_failing_recall_raises_and_a_failing_save_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Both are policies, and neither the log nor the error contains message text."""
     provider = InMemoryProvider()
     memory = opened(provider, viewer=None)
     async with memory:
@@ -256,7 +256,7 @@ async def test_a_failing_recall_is_loud_and_a_failing_save_is_logged(caplog: pyt
     assert "Oslo" not in caplog.text
 
 
-async def test_what_a_model_cannot_read_is_kept_and_told_as_it_was_said() -> None:
+async def test_unread_messages_are_kept_and_rendered_verbatim() -> None:
     def fails(prompt: Any, answer: Any) -> dict[str, Any]:
         raise ModelError("no")
 
@@ -288,7 +288,7 @@ async def test_a_history_of_no_known_kind_is_refused() -> None:
 
 
 async def test_subjects_of_the_agent_may_be_asked_about() -> None:
-    """The general user of a request is the one who talks."""
+    """`USER` in a request stands for the user of the run."""
     team = MemorySubject("team", "the user's team")
     item = {"quote": "I live in Oslo", "message": 1, "value": "Oslo", "about": "team"}
     model = ScriptedModel(lambda prompt, answer: {"city": [item]})
@@ -326,7 +326,7 @@ FILE = {"type": "file", "file": {"file_id": "1"}}
 async def test_images_audio_and_files_are_counted_once(
     model: ScriptedModel | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The same history handed in again is nothing new, and a message without words breaks nothing."""
+    """The same history passed again adds nothing, and a message without text is accepted."""
     history = [{"role": "user", "content": [{"type": "text", "text": "I live in Oslo."}, IMAGE, SOUND]}]
     history += [assistant("Noted."), {"role": "user", "content": [FILE]}]
     async with memory_over(model) as memory:
@@ -338,7 +338,7 @@ async def test_images_audio_and_files_are_counted_once(
         assert len(caplog.records) == 1
 
 
-async def test_a_conversation_that_begins_with_an_image_is_known_by_its_first_words() -> None:
+async def test_a_conversation_that_begins_with_an_image_is_identified_by_its_first_text() -> None:
     image = {"role": "user", "content": [IMAGE]}
     async with memory_over(None) as memory:
         agent = plugin(memory)

@@ -1,4 +1,4 @@
-"""The least score and the weights of recall, as an agent's settings give them."""
+"""Minimum score and weights of recall, as set by an agent."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ NEWEST_FIRST = RecallSettings(
 )
 
 
-async def heard(memory: Memory) -> None:
-    """Hear of the hall, and a year later, in another conversation, of soup."""
+async def remember_both(memory: Memory) -> None:
+    """Save a statement about the hall and, a year later in another conversation, one about soup."""
     for number, text in enumerate(("The north hall has 120 seats.", "Lunch was soup.")):
         message = Message(content=text, id=f"m{number}", timestamp=BEGAN + number * dt.timedelta(days=365))
         await memory.remember(Conversation(messages=(message,), id=f"talk {number}"), subject=USER, scope=AGENT)
 
 
-async def told(agent: AgentMemory) -> tuple[bool, bool]:
-    """Return whether the agent is told of the hall, and of soup."""
+async def rendered(agent: AgentMemory) -> tuple[bool, bool]:
+    """Return whether the block holds the statement about the hall, and the one about soup."""
     block = await agent.load_all_facts_to_agent(ASKED)
     text = str(block[0]["content"]) if len(block) > 1 else ""
     return "hall" in text, "soup" in text
 
 
-async def test_an_agent_is_told_of_everything_unless_a_least_score_is_set() -> None:
+async def test_all_records_are_rendered_unless_a_minimum_score_is_set() -> None:
     async with memory_over() as memory:
-        await heard(memory)
-        assert await told(plugin(memory)) == (True, True)
-        assert await told(plugin(memory, loading=Loading(min_score=0.3))) == (True, False)
-        assert await told(plugin(memory, loading=Loading(min_score=1))) == (False, False)
+        await remember_both(memory)
+        assert await rendered(plugin(memory)) == (True, True)
+        assert await rendered(plugin(memory, loading=Loading(min_score=0.3))) == (True, False)
+        assert await rendered(plugin(memory, loading=Loading(min_score=1))) == (False, False)
 
 
-async def test_the_tool_leaves_out_what_scores_less() -> None:
+async def test_the_tool_applies_the_minimum_score() -> None:
     async with memory_over() as memory:
-        await heard(memory)
+        await remember_both(memory)
         tools = plugin(memory, loading=Loading(min_score=0.3)).for_run().tools
         answer = await tools.recall_memory("Which hall has 120 seats?")
         assert ("hall" in answer, "soup" in answer) == (True, False)
         assert await tools.recall_memory("zxqv blorp") == "Nothing is known about that."
 
 
-async def test_standing_instructions_are_told_whatever_they_score() -> None:
+async def test_standing_instructions_ignore_the_minimum_score() -> None:
     async with memory_over() as memory:
         await memory.remember("Always answer in French.", subject=USER, scope=AGENT)
         (_, asked) = await plugin(memory, loading=Loading(min_score=1)).load_all_facts_to_agent(ASKED)
         assert asked == ASKED[0]
 
 
-async def test_the_newer_record_is_told_in_place_of_a_better_match_whatever_it_scores() -> None:
+async def test_the_newer_record_replaces_a_better_match_at_any_score() -> None:
     async with memory_over() as memory:
         for number, text in enumerate(("I live in Oslo.", "I moved to Lisbon.")):
             message = Message(content=text, id="m", timestamp=BEGAN + number * dt.timedelta(days=1))
@@ -75,11 +75,11 @@ async def test_the_newer_record_is_told_in_place_of_a_better_match_whatever_it_s
 
 async def test_the_weights_of_an_agent_hold_in_a_memory_that_has_others() -> None:
     async with memory_over() as memory:
-        await heard(memory)
+        await remember_both(memory)
         only_best = Loading(limit=1)
         agent = plugin(memory, loading=only_best)
         newest = plugin(memory, loading=only_best, recall=NEWEST_FIRST)
-        assert (await told(agent), await told(newest)) == ((True, False), (False, True))
+        assert (await rendered(agent), await rendered(newest)) == ((True, False), (False, True))
         tools = newest.for_run().tools
         assert "soup" in await tools.recall_memory("Which hall has 120 seats?", limit=1)
         assert (await memory.recall("Which hall has 120 seats?", limit=1))[0].record.value.startswith("The north hall")
@@ -91,12 +91,12 @@ async def test_a_memory_that_is_made_for_an_agent_has_its_weights() -> None:
         store=provider, agent_name="clerk", users="shared", recall=NEWEST_FIRST, embedder=HashEmbedder()
     )
     async with config.make_memory() as memory:
-        await heard(memory)
+        await remember_both(memory)
         assert (await memory.recall("Which hall has 120 seats?", limit=1))[0].record.value == "Lunch was soup."
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan"), True, "0.3"])
-def test_a_least_score_that_cannot_be_is_refused(wrong: Any) -> None:
+def test_an_impossible_minimum_score_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidDataError, match="min_score must be a number from 0 to 1"):
         Loading(min_score=wrong)
 

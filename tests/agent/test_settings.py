@@ -1,4 +1,4 @@
-"""Settings that cannot work fail when they are made, and say what to do."""
+"""Invalid settings are refused on construction, with advice."""
 
 from __future__ import annotations
 
@@ -106,16 +106,16 @@ def test_a_function_that_makes_no_memory_is_refused() -> None:
 
 
 def test_a_memory_without_a_store_warns_once_and_where_it_is_made() -> None:
-    with pytest.warns(NoStoreWarning, match='store="none:"') as told:
+    with pytest.warns(NoStoreWarning, match='store="none:"') as loaded:
         AgentMemory()
-    assert [item.filename for item in told] == [__file__]
+    assert [item.filename for item in loaded] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for store in ("none:", NoMemory(), "memory:"):
             assert AgentMemory(AgentMemoryConfig(store=store)).config.store == store
 
 
-def test_four_verbs_are_not_asked_to_keep_what_they_cannot() -> None:
+def test_four_verbs_refuse_settings_they_cannot_support() -> None:
     for saving in (Saving(private=True), Saving(trigger=Trigger(count=5))):
         with pytest.raises(CapabilityError, match="Shelf has the four verbs only"):
             AgentMemoryConfig(store=Shelf(), saving=saving)
@@ -123,7 +123,7 @@ def test_four_verbs_are_not_asked_to_keep_what_they_cannot() -> None:
     AgentMemoryConfig(store=InMemoryProvider(), saving=Saving(private=True))
 
 
-async def test_a_run_without_a_user_is_refused_on_every_way() -> None:
+async def test_a_run_without_a_user_is_refused_everywhere() -> None:
     """The refusal is independent of the failure policies, because every run would fail in the same way."""
     quiet = {"loading": Loading(on_failure=FailurePolicy.LOG), "saving": Saving(on_failure=FailurePolicy.LOG)}
     async with memory_over() as memory:
@@ -149,13 +149,13 @@ async def test_a_run_without_a_user_is_refused_on_every_way() -> None:
             assert await agent.save_facts_from_history([LIVES]) is not None
 
 
-async def test_users_may_share_one_memory_if_that_is_said() -> None:
+async def test_users_may_share_one_memory() -> None:
     async with memory_over() as memory:
         agent = plugin(memory, users="shared")
         await agent.save_facts_from_history([LIVES])
         assert "Oslo" in (await agent.load_all_facts_to_agent([ASKED]))[0]["content"]
         with agent.run("alice"):
-            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED], "who is named has a memory of their own"
+            assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED], "a named user does not see the shared facts"
         private = plugin(memory, users="shared", saving=Saving(private=True))
         with pytest.raises(MissingUserError, match="privately"):
             await private.save_facts_from_history([LIVES])
@@ -170,7 +170,7 @@ async def test_one_user_may_be_named_for_all_runs() -> None:
 
 
 async def test_a_save_goes_nowhere_but_to_the_agents_scopes() -> None:
-    """It is refused when it is asked for, and not logged."""
+    """The refusal is raised on request and not logged as a failing save."""
     async with memory_over() as memory:
         agent = plugin(memory)
         for scope in ("/product/other", ScopeKind.FEATURE, "/customer/acme"):
@@ -203,8 +203,8 @@ def test_a_node_that_cannot_work_is_refused_when_it_is_made(make: Callable[[Agen
         make(plugin("none:"))
 
 
-async def test_an_agent_over_four_verbs_learns_and_is_told() -> None:
-    """In this process and in the next, each user their own; what cannot be kept is counted."""
+async def test_an_agent_over_four_verbs_saves_and_loads() -> None:
+    """Facts last across processes, separately for each user; assertions that the provider cannot hold are counted."""
     shelf = Shelf()
 
     def agent() -> AgentMemory:

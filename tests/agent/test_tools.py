@@ -1,4 +1,4 @@
-"""Tests of the memory tools of a model: within what its run may see, and with the trust that a model has."""
+"""The memory tools of a model: limited to the run's view, and trusted as the assistant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Unreachable(HashEmbedder):
     """An embedder whose model cannot be reached."""
 
     async def embed(self, texts: Sequence[str]) -> Any:
-        """Fail."""
         raise EmbedderError("the embedder cannot be reached")
 
 
@@ -35,7 +34,7 @@ def ids_in(text: str) -> list[str]:
 
 
 def test_their_signatures_are_what_a_model_reads() -> None:
-    """Hosts make schemas of them: each has a docstring and types, and takes nothing but what a model says."""
+    """Hosts derive schemas from each function: docstring, types, and only parameters that a model can fill."""
     for name in TOOL_NAMES:
         method = getattr(MemoryTools, name)
         parameters = list(inspect.signature(method).parameters)[1:]
@@ -57,7 +56,7 @@ async def test_recalling_shows_ids_and_is_escaped() -> None:
 
 
 async def test_recalling_by_words_alone_says_so() -> None:
-    """A model that is shown nothing else should ask again in other words."""
+    """The result says so, because a model that sees no match should ask again in other words."""
     provider = InMemoryProvider()
     async with Memory(provider, embedder=HashEmbedder()) as memory:
         await memory.save(SingleFact(CITY, "Oslo"), subject=ALICE, scope=SCOPE)
@@ -68,7 +67,7 @@ async def test_recalling_by_words_alone_says_so() -> None:
     assert len(ids_in(answer)) == 1
 
 
-async def test_what_a_model_saves_is_its_own_statement() -> None:
+async def test_a_models_fact_is_saved_as_the_assistants_statement() -> None:
     """It is never a fact about the user."""
     async with memory_over() as memory:
         with plugin(memory).run("alice") as run:
@@ -83,7 +82,7 @@ async def test_what_a_model_saves_is_its_own_statement() -> None:
         assert record.subject == ALICE
 
 
-async def test_what_a_model_saves_is_quarantined_where_the_policy_says() -> None:
+async def test_a_models_fact_is_quarantined_by_policy() -> None:
     async with memory_over() as memory:
         agent = plugin(memory, saving=Saving(tool_origin=Origin.UNKNOWN))
         assert "kept apart" in await agent.for_run().tools.save_memory("The user lives in Paris.")
@@ -91,7 +90,7 @@ async def test_what_a_model_saves_is_quarantined_where_the_policy_says() -> None
         assert len(await memory.quarantine.list()) == 1
 
 
-async def test_what_a_model_saves_is_private_where_the_policy_says() -> None:
+async def test_a_models_fact_is_private_by_policy() -> None:
     async with memory_over() as memory:
         with plugin(memory, saving=Saving(private=True)).run("alice") as run:
             await run.tools.save_memory("Alice likes tea.")
@@ -111,8 +110,8 @@ async def test_forgetting_can_be_undone() -> None:
         assert words(await memory.list_records()) == ["Alice likes tea."]
 
 
-async def test_a_model_takes_back_nothing_that_the_user_said() -> None:
-    """A page may have told it to; the user's own wish is heard in the user's own words."""
+async def test_a_model_cannot_retract_the_users_facts() -> None:
+    """A web page may have suggested it; the user's request is detected in the user's own messages."""
     async with memory_over() as memory:
         (known,) = await memory.save(SingleFact(CITY, "Oslo"), subject=ALICE, scope=SCOPE)
         with plugin(memory).run("alice") as run:
@@ -126,7 +125,7 @@ async def test_a_model_takes_back_nothing_that_the_user_said() -> None:
     "where", [(BOB, SCOPE), (ALICE, MemoryScope.agent("other")), (ALICE, MemoryScope.CROSS_PRODUCT / "x")]
 )
 async def test_no_tool_reaches_beyond_its_run(where: tuple[object, MemoryScope]) -> None:
-    """Neither another user's facts nor another agent's, even by their ids."""
+    """Facts of other users and of other agents cannot be reached by id."""
     subject, scope = where
     async with memory_over() as memory:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"), subject=subject, scope=scope)  # type: ignore[call-overload]
@@ -136,7 +135,7 @@ async def test_no_tool_reaches_beyond_its_run(where: tuple[object, MemoryScope])
         assert len(await memory.list_records()) == 1
 
 
-async def test_a_memory_for_reading_says_so_to_the_model() -> None:
+async def test_the_tools_of_a_read_only_memory_say_so() -> None:
     async with memory_over(read_only=True) as memory:
         tools = plugin(memory).for_run().tools
         assert "read-only" in await tools.save_memory("Alice likes tea.")

@@ -1,4 +1,4 @@
-"""The benchmark on dated conversations: it reads them, asks at the right moment, and leaves pieces out."""
+"""The benchmark on dated conversations: reading, the time of each question, and ablations."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def dated(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("dated")
 
 
-def test_every_way_of_searching_gets_its_figures(dated: Any, tmp_path: Path) -> None:
+def test_every_kind_of_search_gets_its_figures(dated: Any, tmp_path: Path) -> None:
     path = tmp_path / "tiny.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps(STORE).encode()))
     (store,) = dated.read_dated(path)
     assert [question.answerable for question in store.questions] == [True, False]
     similarity = scoring.similarity
     result = anyio.run(lambda: dated.measure([store], HashEmbedder(), shifts=(0, 365), ablate=True))
-    assert scoring.similarity is similarity, "what was left out is back"
+    assert scoring.similarity is similarity, "the ablation is undone"
     assert result["figures"].keys() >= {"factmem", "factmem +365 days", "BM25", "dense", "RRF", *(
         f"without {name}" for name in dated.ABLATIONS
     )}  # fmt: skip

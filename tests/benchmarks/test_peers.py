@@ -1,4 +1,4 @@
-"""The comparison with peers: its protocol, factmem's part in it, what it keeps and what it tells."""
+"""The comparison with peers: its protocol, factmem's adapter, its cache and its report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Part = Callable[[str], Any]
 
 @pytest.fixture
 def part(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Part:
-    """A module of the comparison, with a cache of its own."""
+    """Import a module of the comparison, with a cache of its own."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("FACTMEM_PEERS", str(tmp_path / "cache"))
     return lambda name: importlib.import_module(f"peers.{name}")
@@ -72,7 +72,7 @@ def worker(part: Part, tmp_path: Path) -> Callable[[str], Any]:
 def test_factmem_keeps_what_it_is_handed_and_finds_by_meaning_what_the_scan_finds(
     worker: Callable[[str], Any], facts: list[Any], vectors: Path, tmp_path: Path
 ) -> None:
-    """A process saves in batches and one by one, the next one finds it all, as near as the bare scan says."""
+    """A process saves in batches and one by one; the next one finds all facts in the order of the bare scan."""
     with worker("factmem_memory") as writer:
         assert writer.open(tmp_path / "store", vectors)["durable"]
         assert writer.add(facts[:25], 10) > 0
@@ -91,10 +91,10 @@ def test_factmem_keeps_what_it_is_handed_and_finds_by_meaning_what_the_scan_find
     assert [set(found) for found in near] == [set(found) for found in exact]
 
 
-def test_what_a_peer_cannot_do_is_told_with_its_reason(
+def test_a_missing_feature_of_a_peer_is_reported_with_its_reason(
     part: Part, worker: Callable[[str], Any], vectors: Path, tmp_path: Path
 ) -> None:
-    """Neither an error nor a sudden end goes unnoticed."""
+    """Errors and sudden exits are both reported."""
     failed = part("session").PeerFailedError
     with worker("scan") as scan:
         scan.open(tmp_path / "scan", vectors)
@@ -106,7 +106,7 @@ def test_what_a_peer_cannot_do_is_told_with_its_reason(
 
 @pytest.mark.parametrize("script", ["exit 0", "read line; printf '{\"seconds'", "printf '{\"seconds'"])
 def test_a_worker_that_ends_has_failed_whenever_that_is(part: Part, tmp_path: Path, script: str) -> None:
-    """Before it reads what it is asked, after that, or in the middle of its answer."""
+    """This covers an exit before reading the request, after it, and in the middle of the answer."""
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     python.chmod(0o755)
@@ -128,7 +128,7 @@ def test_an_installer_that_says_nothing_is_reported(part: Part, monkeypatch: pyt
 
 
 def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A comparison that was stopped goes on where it was; one that is asked to begins anew."""
+    """An interrupted comparison resumes; with the option it starts anew."""
     driving = part("driving")
     file = tmp_path / "tiny.jsonl"
     file.write_text(json.dumps(STORE) + "\n", encoding="utf-8")
@@ -146,8 +146,8 @@ def test_a_finished_peer_is_not_measured_again(part: Part, monkeypatch: pytest.M
     assert "a worker was started" in again["peers"]["scan"]["quality"]["unavailable"]
 
 
-def test_who_cannot_be_installed_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is left out silently."""
+def test_a_peer_that_cannot_be_installed_is_reported(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every peer is in the report."""
     driving, page = part("driving"), part("page")
 
     def refuse(requirements: str | None) -> Path:
@@ -161,7 +161,7 @@ def test_who_cannot_be_installed_is_reported(part: Part, monkeypatch: pytest.Mon
 
 
 def test_rounds_are_compared_with_their_neighbours(part: Part) -> None:
-    """A ratio is the median of those of the rounds, and says how many times faster factmem is."""
+    """A ratio is the median over the rounds, and says how many times faster factmem is."""
     speed = part("speed")
     own = [{"saves_per_second": rate, "hybrid p50_ms": 2.0, "semantic p50_ms": 1.0} for rate in (100.0, 300.0, 200.0)]
     peer = [{"saves_per_second": rate, "semantic p50_ms": 4.0, "other p50_ms": 4.0} for rate in (50.0, 100.0, 100.0)]

@@ -1,4 +1,4 @@
-"""The README reports about factmem beside its peers exactly what was measured."""
+"""The README's report on factmem and its peers equals the measured results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def results() -> Any:
 
 
 def test_the_tables_of_the_readme_are_those_of_the_results(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a new comparison, `publish.py` brings its figures into the README."""
+    """After a new comparison, `publish.py` updates the README."""
     monkeypatch.syspath_prepend(str(PEERS.parent))
     page = importlib.import_module("peers.page")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -28,7 +28,7 @@ def test_the_tables_of_the_readme_are_those_of_the_results(results: Any, monkeyp
 
 
 def test_everybody_is_in_the_results_with_figures_or_a_reason(results: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No peer is left out because it is better."""
+    """No peer is left out because it is faster."""
     monkeypatch.syspath_prepend(str(PEERS.parent))
     field = importlib.import_module("peers.field").FIELD
     assert results["peers"].keys() == field.keys()
@@ -41,7 +41,6 @@ def test_everybody_is_in_the_results_with_figures_or_a_reason(results: Any, monk
 
 
 def test_the_picture_shows_everybody(results: Any) -> None:
-    """Every peer with figures has a bar."""
     picture = (PEERS / "side_by_side.svg").read_text(encoding="utf-8")
     drawn = [peer["title"] for name, peer in results["peers"].items() if name != "embedder" and peer.get("quality")]
     assert [title for title in drawn if title not in picture] == []

@@ -1,4 +1,4 @@
-"""The benchmark of writing: every way keeps what it is given, and a ratio compares neighbours."""
+"""The benchmark of writing: each variant keeps its facts, and a ratio compares adjacent runs."""
 
 from __future__ import annotations
 

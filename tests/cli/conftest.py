@@ -1,4 +1,4 @@
-"""A command line over a fresh store, in this process or in one of its own."""
+"""Fixtures: the command line over a new store, in this process or in one of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Result:
 
 @attrs.frozen
 class CommandLine:
-    """Runs factmem on one store."""
+    """Runner of factmem commands on one store."""
 
     store: Path
 
@@ -46,18 +46,18 @@ class CommandLine:
         return Result(code=done.exit_code, out=done.stdout, err=done.stderr)
 
     def data(self, *words: str) -> Any:
-        """Run a command that must succeed, and return what it says as JSON."""
+        """Run a command that must succeed, and return its JSON output."""
         done = self.run("--json", *words)
         assert done.code == 0, done.err
         assert done.err == ""
         return json.loads(done.out)
 
     def error(self, *words: str) -> dict[str, str]:
-        """Run a command that must fail, and return the error that it tells as JSON."""
+        """Run a command that must fail, and return its error object."""
         done = self.run("--json", *words)
         assert done.code == 1
-        told: dict[str, str] = json.loads(done.err)["error"]
-        return told
+        error: dict[str, str] = json.loads(done.err)["error"]
+        return error
 
     def spawn(self, *words: str, env: dict[str, str] | None = None, stdout: int | IO[str] = subprocess.PIPE) -> Result:
         """Run a command in a process of its own."""
@@ -84,25 +84,25 @@ def _nobodys_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the commands of this process the loading of the real embedder."""
+    """Replace the real embedder for the commands of this process, since it is slow to load."""
     monkeypatch.setattr("factmem.memory.facade.default_embedder", HashEmbedder)
 
 
 @pytest.fixture
 def cli(tmp_path: Path, quick: None) -> CommandLine:
-    """Factmem on a store that is not there yet, with a quick embedder in this process."""
+    """The command line on a store that does not exist yet, with a fast embedder in this process."""
     return CommandLine(tmp_path / "facts.db")
 
 
 @pytest.fixture
 def processes(tmp_path: Path) -> CommandLine:
-    """Factmem on a store that is not there yet, to be run as processes."""
+    """The command line on a store that does not exist yet, run in processes."""
     return CommandLine(tmp_path / "facts.db")
 
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
-    """Write a conversation of a user called Maya to a file."""
+    """Function that writes a conversation of a user called Maya to a file."""
 
     def write(*said: str, id: str = "talk", roles: Sequence[str] = (), name: str = "talk.json") -> Path:
         messages = [
@@ -123,7 +123,7 @@ def talk(tmp_path: Path) -> Talk:
 
 @pytest.fixture
 def concepts(tmp_path: Path) -> Path:
-    """A file that asks for the number of seats."""
+    """A file with a concept for the number of seats."""
     path = tmp_path / "concepts.json"
     path.write_text(json.dumps([{"keyword": "seats", "description": "How many people fit in", "type": "int"}]))
     return path
@@ -131,7 +131,7 @@ def concepts(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a language model whose server does not run; it is tried as often as usual, without pauses."""
+    """The address of a model whose server is down; retries are as many as usual, without pauses."""
 
     async def at_once(worker: Worker, attempt: int) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Saving, forgetting, retracting."""
+"""Commands that save, forget and retract."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_save_keeps_everything_that_was_said_about_the_fact(cli: CommandLine) ->
     assert record["timestamp"] == "2026-01-05T00:00:00+00:00"
 
 
-def test_a_second_save_goes_by_the_type_that_is_there(cli: CommandLine) -> None:
+def test_a_second_save_uses_the_type_of_the_first(cli: CommandLine) -> None:
     cli.data("save", "seats", "80", "--type", "int", "--description", "Seats at the venue")
     cli.data("save", "seats", "120")
     loaded = cli.data("load", "seats")
     assert (loaded["value"], loaded["description"]) == (120, "Seats at the venue")
 
 
-def test_a_value_that_is_not_of_its_type_is_refused_without_being_told(cli: CommandLine) -> None:
+def test_a_value_that_is_not_of_its_type_is_refused_without_being_shown(cli: CommandLine) -> None:
     error = cli.error("save", "seats", "plenty", "--type", "int")
     assert error["type"] == "InvalidDataError"
     assert "plenty" not in error["message"]
@@ -42,7 +42,7 @@ def test_another_type_than_the_one_there_is_refused(cli: CommandLine) -> None:
     assert cli.error("save", "seats", "many", "--type", "str")["type"] == "ConceptConflictError"
 
 
-def test_a_negative_value_goes_behind_two_dashes(cli: CommandLine) -> None:
+def test_a_negative_value_follows_two_dashes(cli: CommandLine) -> None:
     cli.data("save", "offset", "--type", "int", "--", "-5")
     assert cli.data("load", "offset")["value"] == -5
 
@@ -55,7 +55,7 @@ def test_private_facts_are_their_viewers(cli: CommandLine) -> None:
 
 
 def test_a_subject_keeps_the_priority_it_is_known_with(cli: CommandLine) -> None:
-    """Else the value saved here would lose against a weaker subject's."""
+    """Otherwise the new value would lose against a weaker subject's."""
     maya = MemorySubject("user", "Who talks to the agent", priority_level=1).individual("maya")
     seats = Concept.single("seats", "Seats", int)
     with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:

@@ -1,13 +1,14 @@
-"""`factmem check`: findings with what to do, exit code 0 or 1, and nothing changed."""
+"""`factmem check`: findings with advice, exit code 0 or 1, and an unchanged store."""
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from tests.cli.conftest import CommandLine
 
 
-def test_a_sound_store_is_said_to_be_sound(cli: CommandLine) -> None:
+def test_a_sound_store_is_reported_as_sound(cli: CommandLine) -> None:
     cli.data("save", "city", "Oslo")
     before = cli.store.read_bytes()
     done = cli.run("check")
@@ -26,6 +27,29 @@ def test_a_damaged_store_is_an_error_with_advice_and_without_values(cli: Command
     assert "restore" in done.out
     assert "1 error(s), 0 warning(s)" in done.out
     assert "Rome" not in done.out + done.err
+
+
+def test_an_upgrade_says_from_which_format_to_which(cli: CommandLine) -> None:
+    cli.data("save", "city", "Oslo")
+    with sqlite3.connect(cli.store) as connection:
+        ((newest,),) = connection.execute("PRAGMA user_version").fetchall()
+        connection.executescript(
+            f"DROP INDEX assertions_text_id; ALTER TABLE tenants DROP COLUMN copying; PRAGMA user_version={newest - 1}"
+        )
+    assert "older format" in cli.run("check").out
+    done = cli.run("upgrade")
+    assert done.code == 0, done.err
+    assert f"was brought from format {newest - 1} to {newest}" in done.out
+    assert done.out.endswith("is sound\n")
+    again = cli.data("upgrade")
+    assert (again["before"], again["after"], again["sound"]) == (newest, newest, True)
+    assert cli.data("load", "city")["value"] == "Oslo"
+
+
+def test_what_cannot_be_upgraded_is_said(cli: CommandLine, tmp_path: Path) -> None:
+    assert "check its address" in cli.error("upgrade")["message"]
+    assert not cli.store.exists()
+    assert "one format" in cli.error("--store", f"file:{tmp_path / 'facts'}", "upgrade")["message"]
 
 
 def test_a_store_that_is_not_there_is_an_error(cli: CommandLine) -> None:

@@ -1,4 +1,4 @@
-"""Deep recall from the command line, with a model behind a socket."""
+"""Deep recall on the command line, with a model behind a socket."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _respond(path: str, request: dict[str, Any]) -> Answer:
 
 
 def _filled(cli: CommandLine) -> None:
-    for name in ("Ann", "Bo", "Cleo", "Eva", "Finn", "Gus", "Hal"):  # so that none of them stands out by itself
+    for name in ("Ann", "Bo", "Cleo", "Eva", "Finn", "Gus", "Hal"):  # enough names that none of them is distinctive
         cli.data("remember", f"{name} bakes bread.", "--scope", "/product/fair", "--no-consolidate")
 
 
-def test_deep_recall_tells_how_it_was_found(cli: CommandLine) -> None:
+def test_deep_recall_reports_its_steps(cli: CommandLine) -> None:
     _filled(cli)
     with LoopbackOpenAIServer(_respond) as server:
         found = cli.data("recall", LONG, "--depth", "deep", "--model", f"{server.base_url}#m", "--explain")
@@ -41,12 +41,12 @@ def test_deep_recall_tells_how_it_was_found(cli: CommandLine) -> None:
 
 
 def test_deep_recall_without_a_model_says_how_to_name_one(cli: CommandLine) -> None:
-    told = cli.error("recall", "bread", "--depth", "deep")
-    assert told["type"] == "CapabilityError"
-    assert "FACTMEM_MODEL" in told["message"]
+    error = cli.error("recall", "bread", "--depth", "deep")
+    assert error["type"] == "CapabilityError"
+    assert "FACTMEM_MODEL" in error["message"]
 
 
-def test_a_model_that_is_away_is_told_and_plain_recall_is_there(cli: CommandLine) -> None:
+def test_an_unavailable_model_is_reported_beside_plain_recall(cli: CommandLine) -> None:
     cli.data("remember", "Dora bakes bread.")
     with LoopbackOpenAIServer(lambda path, request: error_answer(401)) as server:
         done = cli.run("--model", f"{server.base_url}#m", "recall", LONG, "--depth", "deep")

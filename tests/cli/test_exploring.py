@@ -1,4 +1,4 @@
-"""Tests of the commands that show what is stored where, list the stores, and move a memory elsewhere."""
+"""Commands that show the contents of a store, list the stores, and move a memory."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_info_sums_up_a_scope_with_what_lies_below(cli: CommandLine) -> None:
     assert str(cli.store) in cli.run("info").out
 
 
-def test_an_empty_store_is_told_by_name_with_a_command_that_fills_it(cli: CommandLine) -> None:
+def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) -> None:
     err = cli.run("info").err
     assert "holds nothing" in err
     assert f"factmem --store {cli.store} ingest FILE" in err
 
 
-def test_a_store_that_keeps_things_apart_is_not_called_empty(cli: CommandLine, talk: Talk) -> None:
+def test_a_store_with_a_quarantine_is_not_called_empty(cli: CommandLine, talk: Talk) -> None:
     cli.data("ingest", str(talk("The venue moved.", roles=["tool"])))
     err = cli.run("recall", "venue").err
     assert "holds nothing" not in err
@@ -67,7 +67,7 @@ def test_a_store_that_keeps_nothing_says_so(cli: CommandLine) -> None:
     assert "none: keeps nothing" in err
 
 
-def test_providers_tells_what_each_can_do(cli: CommandLine) -> None:
+def test_providers_lists_the_capabilities_of_each(cli: CommandLine) -> None:
     found = {provider["name"]: provider for provider in cli.data("providers")}
     assert {"file", "memory", "none", "sqlite-vec"} <= set(found)
     assert all(provider["importable"] and provider["package"] == "factmem" for provider in found.values())
@@ -78,7 +78,7 @@ def test_providers_tells_what_each_can_do(cli: CommandLine) -> None:
     assert "the four verbs" in shown
 
 
-def test_a_provider_that_cannot_be_imported_tells_what_to_install(
+def test_a_provider_that_cannot_be_imported_says_what_to_install(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = {
@@ -103,7 +103,7 @@ def test_an_export_can_be_imported_elsewhere(cli: CommandLine, tmp_path: Path) -
     assert [record["value"] for record in cli.data("history", "seats", "--store", other)] == [80, 120]
 
 
-def test_an_import_tells_what_waits_in_quarantine_and_what_to_do(cli: CommandLine, tmp_path: Path) -> None:
+def test_an_import_reports_quarantined_facts_with_the_next_step(cli: CommandLine, tmp_path: Path) -> None:
     cli.data("save", "seats", "80", "--type", "int")
     file, other = tmp_path / "facts.jsonl", str(tmp_path / "other.db")
     cli.data("export", str(file))
@@ -116,7 +116,7 @@ def test_an_import_tells_what_waits_in_quarantine_and_what_to_do(cli: CommandLin
     assert (trusted["imported"], trusted["quarantined"], trusted["let_in"]) == (0, 0, 1)
 
 
-def test_an_export_replaces_nothing_unless_told_to(cli: CommandLine) -> None:
+def test_an_export_replaces_a_file_on_request_only(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
     before = cli.store.read_bytes()
     assert "--force" in cli.error("export", str(cli.store))["message"]
@@ -138,7 +138,7 @@ def test_importing_something_else_is_an_error(cli: CommandLine, tmp_path: Path) 
     assert cli.error("import", str(tmp_path / "missing"))["type"] == "StoreUnavailableError"
 
 
-def test_reembed_tells_how_many_records_it_embedded(cli: CommandLine) -> None:
+def test_reembed_reports_the_number_of_records(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
     assert cli.data("reembed") == {"reembedded": 1}
 

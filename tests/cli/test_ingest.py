@@ -1,4 +1,4 @@
-"""Taking in conversations."""
+"""Ingestion of conversations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_conversation_is_kept_with_speaker_date_and_conversation(cli: CommandL
     assert (evidence["speaker"], evidence["role"], evidence["conversation_id"]) == ("Maya", "user", "talk")
 
 
-def test_what_is_taken_in_twice_is_there_once(cli: CommandLine, talk: Talk) -> None:
+def test_a_conversation_ingested_twice_is_stored_once(cli: CommandLine, talk: Talk) -> None:
     file = str(talk("The venue has 120 seats.", "Doors open at ten."))
     assert cli.data("ingest", file)["new"] == 2
     again = cli.data("ingest", file)
@@ -33,7 +33,7 @@ def test_what_is_taken_in_twice_is_there_once(cli: CommandLine, talk: Talk) -> N
     assert cli.data("info")["records"] == 2
 
 
-def test_a_conversation_without_any_time_is_there_once_as_well(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_conversation_without_times_is_stored_once_as_well(cli: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "timeless.json"
     file.write_text(json.dumps([{"role": "user", "content": "The venue has 120 seats."}]))
     assert cli.data("ingest", str(file))["new"] == 1
@@ -73,7 +73,7 @@ def test_a_private_conversation_needs_a_viewer(cli: CommandLine, talk: Talk) -> 
     assert "owner" in done.err
 
 
-def test_a_bad_file_is_told_and_the_others_are_taken_in(cli: CommandLine, talk: Talk, tmp_path: Path) -> None:
+def test_a_bad_file_is_reported_and_the_others_are_ingested(cli: CommandLine, talk: Talk, tmp_path: Path) -> None:
     bad, missing = tmp_path / "bad.json", tmp_path / "missing.json"
     bad.write_text('{"neither": "this nor that"}')
     done = cli.run("--json", "ingest", str(bad), str(missing), str(talk("I like tea.")))
@@ -107,10 +107,10 @@ def test_people_get_a_summary_that_names_the_store(cli: CommandLine, talk: Talk)
 
 
 @pytest.mark.parametrize("options", [[], ["--model", f"{unreachable_base_url()}#m"]])
-def test_a_missing_package_is_told_with_the_file_that_needed_it(
+def test_a_missing_package_is_reported_with_the_file_that_needed_it(
     cli: CommandLine, talk: Talk, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
-    """With a model and without; the command that installs it is told, too."""
+    """This holds with and without a model; the message contains the command that installs it."""
     for module in ("onnxruntime", "tokenizers", "minilm"):
         monkeypatch.setitem(sys.modules, module, None)
     file = talk("The venue has 120 seats.")
@@ -122,7 +122,7 @@ def test_a_missing_package_is_told_with_the_file_that_needed_it(
     assert "factmem[minilm]" in error["message"]
 
 
-def test_a_missing_file_is_named_once_and_nothing_is_said_to_be_kept(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_missing_file_is_named_once_and_nothing_is_reported_as_kept(cli: CommandLine, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.json")
     done = cli.run("ingest", missing)
     assert (done.code, done.err.count(missing)) == (1, 1)
@@ -138,14 +138,14 @@ def test_conversations_may_come_from_stdin(cli: CommandLine, lines: bool) -> Non
     assert cli.data("recall", "venue seats", "--limit", "1")[0]["record"]["value"] == "The venue has 120 seats."
 
 
-def test_what_is_no_conversation_on_stdin_is_told_as_such(cli: CommandLine) -> None:
+def test_invalid_input_on_stdin_is_reported_as_such(cli: CommandLine) -> None:
     done = cli.run("ingest", "-", input="hello")
     assert (done.code, done.err.startswith("factmem: stdin: ")) == (1, True)
 
 
 @pytest.mark.parametrize("model", [False, True])
 def test_images_and_files_are_counted(cli: CommandLine, tmp_path: Path, model: bool) -> None:
-    """Also where the model does not answer: that the image is not kept is sure."""
+    """This holds if the model does not answer too, because an image is never kept."""
     file = tmp_path / "chat.json"
     parts = [{"type": "text", "text": "The venue has 120 seats."}, {"type": "image_url", "image_url": {"url": "x"}}]
     file.write_text(json.dumps([{"role": "user", "content": parts}]))

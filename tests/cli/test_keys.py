@@ -1,4 +1,4 @@
-"""Encrypted stores from a terminal: making a key, using it, changing it."""
+"""Encrypted stores on the command line: making, using and changing a key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 @pytest.fixture
 def encrypted(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The options that name an encrypted store, its key in a variable, with one fact in it."""
+    """Options for an encrypted store with one fact, its key in an environment variable."""
     monkeypatch.setenv("FACTMEM_KEY", cli.data("new-key")["key"])
     address = f"encrypted:{tmp_path / 'vault'}?key_env="
     cli.data("--store", f"{address}FACTMEM_KEY", "save", "pet", "cat")

@@ -1,4 +1,4 @@
-"""Rolling back, expiring and purging."""
+"""Rollback, expiry and purges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOON = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
 
 
 def kept(cli: CommandLine, **details: FactDetails) -> None:
-    """Keep notes with details."""
+    """Save notes with details."""
     with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:
         for text, given in details.items():
             memory.save(MultipleFacts(NOTE, (text,)), details=given)
@@ -69,7 +69,7 @@ def test_expire_takes_old_revisions_where_that_is_asked_for(cli: CommandLine) ->
         (["--concept", "note", "--source", "mail"], {"b"}),
     ],
 )
-def test_a_purge_shows_what_fits_and_erases_it_when_told_to(
+def test_a_purge_shows_the_matches_and_erases_them_with_yes(
     cli: CommandLine, words: list[str], fitting: set[str]
 ) -> None:
     kept(
@@ -78,8 +78,8 @@ def test_a_purge_shows_what_fits_and_erases_it_when_told_to(
         b=FactDetails(metadata={"tier": "gold", "score": 2}, source="mail"),
         c=FactDetails(topics=("plans",), importance=0.1),
     )
-    told = cli.data("purge", *words)
-    assert ({item["value"] for item in told["records"]}, told["dry_run"], told["erased"]) == (fitting, True, 0)
+    preview = cli.data("purge", *words)
+    assert ({item["value"] for item in preview["records"]}, preview["dry_run"], preview["erased"]) == (fitting, True, 0)
     assert len(notes(cli)) == 3
     done = cli.data("purge", *words, "--yes")
     assert (done["count"], done["erased"], done["dry_run"]) == (len(fitting), len(fitting), False)

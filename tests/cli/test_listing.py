@@ -1,4 +1,4 @@
-"""Listing, showing, updating and undoing records."""
+"""Commands that list, show, update and undo records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking in conversations with a language model, over a real socket."""
+"""Ingestion of conversations with a language model, over a real socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def at(server: LoopbackOpenAIServer) -> str:
 
 
 def ingested(cli: CommandLine, file: Path, *words: str, said: Said = SEATS) -> tuple[Any, list[dict[str, Any]]]:
-    """Take a conversation in with a model that says one thing; return the summary and what it was asked."""
+    """Ingest a conversation with a model that always gives one answer, and return the summary and the requests."""
     with LoopbackOpenAIServer(answering(said)) as server:
         summary = cli.data("--model", at(server), "ingest", str(file), *words)
     return summary, [request for _, request in server.requests]
@@ -42,14 +42,16 @@ def test_a_conversation_gives_typed_facts_with_their_source(cli: CommandLine, ta
     assert "Rust-4nd" not in json.dumps(requests)
 
 
-def test_what_is_taken_in_twice_is_there_once_and_asks_nobody(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+def test_a_conversation_ingested_twice_is_stored_once_without_another_request(
+    cli: CommandLine, talk: Talk, concepts: Path
+) -> None:
     assert len(ingested(cli, talk(SAID), "--concepts", str(concepts))[1]) == 1
     summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts))
     assert (summary["conversations"], summary["created"], requests) == (1, 0, [])
     assert cli.data("info")["records"] == 2
 
 
-def test_people_are_told_what_was_known_already_and_how_to_have_it_read(
+def test_the_summary_reports_known_words_and_how_to_read_them_again(
     cli: CommandLine, talk: Talk, concepts: Path
 ) -> None:
     cli.data("ingest", str(talk(SAID)))
@@ -72,7 +74,7 @@ def test_known_words_are_read_again_if_that_is_asked_for(cli: CommandLine, talk:
 def test_what_is_new_in_a_conversation_that_is_read_again_is_read_once(
     cli: CommandLine, talk: Talk, concepts: Path
 ) -> None:
-    """And a conversation that nobody knows yet is taken in as ever."""
+    """A conversation that is not known yet is ingested as usual."""
     cli.data("ingest", str(talk("We meet at noon.")))
     longer = talk("We meet at noon.", "The venue has 120 seats.")
     summary, requests = ingested(cli, longer, "--again", "--concepts", str(concepts))
@@ -89,7 +91,7 @@ def test_words_may_be_kept_beside_the_facts(cli: CommandLine, talk: Talk, concep
     assert (keywords.count("seats"), "statement" in keywords) == (1, kept)
 
 
-def test_people_are_told_what_was_dropped_and_why(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+def test_the_summary_reports_dropped_facts_with_the_reason(cli: CommandLine, talk: Talk, concepts: Path) -> None:
     made_up = {"seats": [*SEATS["seats"], {"quote": "has 9 seats", "message": 1, "value": 9}]}
     with LoopbackOpenAIServer(answering(made_up)) as server:
         done = cli.run("--model", at(server), "ingest", str(talk(SAID)), "--concepts", str(concepts))
@@ -137,7 +139,7 @@ def test_concepts_may_be_the_fields_of_a_class(
         '[{"keyword": "x", "y": 1}]',
     ],
 )
-def test_a_malformed_file_of_concepts_is_told_before_anything_is_kept(
+def test_a_malformed_file_of_concepts_is_reported_before_anything_is_kept(
     cli: CommandLine, talk: Talk, concepts: Path, nobody: str, content: str
 ) -> None:
     concepts.write_text(content)
@@ -158,9 +160,9 @@ def test_a_malformed_file_of_concepts_is_told_before_anything_is_kept(
     ],
 )
 def test_what_only_a_model_can_do_says_how_to_name_one(cli: CommandLine, talk: Talk, words: list[str]) -> None:
-    told = cli.error("ingest", str(talk(SAID)), *words)
-    assert told["type"] == "CapabilityError"
-    assert "FACTMEM_MODEL" in told["message"]
+    error = cli.error("ingest", str(talk(SAID)), *words)
+    assert error["type"] == "CapabilityError"
+    assert "FACTMEM_MODEL" in error["message"]
 
 
 def test_looking_for_nothing_is_wrong_usage(cli: CommandLine, talk: Talk, nobody: str) -> None:
@@ -177,10 +179,10 @@ def test_the_environment_may_name_the_model(
         assert cli.data("ingest", str(talk(SAID)), "--concepts", str(concepts))["model"] == at(server)
         assert cli.data("save", "seats", "130") != []
         assert cli.data("recall", "seats") != []
-    assert len(server.requests) == 1, "only what takes words in asks the model"
+    assert len(server.requests) == 1, "only commands that read messages call the model"
 
 
-def test_a_bad_file_is_told_and_the_others_are_read(
+def test_a_bad_file_is_reported_and_the_others_are_read(
     cli: CommandLine, talk: Talk, concepts: Path, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.json"

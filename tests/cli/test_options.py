@@ -1,4 +1,4 @@
-"""Tests of what all commands share: options, exit codes, errors, output."""
+"""Behaviour shared by all commands: options, exit codes, errors, output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GROUPS = {"dead-letters": ("list", "retry", "dismiss"), "quarantine": ("list", "
 
 
 def help_of(cli: CommandLine, *words: str) -> str:
-    """Return a help page without colours, which some CI systems force upon it."""
+    """Return a help page without colours, which some CI systems force."""
     done = cli.run(*words, "--help")
     assert done.code == 0
     return re.sub(r"\x1b\[[\d;]*m", "", done.out)
@@ -56,7 +56,7 @@ def test_no_command_shows_the_help(cli: CommandLine) -> None:
     assert "Usage" in done.output
 
 
-def test_the_version_is_told(cli: CommandLine) -> None:
+def test_the_version_is_printed(cli: CommandLine) -> None:
     done = cli.run("--version")
     assert done.code == 0
     assert done.out.startswith("factmem ")
@@ -137,7 +137,7 @@ def test_wrong_usage_exits_with_2(cli: CommandLine, words: list[str]) -> None:
     assert done.out == ""
 
 
-def test_an_error_is_told_on_stderr_with_the_next_step(cli: CommandLine) -> None:
+def test_an_error_is_printed_on_stderr_with_the_next_step(cli: CommandLine) -> None:
     done = cli.run("recall", " ")
     assert (done.code, done.out) == (1, "")
     assert done.err == "factmem: the query is blank: say what to look for\n"
@@ -157,7 +157,7 @@ def test_a_store_that_cannot_do_it_is_an_error(cli: CommandLine, talk: Talk, add
 
 
 def test_words_that_are_no_text_are_an_error(cli: CommandLine) -> None:
-    """Python reads arguments that are not UTF-8 as lone surrogates, which no embedder takes."""
+    """Python reads arguments that are not UTF-8 as lone surrogates, which no embedder accepts."""
     for words in (["recall", "caf\udce9"], ["load", "caf\udce9"], ["save", "seats", "caf\udce9"]):
         assert cli.error(*words)["type"] in ("InvalidDataError", "RecordNotFoundError")
 
@@ -173,7 +173,7 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["save", "seats", "7", "--timestamp", "9999-12-31"], "or leave it out to say now"),
         (["dead-letters", "dismiss", "nosuch"], "`list` shows them"),
@@ -182,9 +182,9 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
         (["info", "--store", "encrypted:facts"], "one of key_env="),
     ],
 )
-def test_errors_speak_of_the_command_line_and_not_of_python(cli: CommandLine, words: list[str], told: str) -> None:
+def test_errors_name_options_and_not_python_arguments(cli: CommandLine, words: list[str], expected: str) -> None:
     message = cli.error(*words)["message"]
-    assert told in message
+    assert expected in message
     assert [word for word in ("FuturePolicy", "()", "(at $", "next_page", "SecretKey") if word in message] == []
 
 

@@ -1,4 +1,4 @@
-"""Factmem as people run it: in processes of its own."""
+"""The command line in processes of its own, as people run it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
 
 
-def test_what_one_process_takes_in_another_recalls(processes: CommandLine, talk: Talk) -> None:
+def test_one_process_ingests_and_another_recalls(processes: CommandLine, talk: Talk) -> None:
     file = talk("The venue is the old tram depot.", "It has room for 120 people.", "I am allergic to hazelnuts.")
     assert processes.spawn("ingest", str(file)).code == 0
     done = processes.spawn("recall", "What is Maya allergic to?", "--json", "--limit", "1")
@@ -29,18 +29,18 @@ def test_what_one_process_takes_in_another_recalls(processes: CommandLine, talk:
 
 
 def test_the_demo_is_right_now_and_will_be_in_many_years(processes: CommandLine) -> None:
-    """Recency must not be what the demo's answers hang on."""
+    """The demo's answers must not depend on recency."""
     done = processes.spawn("--json", "demo", "--keep", str(processes.store))
     assert done.code == 0, done.err
-    told = json.loads(done.out)
-    assert [answer["rank"] for answer in told["answers"]] == [1] * len(told["answers"])
-    assert told["leaks"] == []
-    assert told["taken_in"]["redacted"] == {"password": 1}
-    assert told["taken_in"]["quarantined"] == 1
+    report = json.loads(done.out)
+    assert [answer["rank"] for answer in report["answers"]] == [1] * len(report["answers"])
+    assert report["leaks"] == []
+    assert report["taken_in"]["redacted"] == {"password": 1}
+    assert report["taken_in"]["quarantined"] == 1
     clock = FakeClock()
     clock.advance(clock().replace(year=2040) - clock())
     with BlockingMemory(Memory(str(processes.store), clock=clock)) as memory:
-        for answer in told["answers"]:
+        for answer in report["answers"]:
             (match,) = memory.recall(answer["question"], limit=1)
             assert answer["expected"] in str(match.record.value)
 
@@ -72,7 +72,7 @@ def test_starting_imports_nothing_heavy(processes: CommandLine) -> None:
 
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="there are no such pipes and signals")
-def test_a_reader_that_goes_away_is_no_matter(processes: CommandLine, talk: Talk) -> None:
+def test_a_reader_that_closes_the_pipe_causes_no_error(processes: CommandLine, talk: Talk) -> None:
     processes.run("ingest", str(talk(*(f"Stall {number} sells tea. {'x' * 900}" for number in range(50)))))
     for words in (["recall", "tea", "--limit", "50"], ["--json", "recall", "tea", "--limit", "50"], ["export", "-"]):
         command = [sys.executable, "-m", "factmem", "--store", str(processes.store), *words]

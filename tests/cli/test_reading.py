@@ -1,4 +1,4 @@
-"""Asking: recall, load, history."""
+"""Commands that read: recall, load, history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
 
 
-def test_recall_tells_people_what_where_when_and_who(cli: CommandLine, talk: Talk) -> None:
+def test_recall_prints_value_place_date_and_speaker(cli: CommandLine, talk: Talk) -> None:
     cli.run("ingest", str(talk("The venue has 120 seats.")), "--scope", "/product/fair")
     done = cli.run("recall", "venue seats")
     assert done.code == 0
@@ -151,7 +151,7 @@ def test_load_of_what_is_nowhere_suggests_what_is_similar(cli: CommandLine) -> N
 
 
 @pytest.mark.parametrize("command", ["load", "history"])
-def test_what_is_known_elsewhere_is_told_with_its_places(cli: CommandLine, command: str) -> None:
+def test_facts_of_other_places_are_reported_with_their_places(cli: CommandLine, command: str) -> None:
     cli.run("save", "seats", "120", "--scope", "/product/a")
     cli.run("save", "seats", "7", "--scope", "/product/b", "--subject", "user:maya")
     message = cli.error(command, "seats", "--scope", "/product/a/sub")["message"]
@@ -160,7 +160,7 @@ def test_what_is_known_elsewhere_is_told_with_its_places(cli: CommandLine, comma
     assert "in /product/b about user:maya" in message
 
 
-def test_load_tells_with_json_where_it_was_found(cli: CommandLine) -> None:
+def test_load_prints_the_place_with_json(cli: CommandLine) -> None:
     cli.run("save", "seats", "120", "--scope", "/product/a", "--timestamp", "2026-01-01")
     cli.run("save", "seats", "7", "--scope", "/product/a/sub", "--timestamp", "2026-01-01")
     cli.run("save", "seats", "9", "--scope", "/product/a/sub", "--subject", "user:maya", "--timestamp", "2025-01-01")
@@ -202,9 +202,9 @@ def test_a_long_value_is_cut_on_a_terminal_only(cli: CommandLine, monkeypatch: p
     (record,) = cli.data("save", "plan", text)
     assert record["value"] == text
     monkeypatch.setattr("factmem.cli.output._on_a_terminal", lambda: True)
-    told = cli.run("recall", "seats").out
-    assert "54,000 characters; --json shows all" in told
-    assert len(told) < 3_000
+    shown = cli.run("recall", "seats").out
+    assert "54,000 characters; --json shows all" in shown
+    assert len(shown) < 3_000
 
 
 def test_recall_without_its_embedder_goes_by_words_and_says_so_in_one_line(

@@ -1,4 +1,4 @@
-"""Keeping a single text, taking one apart, and what a class knows."""
+"""Commands that save a single text, split one into statements, and fill a class with known facts."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def at(server: LoopbackOpenAIServer) -> str:
 def test_a_text_is_kept_as_it_is_said(cli: CommandLine) -> None:
     words = ("--subject", "user:maya", "--scope", "/product/fair", "--category", "venue", "--importance", "0.9")
     more = ("--source", "mail", "--metadata", "tier=gold", "--metadata", "score=7", "--ttl", "2d")
-    told = cli.data("remember", SAID, *words, *more)
-    (change,), (record,) = told["changes"], told["records"]
-    assert (change["kind"], change["record"]["id"], told["failure"]) == ("created", record["id"], None)
+    output = cli.data("remember", SAID, *words, *more)
+    (change,), (record,) = output["changes"], output["records"]
+    assert (change["kind"], change["record"]["id"], output["failure"]) == ("created", record["id"], None)
     assert (record["value"], record["subject"], record["scope"]) == (SAID, "user:maya", "/product/fair")
     assert (record["categories"], record["importance"], record["source"]) == (["venue"], 0.9, "mail")
     assert record["metadata"] == {"tier": "gold", "score": 7}
@@ -46,7 +46,7 @@ def test_a_text_is_kept_as_it_is_said(cli: CommandLine) -> None:
 
 
 def test_what_is_said_again_was_known(cli: CommandLine) -> None:
-    """And what was retracted meanwhile is new."""
+    """A statement that was retracted meanwhile is new."""
     (first,) = cli.data("remember", SAID)["records"]
     (change,) = cli.data("remember", SAID)["changes"]
     assert (change["kind"], change["record"]["id"]) == ("updated", first["id"])
@@ -68,7 +68,7 @@ def test_a_model_finds_out_what_was_not_said(cli: CommandLine) -> None:
         assert len(server.requests) == 1
         given = ("--scope", "/product/fair", "--importance", "0.25", "--category", "x")
         cli.data("--model", at(server), "remember", "Doors open at ten.", *given)
-        assert len(server.requests) == 1, "with everything given nobody is asked"
+        assert len(server.requests) == 1, "with every property given, no model is called"
 
 
 def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, nobody: str) -> None:
@@ -79,7 +79,7 @@ def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, no
     assert len(cli.data("recall", "venue")) == 1
 
 
-def test_a_model_that_has_no_key_is_told_with_the_variable_to_set(
+def test_a_model_without_a_key_is_an_error_with_the_variable_to_set(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -91,8 +91,8 @@ def test_a_text_is_taken_apart_and_nothing_is_stored(cli: CommandLine) -> None:
     statements = ["The venue has 120 seats.", "The venue is old."]
     with LoopbackOpenAIServer(answering({"statements": statements})) as server:
         assert cli.data("--model", at(server), "extract", "The old venue has 120 seats.") == statements
-        told = cli.run("--model", at(server), "extract", input="The old venue has 120 seats.")
-        assert told.out.splitlines() == statements
+        output = cli.run("--model", at(server), "extract", input="The old venue has 120 seats.")
+        assert output.out.splitlines() == statements
         assert cli.data("--model", at(server), "extract", " ") == []
         assert len(server.requests) == 2
     assert not cli.store.exists()
@@ -140,33 +140,35 @@ def classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_class_is_filled_with_what_is_known(cli: CommandLine, classes: str) -> None:
     cli.data("save", "seats", "120", "--type", "int")
     cli.data("save", "stages", "main", "--multiple")
-    told: dict[str, Any] = cli.data("profile", f"{classes}:Venue")
-    assert told["known"] == {"seats": 120, "stages": ["main"]}
-    assert (told["complete"], told["unknown"], told["missing"]) == (False, ["owner"], ["owner"])
+    output: dict[str, Any] = cli.data("profile", f"{classes}:Venue")
+    assert output["known"] == {"seats": 120, "stages": ["main"]}
+    assert (output["complete"], output["unknown"], output["missing"]) == (False, ["owner"], ["owner"])
     page = cli.run("profile", f"{classes}:Venue").out
     assert page.splitlines() == ["seats   120", 'stages  ["main"]', "owner   missing: the profile requires it"]
 
 
 def test_a_pydantic_model_is_a_profile_too(cli: CommandLine, classes: str) -> None:
-    told = cli.data("profile", f"{classes}:Guest")
-    assert (told["complete"], told["known"], told["unknown"]) == (True, {}, ["pet"])
+    output = cli.data("profile", f"{classes}:Guest")
+    assert (output["complete"], output["known"], output["unknown"]) == (True, {}, ["pet"])
 
 
 @pytest.mark.parametrize("reference", ["Venue", "{}:Nobody", "no_such_module:Venue", "sys:version", "datetime:date"])
-def test_what_is_no_profile_is_told(cli: CommandLine, classes: str, reference: str) -> None:
+def test_a_class_that_is_not_a_profile_is_an_error(cli: CommandLine, classes: str, reference: str) -> None:
     assert cli.error("profile", reference.format(classes))["type"] == "InvalidDataError"
 
 
 @pytest.mark.parametrize("path", ["./profiles_of_a_fair.py:Venue", "profiles_of_a_fair/x:Venue"])
-def test_a_file_in_the_place_of_a_module_is_told_how_to_write_it(cli: CommandLine, classes: str, path: str) -> None:
-    told = cli.error("profile", path)["message"]
-    assert "is not a module: write" in told
+def test_a_file_in_the_place_of_a_module_is_an_error_with_the_right_form(
+    cli: CommandLine, classes: str, path: str
+) -> None:
+    output = cli.error("profile", path)["message"]
+    assert "is not a module: write" in output
     if path.endswith(".py:Venue"):
-        assert "write profiles_of_a_fair:Venue" in told
+        assert "write profiles_of_a_fair:Venue" in output
 
 
 @pytest.mark.skipif("sys.platform == 'win32'", reason="consoles have other encodings there")
-def test_bytes_that_are_no_text_are_refused_and_nothing_is_kept(cli: CommandLine) -> None:
+def test_invalid_utf_8_is_refused_and_nothing_is_kept(cli: CommandLine) -> None:
     command = [sys.executable, "-m", "factmem", "--store", str(cli.store), "remember", "-"]
     done = subprocess.run(
         command, input=b"\xff\xfe", capture_output=True, check=False, env=os.environ | {"PYTHONUTF8": "1"}
@@ -176,5 +178,5 @@ def test_bytes_that_are_no_text_are_refused_and_nothing_is_kept(cli: CommandLine
     assert not cli.store.exists()
 
 
-def test_an_argument_that_is_no_text_is_refused(cli: CommandLine) -> None:
+def test_an_argument_of_invalid_utf_8_is_refused(cli: CommandLine) -> None:
     assert cli.run("remember", "ab\udcff").code == 2

@@ -1,4 +1,4 @@
-"""The options that say how records are scored, of all commands that recall."""
+"""The scoring options of all commands that recall."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_AGE = (
 
 @pytest.fixture
 def seats(cli: CommandLine) -> CommandLine:
-    """Answers a query for seats by an old fact, and not by a new one."""
+    """Save an old fact that answers a query for seats, and a new one that does not."""
     cli.run("save", "seats", "120 seats in the hall", "--timestamp", OLD)
     cli.run("save", "lunch", "soup", "--timestamp", NEW)
     return cli
@@ -58,7 +58,7 @@ def test_options_make_settings_and_leave_the_rest_at_its_defaults(
     assert scoring.settings() == settings
 
 
-def test_what_scores_less_is_left_out(seats: CommandLine) -> None:
+def test_records_below_the_minimum_score_are_left_out(seats: CommandLine) -> None:
     assert found(seats) == ["seats", "lunch"]
     assert found(seats, "--min-score", "0.3") == ["seats"]
     assert seats.data("recall", "zxqv blorp", "--min-score", "0.3") == []
@@ -82,7 +82,7 @@ def test_scores_may_be_set_in_the_environment(seats: CommandLine, monkeypatch: p
 
 @pytest.mark.parametrize("command", [("recall", "seats"), ("mcp",)])
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--similarity-weight", "0.5"], "--composite additive"),
         (["--composite", "boost", "--similarity-weight", "0.5"], "--composite additive"),
@@ -96,12 +96,12 @@ def test_scores_may_be_set_in_the_environment(seats: CommandLine, monkeypatch: p
         (["--min-score", "30"], "--min-score"),
     ],
 )
-def test_a_weight_that_cannot_be_is_a_usage_error(
-    cli: CommandLine, command: tuple[str, ...], options: list[str], told: str
+def test_an_impossible_weight_is_a_usage_error(
+    cli: CommandLine, command: tuple[str, ...], options: list[str], expected: str
 ) -> None:
     done = cli.run(*command, *options)
     assert done.code == 2
-    assert told in " ".join(re.sub(r"\x1b\[[\d;]*m|[│╭╮╰╯─]", "", done.err).split())
+    assert expected in " ".join(re.sub(r"\x1b\[[\d;]*m|[│╭╮╰╯─]", "", done.err).split())
 
 
 def test_a_server_scores_as_its_options_say(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

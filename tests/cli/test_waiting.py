@@ -1,4 +1,4 @@
-"""Tests of the words that are no facts yet: left unread, unreadable, or kept apart."""
+"""Words that are not facts yet: pending, unreadable, or quarantined."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_words_that_nobody_could_read_are_kept_and_read_once_the_model_is_up(
     words = ("--json", "--model", nobody, "ingest", str(talk(SAID)), "--concepts", str(concepts))
     done = cli.run(*words)
     assert (done.code, json.loads(done.out)["dead_letters"]) == (1, 1)
-    told = json.loads(done.err)["error"]
-    assert told["type"] == "ModelUnavailableError"
-    assert "dead-letters retry" in told["message"]
+    error = json.loads(done.err)["error"]
+    assert error["type"] == "ModelUnavailableError"
+    assert "dead-letters retry" in error["message"]
     assert [match["record"]["value"] for match in cli.data("recall", "venue")] == [SAID]
     (letter,) = cli.data("dead-letters", "list")
     assert (letter["failure"], letter["records"][0]["value"]) == ("ModelUnavailableError", SAID)
@@ -69,7 +69,7 @@ def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
 
 
 def slow_at(first: int) -> Callable[[str, dict[str, Any]], Answer]:
-    """Answer at once, but let the first so many questions wait for ever."""
+    """Answer at once, except for a number of first questions, which wait without end."""
     asked = iter(range(first))
     ready = answering(SEATS)
 
@@ -82,7 +82,7 @@ def slow_at(first: int) -> Callable[[str, dict[str, Any]], Answer]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let the processes that are begun hear of an interrupt, also where a shell began these tests to ignore it."""
+    """Let new processes receive an interrupt, even if the shell that started the tests ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -109,7 +109,7 @@ def test_a_run_that_is_broken_off_is_finished_by_resuming(
             assert "3 of 3 are not read yet" in err
             assert f"factmem --store {processes.store} --model '{at(server)}' resume\n" in err
             assert "Traceback" not in err
-        assert len(processes.data("recall", "venue seats")) == 1, "they can be recalled meanwhile"
+        assert len(processes.data("recall", "venue seats")) == 1, "pending words can be recalled"
         resumed = json.loads(processes.spawn("--json", "--model", at(server), "resume").out)
     assert (resumed["resumed"], resumed["created"], resumed["dead_letters"]) == (3, 2, 0)
     assert len(server.requests) == 6

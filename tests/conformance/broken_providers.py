@@ -54,7 +54,7 @@ class OneTenant(InMemoryProvider):
 
 
 class TenantIsASegment(InMemoryProvider):
-    """Keys by a path into which the tenant is joined without a mark."""
+    """A provider whose path joins the tenant and the scope without a separator."""
 
     @staticmethod
     def _joined(scope: MemoryScope) -> MemoryScope:

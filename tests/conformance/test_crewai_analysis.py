@@ -2,7 +2,7 @@
 
 The numbers are those of its tests and the names those of its weaknesses, in the study. Covered elsewhere:
 
-- 29, 30: memory/test_saving_with_analysis.py::test_extracting_needs_words_and_somebody_to_ask
+- 29, 30: memory/test_saving_with_analysis.py::test_extracting_needs_words_and_a_model
 - 42, 45: memory/test_saving_with_analysis.py::test_a_failing_analysis_leaves_the_text_at_its_default_place
 - 90, 111: memory/test_saving_with_analysis.py::test_another_organisations_scope_is_out_of_reach
 - llm_bad_scope: memory/test_saving_with_analysis.py::test_a_scope_that_a_model_proposes_is_a_legal_one
@@ -51,7 +51,7 @@ def model_at(base_url: str, mode: str = "JSON_SCHEMA") -> InstructorModel:
 
 
 def wrapped(said: dict[str, Any]) -> dict[str, tuple[str, Said | Answer]]:
-    """The same answer in each wrapping that CrewAI cannot read, with the mode it comes in."""
+    """Return the same answer in each wrapping that CrewAI cannot read, with its mode."""
     text = json.dumps(said)
     return {
         "a JSON string from a function call": ("TOOLS", tool_answer(json.dumps(text), name="answer")),
@@ -67,7 +67,7 @@ WRAPPINGS = list(wrapped({}))
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 async def test_llm_parsing_a_wrapped_analysis_is_read_and_does_not_fall_back_to_defaults(wrapping: str) -> None:
-    """CrewAI stores scope "/", no categories and importance .5, and says nothing."""
+    """CrewAI stores scope "/", no categories and importance .5, without an error."""
     mode, answer = wrapped(ANALYSIS)[wrapping]
     with LoopbackOpenAIServer(answering(_named(answer, "Analysis"))) as server:
         async with opened(InMemoryProvider(), model_at(server.base_url, mode)) as memory:
@@ -89,10 +89,10 @@ async def test_llm_parsing_a_wrapped_extraction_is_read_and_not_stored_as_a_blob
 
 @pytest.mark.parametrize("said", [json.dumps(STATEMENTS), f"```\n{json.dumps(STATEMENTS)}\n```", "- one\n- two", ""])
 async def test_llm_parsing_a_bare_list_of_statements_is_a_typed_error(said: str) -> None:
-    """43: what is no answer is asked for again, and then raised; CrewAI hands back the raw text as the one memory.
+    """43: a malformed answer is requested again, and then raised. CrewAI returns the raw text as the one memory.
 
-    A decision: whoever extracts has the text and can keep it; a text that nobody took apart, posing as an
-    atomic statement, cannot be told from a real one.
+    A decision: the caller of an extraction has the text and can keep it. An unread text that is returned as an atomic
+    statement cannot be distinguished from a real one.
     """
     with LoopbackOpenAIServer(answering(said)) as server:
         memory = opened(InMemoryProvider(), model_at(server.base_url))
@@ -103,7 +103,7 @@ async def test_llm_parsing_a_bare_list_of_statements_is_a_typed_error(said: str)
 
 
 async def test_43_a_failing_extraction_is_an_error_and_the_text_can_still_be_remembered() -> None:
-    """And is then listed as not read, so that it can be made good."""
+    """The text is listed as unread, so that it can be read later."""
     away = ScriptedModel(lambda prompt, answer: ModelUnavailableError("away"))
     async with opened(InMemoryProvider(), away) as memory:
         with pytest.raises(ModelUnavailableError):
@@ -121,7 +121,7 @@ async def test_llm_parsing_an_importance_of_1_2_is_asked_again_and_costs_nothing
 
 
 async def test_save_defaults_are_not_shared_by_records_whose_analysis_failed() -> None:
-    """CrewAI hands out one mutable object: a category put on one record is on the next."""
+    """CrewAI returns one mutable object: a category set on one record appears on the next."""
     async with opened(InMemoryProvider(), ScriptedModel(lambda prompt, answer: ModelAnswerError("no"))) as memory:
         (first,) = await memory.remember("Bees dance.", subject=USER)
         await memory.update(first.id, categories=["bees"], metadata={"entities": ["bee"]})
@@ -131,7 +131,7 @@ async def test_save_defaults_are_not_shared_by_records_whose_analysis_failed() -
 
 
 async def test_1_the_model_that_reads_is_never_asked_to_stream() -> None:
-    """CrewAI must copy a streaming model of the agent's; here a model is asked through a client of its own."""
+    """CrewAI has to copy a streaming model of the agent; here a model is called through a client of its own."""
     with LoopbackOpenAIServer(answering(ANALYSIS)) as server:
         async with opened(InMemoryProvider(), model_at(server.base_url)) as memory:
             await memory.remember(TEXT, subject=USER)
@@ -139,7 +139,7 @@ async def test_1_the_model_that_reads_is_never_asked_to_stream() -> None:
 
 
 async def test_31_what_is_extracted_is_submitted_as_it_is() -> None:
-    """One memory a statement, analysed one by one, with one submission for all of them."""
+    """Each statement becomes one memory with an analysis of its own; all of them are one submission."""
 
     def script(prompt: Any, answer: type[Any]) -> dict[str, Any]:
         return EXTRACTED if answer.__name__ == "Statements" else ANALYSIS
@@ -153,7 +153,7 @@ async def test_31_what_is_extracted_is_submitted_as_it_is() -> None:
 
 
 async def test_save_defaults_what_is_written_into_a_record_reaches_nobody_else(tmp_path: Path) -> None:
-    """Neither the store nor whoever asks next: what is handed out, and what was handed in, is a copy."""
+    """The store and later callers are unaffected, because arguments and results are copied."""
     wild: Concept[Any, Any] = Concept.single("wild", "anything", object)
     given = FactDetails(metadata={"list": [1]}, labels={"run": "1"})
     value: dict[str, list[Any]] = {"deep": [1]}
@@ -182,7 +182,7 @@ async def test_save_defaults_what_is_written_into_a_record_reaches_nobody_else(t
     ids=["an object", "not a number", "a key that is no text"],
 )
 async def test_metadata_dropped_what_is_no_json_is_refused_before_anything_is_kept(metadata: dict[str, Any]) -> None:
-    """CrewAI raises the TypeError of its serialiser while saving in the background, and the text is gone."""
+    """CrewAI raises the serialiser's TypeError while saving in the background, and the text is lost."""
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(lambda prompt, answer: ANALYSIS)) as memory:
         with pytest.raises(InvalidDataError):
@@ -201,14 +201,14 @@ async def test_metadata_dropped_a_time_in_the_metadata_is_kept_as_text() -> None
 
 @pytest.mark.parametrize("typo", ["batch_dedup_threshold", "recall_oversample_factor", "root_scpoe", "llm"])
 def test_docs_vs_code_an_option_that_does_not_exist_is_refused(typo: str) -> None:
-    """CrewAI takes any keyword and ignores it."""
+    """CrewAI accepts any keyword and ignores it."""
     options: dict[str, Any] = {typo: 0.5}
     with pytest.raises(TypeError, match=typo):
         Memory(InMemoryProvider(), **options)
 
 
 async def test_docs_vs_code_what_is_said_about_a_text_has_known_names_only() -> None:
-    """A misspelt ``scope`` would put a text where nobody looks for it."""
+    """A misspelt `scope` would save a text in an unexpected place."""
     options: dict[str, Any] = {"scop": "/product/alpha"}
     async with opened(InMemoryProvider()) as memory:
         with pytest.raises(TypeError, match="scop"):
@@ -241,7 +241,7 @@ async def test_update_poison_a_value_out_of_range_is_refused_and_breaks_no_recal
 
 
 def _named(answer: Said | Answer, name: str) -> Said | Answer:
-    """Let a scripted tool call go by the name of the tool that is asked for."""
+    """Name a scripted tool call after the tool that the request offers."""
     if not isinstance(answer, Answer) or not isinstance(answer.body, dict):
         return answer
     (call,) = answer.body["choices"][0]["message"]["tool_calls"]

@@ -7,11 +7,11 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - 49: memory/test_saving_with_analysis.py::test_what_is_merely_similar_is_kept_and_numbers_make_a_difference
 - 50: memory/test_saving_with_analysis.py::test_a_batch_is_consolidated_against_the_store
 - 53: memory/test_saving_with_analysis.py::test_two_texts_are_analysed_at_the_same_time
-- 53, within bounds: memory/test_submitting.py::test_so_many_questions_are_asked_at_a_time
+- 53, limited: memory/test_submitting.py::test_so_many_questions_are_asked_at_a_time
 - 54, 56: memory/test_submitting.py::test_what_is_submitted_is_in_the_store_before_it_is_read
 - 56: memory/test_submitting.py::test_reading_never_waits_for_the_model
-- 57: memory/test_submitting.py::test_listeners_hear_of_every_submission_and_may_fail
-- 58: memory/test_submitting.py::test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on
+- 57: memory/test_submitting.py::test_listeners_are_notified_of_every_submission_and_may_fail
+- 58: memory/test_submitting.py::test_a_closed_memory_releases_waiting_callers_and_the_next_one_resumes
 - 144: memory/test_submitting.py::test_a_cancelled_question_leaves_the_words_to_the_next_process
 - kill -9 during a background save: memory/test_kill_submitting.py::test_no_submitted_text_is_lost_to_a_kill
 - exit without a close: memory/test_kill_submitting.py::test_a_process_that_just_ends_loses_nothing
@@ -23,10 +23,9 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 - forget_*: memory/test_time.py::test_the_filters_of_forget_combine_and_an_empty_one_is_an_error
 - forgetting by filters: memory/test_lifecycle_ends.py::test_an_empty_filter_forgets_nothing
 
-Decisions to do otherwise: 51 (no search per item; what is known is compared in memory), 54 (a handle comes
-back instead of nothing, once the words are on disk), 55 (there is no reset that could race: `Memory.forget`
-and `Memory.forget` erase records, words that wait included), 56 (recall does not drain: it sees the words
-as they were said, and never waits for a model).
+Deliberate differences: 51 (no search per item; known records are compared in memory), 54 (a handle is returned
+once the messages are on disk), 55 (there is no reset that could race: `Memory.forget` erases records and pending
+messages), 56 (recall does not drain the queue: it returns pending messages verbatim, and never waits for a model).
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ BATCH = ["Bees make honey in summer.", "Ships sail to Bergen.", "Nobody reads th
 
 @attrs.define
 class Deciding:
-    """A consolidator that does one thing with everything known, and keeps what it was asked."""
+    """A consolidator that decides the same about every known record, and records the questions."""
 
     action: Action = Action.KEEP
     insert: bool = True
@@ -69,7 +68,7 @@ class Deciding:
 
 
 class Failing(InMemoryProvider):
-    """A store whose disk is full from some moment on."""
+    """A store whose disk is full from a given call on."""
 
     full = False
 
@@ -81,7 +80,7 @@ class Failing(InMemoryProvider):
 
 @attrs.define
 class Broken:
-    """An embedder that fails while it is told to."""
+    """An embedder that fails while a flag is set."""
 
     down: bool = True
     embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
@@ -96,13 +95,13 @@ class Broken:
 
 
 def test_7_thresholds_are_settings_with_documented_defaults() -> None:
-    """And those that CrewAI takes and ignores are heeded: see the next test."""
+    """CrewAI accepts thresholds and ignores them; here they are applied, as the next test shows."""
     policy = ConsolidationPolicy()
     assert (policy.threshold, policy.limit, policy.duplicate) == (0.85, 5, 0.98)
 
 
 async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
-    """Any two texts with the same numbers are the same to a memory that is told so."""
+    """With a threshold of 0, any two texts with the same numbers are duplicates."""
     anything = ConsolidationPolicy(duplicate=0.0, threshold=1.0)
     async with opened(
         InMemoryProvider(), consolidator=Deciding(), policies=attrs.evolve(FOUND_ALONE, consolidation=anything)
@@ -112,7 +111,7 @@ async def test_docs_vs_code_the_threshold_of_duplicates_can_be_set() -> None:
 
 
 async def test_51_every_item_of_a_batch_is_compared_with_what_is_known() -> None:
-    """Without a search for each: what is known is in memory."""
+    """Known records are compared in memory, without a search for each item."""
     deciding, leaders = Deciding(), ("Ana", "Bob", "Cleo")
     async with opened(InMemoryProvider(), consolidator=deciding) as memory:
         for name in leaders:
@@ -136,7 +135,10 @@ async def test_52_one_text_alone_goes_the_way_of_a_batch() -> None:
 
 
 async def test_55_what_is_forgotten_while_a_batch_is_read_stays_forgotten() -> None:
-    """forget_race: what was submitted before is reached, though a model still reads it; CrewAI saves it then."""
+    """forget_race: messages submitted earlier are erased although a model is reading them.
+
+    CrewAI saves them afterwards.
+    """
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:
         submission = await memory.remember_many(["Alice's number is 123.", "Bees make honey."], subject=USER)
@@ -161,7 +163,7 @@ async def test_55_forgetting_reaches_waiting_words() -> None:
     assert (await log_of(provider))[1].total() == 0
 
 
-async def test_57_a_background_failure_is_told_and_fails_neither_reads_nor_the_close() -> None:
+async def test_57_a_background_failure_is_reported_and_fails_neither_reads_nor_the_close() -> None:
     events: list[MemoryEvent] = []
     away = ScriptedModel(lambda prompt, answer: ModelUnavailableError("away"))
     async with opened(InMemoryProvider(), away, on_event=events.append) as memory:
@@ -181,8 +183,11 @@ async def test_58_closing_finishes_what_is_under_way() -> None:
     assert (submission.pending, [outcome.failure for outcome in submission.outcomes]) == (0, [None] * 3)
 
 
-async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_is_told() -> None:
-    """In CrewAI nothing is stored, and only an event says so. Here the words are there, and found once it is back."""
+async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_is_reported() -> None:
+    """CrewAI stores nothing, and only an event reports it.
+
+    Here the messages are kept, and found once the embedder is back.
+    """
     embedder, provider = Broken(), InMemoryProvider()
     async with opened(provider, embedder=embedder, consolidator=Deciding()) as memory:
         submission = await memory.remember_many(BATCH, **ALL)
@@ -196,8 +201,8 @@ async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_i
         assert words(await memory.list_records()) == sorted(BATCH)
 
 
-async def test_143_another_embedder_is_told_at_the_submission_and_nothing_is_kept(tmp_path: Path) -> None:
-    """142 and 143: CrewAI tells of it in the background, once the text is gone."""
+async def test_143_another_embedder_is_refused_at_the_submission_and_nothing_is_kept(tmp_path: Path) -> None:
+    """142 and 143: CrewAI reports it in the background, after the text is lost."""
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         async with opened(provider, embedder=HashEmbedder(64), consolidator=Deciding()) as memory:
             await memory.remember(OLD, **ALL)
@@ -212,7 +217,7 @@ async def test_143_another_embedder_is_told_at_the_submission_and_nothing_is_kep
 
 @attrs.define
 class Filling:
-    """A consolidator that replaces what is known, while the disk fills up."""
+    """A consolidator that replaces each known record while the disk becomes full."""
 
     provider: Failing
     action: Action
@@ -227,7 +232,7 @@ class Filling:
 
 @pytest.mark.parametrize("action", [Action.UPDATE, Action.DELETE])
 async def test_plan_conflict_a_full_disk_in_the_middle_of_a_plan_leaves_the_old_record(action: Action) -> None:
-    """CrewAI deletes the old one before the new insert fails, and has neither; here both are one transaction."""
+    """CrewAI deletes the old record before the new insert fails, and has neither. Here both are one transaction."""
     provider = Failing()
     async with opened(provider, consolidator=Filling(provider, action)) as memory:
         await memory.remember(OLD, consolidate=False, **ALL)
@@ -241,7 +246,7 @@ async def test_plan_conflict_a_full_disk_in_the_middle_of_a_plan_leaves_the_old_
 
 
 async def test_two_processes_that_save_the_same_fact_keep_it_once(tmp_path: Path) -> None:
-    """CrewAI has it twice: each compared it with a store in which the other's was not yet."""
+    """CrewAI stores it twice: each process compares it with a store that lacks the other's record."""
     path = tmp_path / "facts.db"
     async with (
         SqliteVecMemoryProvider(path) as first,
@@ -261,7 +266,7 @@ async def _remember(memory: Memory, text: str) -> None:
 
 
 async def test_two_instances_each_sees_at_once_what_the_other_saved(tmp_path: Path) -> None:
-    """Saved, and submitted and still waiting; a reader of CrewAI's stays as it was until it writes itself."""
+    """This holds for saved and for pending records. A reader of CrewAI's store is stale until it writes itself."""
     path, model = tmp_path / "facts.db", Gated()
     async with SqliteVecMemoryProvider(path) as first, SqliteVecMemoryProvider(path) as second:
         reader = opened(second)
@@ -276,7 +281,7 @@ async def test_two_instances_each_sees_at_once_what_the_other_saved(tmp_path: Pa
 
 
 async def test_a_rejected_insert_is_evidence_of_the_record_that_stands() -> None:
-    """remember_returns_foreign, at home: what comes back is the record that says it, and the words are not lost."""
+    """remember_returns_foreign: the existing record is returned, and the rejected text becomes its evidence."""
     async with opened(InMemoryProvider(), consolidator=Deciding(Action.KEEP, insert=False)) as memory:
         (first,) = await memory.remember(OLD, **ALL)
         outcome = await memory.remember(NEW, **ALL)

@@ -16,7 +16,7 @@ KEY = SecretKey(bytes(range(32)))
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """All waiting is done by the plain provider, which is tested on both event loops."""
+    """All waiting is in the plain provider, which is tested on both event loops."""
     return "asyncio"
 
 

@@ -1,4 +1,4 @@
-"""The kit finds what it is there to find: each provider that breaks one promise fails it."""
+"""The kit detects each broken promise: every provider with one fails it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ BROKEN = Path(__file__).with_name("broken_providers.py")
 
 
 def test_every_broken_provider_fails_the_kit() -> None:
-    """And only some of the specs: the kit says what is broken."""
+    """Only some of the specs fail, so that their names say which promise is broken."""
     fewer = "not trio and not hostile and not limit and not cancelled and not reads_back and not alike"
     quick = ["-q", "--tb=no", "-k", fewer, "-o", "python_files=broken_providers.py"]
     command = [sys.executable, "-m", "pytest", *quick, str(BROKEN)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BROKEN.parents[2]).stdout
+    seen = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BROKEN.parents[2]).stdout
     broken = set(re.findall(r"^class (\w+)\(InMemoryProvider\)", BROKEN.read_text(encoding="utf-8"), re.MULTILINE))
-    failures = re.findall(r"^FAILED .*::Test(\w+)::(\w+)", told, re.MULTILINE)
+    failures = re.findall(r"^FAILED .*::Test(\w+)::(\w+)", seen, re.MULTILINE)
     assert len(broken) > 10
     assert broken - {provider for provider, _ in failures} == set()
     for provider in broken:

@@ -51,7 +51,7 @@ def files_in(directory: Path) -> dict[Path, bytes]:
 
 
 def damage(directory: Path, word: bytes) -> dict[Path, bytes]:
-    """Overwrite the beginning of every file that holds a word; return what is in them now."""
+    """Overwrite the beginning of every file that contains a word, and return the contents of all files now."""
     wounded = {
         path: b"{ not a fact }" * 40 + whole[560:] for path, whole in files_in(directory).items() if word in whole
     }
@@ -76,7 +76,7 @@ async def provider(address: str) -> AsyncIterator[AgentMemoryProvider]:
 
 
 async def test_1_no_memory_keeps_nothing() -> None:
-    """`load_all` included, which Koog does not test."""
+    """This includes `load_all`, which Koog does not test."""
     async with NoMemory() as provider:
         await provider.save(style("tabs"), USER, AGENT)
         assert await provider.load(STYLE, USER, AGENT) is None
@@ -108,7 +108,7 @@ async def test_14_scopes_do_not_leak_into_each_other(provider: AgentMemoryProvid
 
 
 async def test_15_two_facts_of_one_concept_are_one_that_changed(provider: AgentMemoryProvider) -> None:
-    """Koog's test asks for both; that is the defect D1, the oldest SINGLE value wins."""
+    """Koog's test expects both values; that is defect D1, the oldest SINGLE value wins."""
     await provider.save(style("tabs", 1), USER, AGENT)
     await provider.save(style("spaces", 2), USER, AGENT)
     await provider.save(MultipleFacts(TICKETS, ("T-1",), timestamp=at(3)), USER, AGENT)
@@ -139,7 +139,7 @@ async def test_16_d8_a_damaged_store_is_an_error_and_is_not_overwritten(name: st
 
 
 async def test_unsafe_names_are_names_and_stay_inside_the_store(provider: AgentMemoryProvider, tmp_path: Path) -> None:
-    """D9 path traversal; no name is refused for its look, and none is folded into another."""
+    """D9, path traversal: no name is refused for its characters, and no two names are merged."""
     places = [(MemorySubject(name), MemoryScope.product(name).within(name)) for name in [*UNSAFE, "con", "X" * 200]]
     for number, (subject, scope) in enumerate(places):
         await provider.save(style(f"{number}"), subject, scope)
@@ -188,7 +188,7 @@ async def test_d3_timestamps_are_stored_used_and_shown(provider: AgentMemoryProv
 
 
 async def test_d4_values_saved_again_do_not_pile_up(provider: AgentMemoryProvider) -> None:
-    """Twelve tickets, saved after every run, stay twelve tickets."""
+    """Twelve tickets that are saved after every run remain twelve tickets."""
     values = tuple(f"T-{number}" for number in range(12))
     for run in range(5):
         await provider.save(MultipleFacts(TICKETS, values, timestamp=at(run)), USER, AGENT)
@@ -215,7 +215,7 @@ async def test_d5_facts_can_be_retracted_erased_and_expire(provider: AgentMemory
 
 
 async def test_d6_concurrent_saves_lose_no_update(address: str, provider: AgentMemoryProvider) -> None:
-    """Of one provider, and of two on one store."""
+    """This holds for one provider, and for two on one store."""
     providers = [provider, provider if address == "memory:" else open_provider(address)]
     async with anyio.create_task_group() as tasks:
         for number in range(20):
@@ -239,13 +239,13 @@ async def test_d10_an_organisation_is_a_wall(provider: AgentMemoryProvider) -> N
     "build", [lambda: style(" "), lambda: MultipleFacts(TICKETS, ()), lambda: Concept.single("", "")]
 )
 def test_d11_nothing_is_no_fact(build: Any) -> None:
-    """No sentinel can stand for it either: what was not found is not built, and so not stored."""
+    """No sentinel stands for a missing value: no fact is built for it, so none is stored."""
     with pytest.raises(InvalidDataError):
         build()
 
 
 async def test_d15_subjects_need_no_registry(provider: AgentMemoryProvider) -> None:
-    """A subject is its name: whoever reads need not have seen the object that was saved with."""
+    """A subject is identified by its name: the reader does not need the object used for saving."""
     await provider.save(style("tabs"), MemorySubject("machine", "the user's machine", priority_level=2), AGENT)
     assert await provider.load(STYLE, MemorySubject("machine"), AGENT) == style("tabs")
 
@@ -279,7 +279,7 @@ async def test_d20_nothing_of_a_fact_is_logged_or_printed(
 
 @pytest.mark.parametrize("name", ["file", "sqlite-vec"])
 async def test_d21_a_save_that_cannot_be_kept_is_an_error(name: str, tmp_path: Path) -> None:
-    """A blocked location and a closed store raise errors; Koog returns as if nothing had happened."""
+    """A blocked location and a closed store raise errors; Koog returns normally."""
     (tmp_path / "in the way").write_text("a file, not a directory")
     blocked = open_provider(f"{name}:{tmp_path / 'in the way' / 'facts'}")
     with pytest.raises(StoreUnavailableError):
@@ -290,7 +290,7 @@ async def test_d21_a_save_that_cannot_be_kept_is_an_error(name: str, tmp_path: P
 
 
 def test_d22_a_scope_without_a_name_is_no_scope() -> None:
-    """No name is made up for it, and a profile is never changed behind its owner's back."""
+    """No name is invented for it, and a profile is never changed implicitly."""
     profile = MemoryScopesProfile(product_name="p")
     assert profile.scope_of(ScopeKind.AGENT) is None
     assert [scope.kind for scope in profile.scopes()] == [ScopeKind.PRODUCT, ScopeKind.CROSS_PRODUCT]

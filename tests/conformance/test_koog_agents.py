@@ -1,36 +1,36 @@
 """Requirements of Koog's tests of agents, nodes and compression, and its defects there.
 
 The numbers are those of Koog's tests and the letters those of its defects, in the study that factmem's
-vocabulary comes from. Those that are tested elsewhere:
+vocabulary comes from. Covered elsewhere:
 
 - 1 NoMemory: agent/test_saving.py::test_nothing_is_kept_without_a_store
 - 2, 6, 7, 9, 11 saving from the history, one concept or several:
   agent/test_saving.py::test_typed_facts_are_found_with_their_source,
-  agent/test_nodes.py::test_only_concepts_that_are_named_are_looked_for
+  agent/test_nodes.py::test_only_the_given_concepts_are_detected
 - 3, 8 every scope of the profile is read:
   agent/test_loading.py::test_only_the_scopes_that_the_agent_takes_part_in_are_read
-- 4, D1, D2 what overrides what: agent/test_loading.py::test_the_newest_value_is_told,
+- 4, D1, D2 order of precedence: agent/test_loading.py::test_the_newest_value_is_rendered,
   agent/test_loading.py::test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a_newer_time
 - 10, 12 auto-detection: agent/test_nodes.py::test_saving_changes_nothing_of_the_state
 - 13 a node changes the prompt: agent/test_nodes.py::test_loading_gives_an_update_of_the_state
-- 23, 26, D12 the prompt is as it was: agent/test_saving.py::test_the_history_stays_as_it_was
-- 24, 25 facts in the place of the history: agent/test_compression.py::test_facts_take_the_place_of_what_was_said
-- 27, 28 nothing usable means the fallback: agent/test_compression.py::test_a_failing_model_means_the_fallback
-- 29, 30, D13 nothing breaks out: agent/test_compression.py::test_no_fact_breaks_out,
+- 23, 26, D12 the prompt is unchanged: agent/test_saving.py::test_the_history_stays_as_it_was
+- 24, 25 facts replace the history: agent/test_compression.py::test_facts_replace_the_messages
+- 27, 28 the fallback: agent/test_compression.py::test_a_failing_model_means_the_fallback
+- 29, 30, D13 escaping: agent/test_compression.py::test_facts_are_escaped,
   agent/test_loading.py::test_no_value_closes_the_block
 - 36, 37, D4 a token budget, ranked first:
-  agent/test_loading.py::test_the_budget_keeps_what_is_best_for_the_conversation
-- D3 dates are told: agent/test_loading.py::test_who_said_it_when_and_of_whom_is_told
-- D4 no duplicates: agent/test_loading.py::test_values_of_a_multiple_are_told_once_and_of_one_level
-- D19 a typed mark, no magic sentence: agent/test_loading.py::test_what_looks_like_a_memory_is_none,
-  agent/test_compression.py::test_what_memory_told_is_kept_and_not_taken_for_what_was_said
+  agent/test_loading.py::test_the_budget_keeps_the_best_matches
+- D3 dates: agent/test_loading.py::test_speaker_date_and_subject_are_rendered
+- D4 no duplicates: agent/test_loading.py::test_values_of_a_multiple_are_rendered_once_and_of_one_level
+- D19 a typed marker, no magic sentence: agent/test_loading.py::test_text_that_resembles_a_block_is_not_a_block,
+  agent/test_compression.py::test_a_rendered_block_is_kept_and_not_read_for_facts
 - long-term memory, retrieval and ingestion: agent/test_saving.py::test_a_run_may_opt_out,
   agent/test_saving.py::test_a_growing_history_is_learnt_from_once
-- failure policies: agent/test_saving.py::test_a_failing_recall_is_loud_and_a_failing_save_is_logged
+- failure policies: agent/test_saving.py::test_a_failing_recall_raises_and_a_failing_save_is_logged
 - chat memory, sessions isolated: agent/test_saving.py::test_the_same_session_of_two_users_is_two_conversations
 
-Detection itself is in ``test_koog_detection.py``. Decided otherwise: 5 (timestamps are when something was
-said, so equal ones are legal), 14 to 18 and the file store (see ``test_koog.py``).
+Detection itself is in ``test_koog_detection.py``. Deliberate differences: 5 (a timestamp is the time of the
+message, so equal ones are legal), 14 to 18 and the file store (see ``test_koog.py``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SUPPORT = {
 
 
 async def test_31_to_35_a_second_agent_knows_what_the_first_one_kept_for_the_product() -> None:
-    """And nothing of what the first one kept for itself."""
+    """It finds no facts of the first agent's own scope."""
     async with memory_over() as memory:
         for keyword, value in SUPPORT.items():
             await memory.save(SingleFact(Concept.single(keyword, "x"), value), scope=MemoryScope.product("desk"))
@@ -63,9 +63,9 @@ async def test_31_to_35_a_second_agent_knows_what_the_first_one_kept_for_the_pro
         handle = await first.save_facts_from_history([user("I live in Oslo."), assistant("Noted.")])
         assert handle is not None
         second = plugin(memory, agent_name="second", product_name="desk")
-        told = texts(await second.load_all_facts_to_agent([ASKED]))[0]
-        assert [value in told for value in SUPPORT.values()] == [True] * 4
-        assert "Oslo" not in told
+        loaded = texts(await second.load_all_facts_to_agent([ASKED]))[0]
+        assert [value in loaded for value in SUPPORT.values()] == [True] * 4
+        assert "Oslo" not in loaded
         assert "Oslo" in texts(await first.load_all_facts_to_agent([ASKED]))[0]
 
 
@@ -82,17 +82,17 @@ async def test_d5_what_is_known_can_be_taken_back_and_forgotten() -> None:
 
 
 async def test_d10_an_organisations_name_is_a_wall() -> None:
-    """Koog uses it as a switch only."""
+    """Koog uses it only to switch a scope on."""
     provider = InMemoryProvider()
     async with opened(provider, viewer=None, organization="acme") as acme:
         await acme.save(SingleFact(CITY, "Oslo"), subject=USER)
-    for organization, told in (("evil", 1), ("acme", 2)):
+    for organization, loaded in (("evil", 1), ("acme", 2)):
         async with plugin(provider, organization_name=organization, embedder=HashEmbedder()) as agent:
-            assert len(await agent.load_all_facts_to_agent([ASKED])) == told
+            assert len(await agent.load_all_facts_to_agent([ASKED])) == loaded
 
 
 async def test_d11_nothing_to_remember_is_no_fact() -> None:
-    """There is no value that says that there is none."""
+    """No value stands for a missing fact."""
     async with memory_over(ScriptedModel(lambda prompt, answer: {})) as memory:
         handle = await plugin(memory).save_facts_from_history([user("Hello there.")])
         assert handle is not None
@@ -101,7 +101,7 @@ async def test_d11_nothing_to_remember_is_no_fact() -> None:
 
 
 async def test_d15_subjects_are_given_and_never_registered() -> None:
-    """Two that are equal are one: a fact is told once."""
+    """Two equal subjects are one: a fact is rendered once."""
     team = MemorySubject("team", "the user's team")
     async with memory_over() as memory:
         await memory.save(SingleFact(CITY, "Oslo"), subject=team)
@@ -110,8 +110,8 @@ async def test_d15_subjects_are_given_and_never_registered() -> None:
         assert await plugin(memory).load_all_facts_to_agent([ASKED]) == [ASKED]
 
 
-def test_d21_a_scope_without_a_name_is_told_when_it_is_asked_for() -> None:
-    """Koog saves nothing, and says nothing."""
+def test_d21_a_scope_without_a_name_is_an_error_on_request() -> None:
+    """Koog saves nothing, without an error."""
     with pytest.raises(InvalidDataError, match="feature"):
         AgentMemoryConfig(saving=Saving(scope=ScopeKind.FEATURE))
 
@@ -140,6 +140,6 @@ async def test_facts_of_every_kind_stand_in_one_message() -> None:
         await memory.save(SingleFact(CITY, "Oslo"), subject=USER)
         await memory.save(SingleFact(SEATS, 12), subject=USER)
         await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER, details=FactDetails(importance=1.0))
-        told = await plugin(memory).load_all_facts_to_agent([ASKED])
-        assert len(told) == 2
-        assert texts(told)[0].count("<fact") == 4
+        loaded = await plugin(memory).load_all_facts_to_agent([ASKED])
+        assert len(loaded) == 2
+        assert texts(loaded)[0].count("<fact") == 4

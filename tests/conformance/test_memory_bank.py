@@ -1,4 +1,4 @@
-"""Memory Bank, row by row of the study's table: a test here or elsewhere, or a decision to do otherwise.
+"""Memory Bank, row by row of the study's table: a test here or elsewhere, or a deliberate difference.
 
 Covered elsewhere:
 
@@ -41,19 +41,19 @@ Covered elsewhere:
 - Poisoning: memory/test_model_faults.py::test_a_model_that_obeys_the_injection_changes_nothing_known
 - Poisoning by tools: memory/test_life_of_a_conversation.py::test_words_of_tools_documents_and_strangers_are_kept_apart
 
-Decisions to do otherwise:
+Deliberate differences:
 
-- Input rules: text only; whoever has an image gives what it shows as text (``factmem.detection.conversations``). Other
-  roles than user and model are no error: they are quarantined (`Message.origin`).
+- Input rules: text only; an image is passed as a text that describes it (``factmem.detection.conversations``). Other
+  roles than user and model are not an error: their messages are quarantined (`Message.origin`).
 - Scope: a path of names and a subject, not a dict of five pairs (`MemoryScope`, `MemorySubject`).
-- Customization: it comes with the call (`DetectionRequest`). Memories are sentences that need no conversation to be
-  understood, so never in the first person (``factmem.detection.prompts``). Consolidation is shown records as they are
-  now, not their revisions (`ConsolidationPolicy.limit`).
-- Create: ids are given by the store, and stay (`FactRecord.id`).
-- Retrieve: the best come first, by a score from 0 to 1 (`Memory.recall`), not by a distance; at most ten if nothing is
-  said, and as many as are asked for.
+- Customization: by arguments of the call (`DetectionRequest`). Memories are sentences that are clear without the
+  conversation, so never in the first person (``factmem.detection.prompts``). Consolidation is shown current records,
+  not their revisions (`ConsolidationPolicy.limit`).
+- Create: ids are assigned by the store and never change (`FactRecord.id`).
+- Retrieve: the best come first, by a score from 0 to 1 (`Memory.recall`), not by a distance; ten by default, without
+  an upper bound.
 - Filters: no regular expressions over facts; `Memory.recall` finds words.
-- Revisions are not switched off, they are erased (`TtlPolicy.revisions`); what they came from is their evidence.
+- Revisions are erased instead of switched off (`TtlPolicy.revisions`); their sources are their evidence.
 - IAM: no roles; a tenant, a viewer and ``read_only`` are set where a `Memory` is opened.
 """
 
@@ -82,7 +82,7 @@ OLD, NEW = "The project is led by Ana from Lyon.", "The project is led by Ana fr
 
 @attrs.define
 class Doing:
-    """A consolidator that does one thing with everything known."""
+    """A consolidator that decides the same about every known record."""
 
     action: Action
 
@@ -93,8 +93,6 @@ class Doing:
 
 @attrs.frozen(kw_only=True)
 class Profile:
-    """A schema of a profile."""
-
     city: str | None = None
     seats: int | None = None
     pets: list[str] = attrs.field(factory=list)
@@ -114,7 +112,7 @@ def test_managed_topics_are_memory_banks_four() -> None:
 
 
 async def test_scope_memories_of_another_scope_are_neither_consolidated_nor_loaded() -> None:
-    """Exactly the same scope, its case included; and an update that names no scope moves nothing."""
+    """The scope matches exactly, including its case; an update without a scope moves nothing."""
     async with opened(InMemoryProvider(), consolidator=Doing(Action.UPDATE)) as memory:
         for scope in ("/app/Maya", "/app/maya", "/app/maya/x"):
             await (await memory.generate([statement(OLD), CITY.fact([scope], timestamp=BEGAN)], scope=scope)).wait()
@@ -126,7 +124,7 @@ async def test_scope_memories_of_another_scope_are_neither_consolidated_nor_load
 
 
 async def test_customization_without_natural_language_there_are_typed_facts_only() -> None:
-    """``disable_natural_language_memories``: whoever asks for concepts alone gets facts alone."""
+    """``disable_natural_language_memories``: a request for concepts alone returns facts alone."""
     request = DetectionRequest(subjects=[USER], concepts=[CITY, PETS])
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         source = talk("I live in Oslo.", "I have a cat.", "It rains.")
@@ -154,7 +152,7 @@ async def test_result_says_created_updated_and_deleted_with_the_previous_revisio
 
 
 async def test_result_a_deleted_memory_is_not_found_and_can_be_restored_for_ever() -> None:
-    """Memory Bank keeps it for 48 hours; here its history shows it, retracted, until somebody erases it."""
+    """Memory Bank keeps it for 48 hours. Here its history shows it as retracted until it is erased."""
     clock = FakeClock()
     async with bank(clock) as memory:
         (record,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()))
@@ -168,7 +166,7 @@ async def test_result_a_deleted_memory_is_not_found_and_can_be_restored_for_ever
 
 
 async def test_operation_every_kind_of_source_is_on_disk_before_it_is_waited_for() -> None:
-    """``wait_for_completion`` is the caller's: left alone it goes on, and a read sees the words meanwhile."""
+    """``wait_for_completion`` is optional: without it the operation continues, and reads return the words."""
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:
         submissions = [
@@ -182,7 +180,7 @@ async def test_operation_every_kind_of_source_is_on_disk_before_it_is_waited_for
 
 
 async def test_retrieve_gives_as_many_as_are_asked_for_best_first() -> None:
-    """Memory Bank gives 3 and at most 100."""
+    """Memory Bank returns 3 by default and at most 100."""
     async with opened(InMemoryProvider()) as memory:
         facts = [statement(f"Fact number {number} is about bees.", number) for number in range(120)]
         await (await memory.generate(facts)).wait()
@@ -204,7 +202,7 @@ async def test_filters_free_statements_and_typed_facts_are_told_apart_by_concept
 
 @pytest.mark.parametrize("value", [True, 2.5, "a text", BEGAN], ids=["bool", "double", "string", "timestamp"])
 async def test_metadata_has_memory_banks_kinds_of_values(value: Any) -> None:
-    """A time is kept as the text of it, and compared as the time it is."""
+    """A time is kept as text and compared as a time."""
     async with opened(InMemoryProvider()) as memory:
         (outcome,) = await (await memory.generate([statement(OLD)], metadata={"key": value})).wait()
         (kept,) = outcome.records
@@ -213,7 +211,7 @@ async def test_metadata_has_memory_banks_kinds_of_values(value: Any) -> None:
 
 
 async def test_revisions_can_be_done_without() -> None:
-    """``disable_memory_revisions``: those that were superseded are erased, and what is known stays."""
+    """``disable_memory_revisions``: superseded revisions are erased, and current records stay."""
     clock = FakeClock()
     async with bank(clock) as memory:
         for city in ("Oslo", "Rome", "Bergen"):
@@ -224,17 +222,17 @@ async def test_revisions_can_be_done_without() -> None:
 
 
 async def test_revisions_tell_what_they_came_from() -> None:
-    """``extracted_memories``: every revision has the words of its own as evidence."""
+    """``extracted_memories``: the evidence of every revision quotes the words it came from."""
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         await (await memory.generate(talk("I live in Oslo.", id="a"), subject=USER, looking_for=_of(CITY))).wait()
         later = talk("Well, actually it is Rome.", id="b", start=BEGAN + DAY)
         await (await memory.generate(later, subject=USER, looking_for=_of(CITY))).wait()
-        told = [(item.value, item.evidence[0].conversation_id) for item in await memory.history(CITY)]
-    assert told == [("Oslo", "a"), ("Rome", "b")]
+        revisions = [(item.value, item.evidence[0].conversation_id) for item in await memory.history(CITY)]
+    assert revisions == [("Oslo", "a"), ("Rome", "b")]
 
 
 async def test_profiles_detection_fills_the_schema_that_it_is_asked_for() -> None:
-    """``retrieve_profiles``: by subject and scope, without a query; nothing is said where nothing is known."""
+    """``retrieve_profiles``: by subject and scope, without a query; fields without a fact are empty."""
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         assert await memory.profile(Profile, subject=USER) == Profile()
         request = DetectionRequest(subjects=[USER], concepts=concepts_of(Profile))
@@ -253,7 +251,7 @@ async def test_adk_gaps_what_is_found_has_an_id_and_can_be_limited_and_deleted()
 
 
 async def test_contradiction_1_metadata_is_merged_unless_somebody_says_otherwise() -> None:
-    """One page says MERGE, another OVERWRITE. The same everywhere here: generating, events, updates, consolidation."""
+    """One page says MERGE, another OVERWRITE. Here generation, events, updates and consolidation all merge."""
     assert Job(id="stream:x", kind=JobKind.DETECT).merge is MetadataMerge.MERGE
     assert ConsolidationPolicy().metadata is MetadataMerge.MERGE
     async with opened(InMemoryProvider(), consolidator=Doing(Action.UPDATE)) as memory:
@@ -267,7 +265,10 @@ async def test_contradiction_1_metadata_is_merged_unless_somebody_says_otherwise
 
 
 async def test_contradiction_2_what_is_looked_for_is_not_picked_by_a_scopes_keys() -> None:
-    """The guide wants them exactly, the SDK among others. Two calls at one scope look for what each says."""
+    """The guide requires them to match exactly, the SDK to be included.
+
+    Here two calls at one scope each use their own request.
+    """
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         for number, concept in enumerate((CITY, PETS)):
             source = talk("I live in Oslo.", "I have a cat.", id=str(number))
@@ -277,7 +278,7 @@ async def test_contradiction_2_what_is_looked_for_is_not_picked_by_a_scopes_keys
 
 
 def test_contradiction_3_a_default_and_single_operations_may_both_have_a_time_to_live() -> None:
-    """``granular_ttl`` on a page, ``granular_ttl_config`` in the SDK: fields of one policy here."""
+    """``granular_ttl`` on a page and ``granular_ttl_config`` in the SDK are fields of one policy here."""
     policy = TtlPolicy(default=9 * DAY, create=DAY, generate_created=2 * DAY, generate_updated=3 * DAY, revisions=DAY)
     assert (policy.default, policy.create, policy.generate_updated) == (9 * DAY, DAY, 3 * DAY)
     assert "granular_ttl_config" in (TtlPolicy.__doc__ or "")

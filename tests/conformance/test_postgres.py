@@ -13,7 +13,15 @@ from tests.postgres import postgres_address
 
 class TestPostgresMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "CopiesLogs", "ChecksItself")
+    capabilities = (
+        "KeepsHistory",
+        "FeedsChanges",
+        "KeepsVectors",
+        "Erases",
+        "CopiesLogs",
+        "ChecksItself",
+        "UpgradesFormat",
+    )
 
     async def open_provider(self, directory: Path) -> PostgresMemoryProvider:
         return PostgresMemoryProvider(postgres_address(directory))

@@ -1,4 +1,4 @@
-"""Every test that the lists of conformance refer to exists."""
+"""Existence of every test that the lists of conformance refer to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFERENCE = re.compile(r"\b(\w+/test_\w+\.py)(?:::(test_\w+))?")
 
 
 def documented(path: Path) -> str:
-    """The docstrings of a module and of all that is in it, in one text."""
+    """Return the docstrings of a module and its definitions as one text."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     return "\n".join(ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, kinds))
@@ -31,7 +31,7 @@ def test_every_test_that_a_list_refers_to_exists(path: Path) -> None:
 
 
 def test_the_lists_are_read() -> None:
-    """A reference that nobody finds proves nothing."""
+    """Guard against a pattern that matches no reference and so passes."""
     found = [REFERENCE.findall(documented(path)) for path in Path(__file__).parent.glob("test_crewai_*.py")]
     assert len(found) == 3
     assert all(len(references) > 5 for references in found)

@@ -1,4 +1,4 @@
-"""A provider of a third party, in a distribution of its own, runs the kit with what factmem publishes."""
+"""A third party's provider, in a distribution of its own, passes the kit using public names only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_provider_of_four_verbs_passes_the_specs_of_the_waist() -> None:
 
 
 def test_it_is_found_by_its_entry_point(tmp_path: Path) -> None:
-    """Installing it is all there is to do: its address then opens it."""
+    """Installation is enough: the provider's address then opens it."""
     project = tomllib.loads((SHELF / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     installed = tmp_path / "factmem_shelf-0.1.0.dist-info"
     installed.mkdir()

@@ -1,4 +1,4 @@
-"""A store with records behind several walls, and consolidators that say what a test wants."""
+"""A store with records behind several walls, and consolidators with scripted answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCOPE: Final = MemoryScope.parse("/project/alpha").within("acme")
 
 @attrs.define
 class ScriptedConsolidator:
-    """Answers what it is told to, and keeps what it was asked."""
+    """A consolidator that returns scripted verdicts and records the questions."""
 
     answer: Callable[[Novelty], Verdicts]
     asked: list[Novelty] = attrs.field(factory=list, init=False)
@@ -40,18 +40,18 @@ class ScriptedConsolidator:
 
 @attrs.define
 class World:
-    """A store in memory, and everything that happens to it."""
+    """An in-memory store with everything needed to plan and apply."""
 
     provider: InMemoryProvider
     policy: ConsolidationPolicy = attrs.field(factory=lambda: ConsolidationPolicy(threshold=0.5))
     embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
 
     def answering(self, answer: Callable[[Novelty], Verdicts]) -> ScriptedConsolidator:
-        """A consolidator with these answers."""
+        """Return a consolidator with these answers."""
         return ScriptedConsolidator(answer)
 
     def always(self, *actions: Action, insert: bool = True, text: str | None = None) -> ScriptedConsolidator:
-        """A consolidator that answers the same each time: an action for each number, from 0."""
+        """Return a consolidator that always answers the same: one action per number, from 0."""
         known = {
             number: Verdict(action=action, text=text if action is Action.UPDATE else None)
             for number, action in enumerate(actions)
@@ -59,12 +59,12 @@ class World:
         return ScriptedConsolidator(lambda novelty: Verdicts(insert=insert, known=known))
 
     def says(self, text: str, *, minute: int = 0, place: Place | None = None, **details: Any) -> Assertion:
-        """A statement, some minutes after the start."""
+        """Return a statement, some minutes after the start."""
         fact = STATEMENT.fact([text], timestamp=START + dt.timedelta(minutes=minute))
         return assertions_of(fact, place or Place(USER, SCOPE), FactDetails(**details))[0]
 
     def typed(self, keyword: str, value: str, *, minute: int = 0, removed: bool = False) -> Assertion:
-        """A SINGLE fact."""
+        """Return a SINGLE fact."""
         fact = Concept.single(keyword, keyword).fact([value], timestamp=START + dt.timedelta(minutes=minute))
         return assertions_of(fact, Place(USER, SCOPE), removed=removed)[0]
 
@@ -93,13 +93,13 @@ class World:
         return [str(current.recorded.assertion.data) for current in await self.current(tenant)]
 
     async def known(self) -> list[tuple[Current, NDArray[np.float32] | None]]:
-        """Everything of every tenant and owner: it is the planner who has to keep to the walls."""
+        """Return the records of every tenant and owner: keeping to the walls is the planner's task."""
         current = [item for tenant in ("acme", "other", None) for item in await self.current(tenant)]
         vectors = await self.vectors([item.recorded.assertion for item in current])
         return list(zip(current, vectors, strict=True))
 
     async def whole_log(self) -> list[LogEntry]:
-        """The log of every tenant, by sequence number."""
+        """Return the log of every tenant, by sequence number."""
         log = [entry for tenant in ("acme", "other", None) for entry in await self.log(tenant)]
         return sorted(log, key=lambda entry: entry.seq)
 
@@ -116,14 +116,14 @@ class World:
     async def consolidate(
         self, candidates: Sequence[CandidateAssertion], consolidator: Consolidator | None = None
     ) -> tuple[Plan, list[Change]]:
-        """Plan, apply in one transaction, and say what changed."""
+        """Plan, apply the plan in one transaction, and return the changes."""
         before = await self.current()
         planned = await self.plan(candidates, consolidator)
         await self.provider.append(planned.statements)
         return planned, changes(before, await self.current())
 
     async def take_back(self, planned: Plan, receipts: Sequence[Receipt]) -> None:
-        """Undo a plan by changes of state alone: retract what is new, restore what was retracted."""
+        """Undo a plan by changes of state alone: retract new assertions and restore retracted ones."""
         new = [receipt.recorded for receipt in receipts if receipt.new]
         gone = [item for item in planned.statements if isinstance(item, StateRequest)]
         await self.provider.append(
@@ -134,7 +134,7 @@ class World:
         )
 
     async def restore_everything(self) -> None:
-        """Bring back all that is retracted."""
+        """Restore every retracted assertion."""
         log = await self.whole_log()
         states = states_of(log)
         await self.provider.append(
@@ -153,5 +153,5 @@ def _expected(request: StateRequest) -> AssertionState:
 
 @pytest.fixture
 def world() -> World:
-    """An empty store; a cosine of .5 is similar, since the test embedder counts words."""
+    """An empty store. A cosine of .5 counts as similar, because the test embedder counts words."""
     return World(InMemoryProvider(clock=FakeClock(START, step=dt.timedelta(seconds=1))))

@@ -35,7 +35,7 @@ async def test_each_record_is_created_updated_or_deleted_in_the_order_first_said
 
 
 async def test_more_evidence_alone_is_an_update(world: World) -> None:
-    """Also where it was said before what the record shows."""
+    """This includes evidence that is older than the record's."""
     await world.save(world.says("it rains", minute=5, evidence=[Evidence(quote="now")]))
     before = await world.current()
     await world.save(world.says("it rains", minute=1, evidence=[Evidence(quote="then")]))
@@ -65,7 +65,7 @@ async def test_values_are_read_with_their_declared_concepts(world: World) -> Non
 async def test_the_same_candidates_again_bring_nothing_about(
     world: World, actions: tuple[Action, ...], insert: bool
 ) -> None:
-    """No decision about the candidates is repeated, although the consolidator would decide the same again."""
+    """No candidate is decided again, although the consolidator would answer the same."""
     await world.save(world.says("the user lives in Paris"))
     candidates = await world.candidates(
         world.says("the user lives in Berlin", minute=1), world.typed("city", "Berlin", minute=1)

@@ -23,7 +23,7 @@ def texts(candidates: list[CandidateAssertion]) -> list[object]:
 
 
 async def test_the_first_said_is_kept_and_takes_the_others_evidence_in(world: World) -> None:
-    """Conformance 48. The batch need not be in the order said."""
+    """Conformance 48. The batch need not be in chronological order."""
     late = world.says(AGAIN, minute=5, evidence=[Evidence(quote="late")])
     early = world.says(TEA, minute=1, evidence=[Evidence(quote="early")])
     (kept,) = without_duplicates(await world.candidates(late, early), POLICY)
@@ -43,7 +43,7 @@ async def test_what_is_merely_similar_is_kept(world: World) -> None:
 
 
 async def test_statements_with_other_numbers_are_never_the_same(world: World) -> None:
-    """Embeddings tell 2 and 3 badly apart; a lost number is a lost fact."""
+    """Embeddings distinguish 2 from 3 poorly, and a lost number is a lost fact."""
     words = "of the many small red houses at the long straight road"
     candidates = await world.candidates(*(world.says(f"the user owns {count} {words}") for count in (12, 13)))
     assert len(without_duplicates(candidates, attrs.evolve(POLICY, duplicate=0.8))) == 2
@@ -81,7 +81,7 @@ async def test_equal_statements_without_vectors_are_the_same(world: World) -> No
 
 @pytest.mark.parametrize("kinds", [1, 40])
 async def test_a_large_batch_is_compared_across_blocks(world: World, kinds: int) -> None:
-    """1,300 statements, each of a kind; the same in a row of one length or ten."""
+    """1,300 statements in groups of duplicates, so that several blocks are compared."""
     rows = np.eye(64, dtype=np.float32)
     batch = [
         CandidateAssertion(

@@ -1,4 +1,4 @@
-"""Wishes to forget, and plans that would delete too much."""
+"""Requests to forget, and plans that delete too much."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARIS, BERLIN = "the user lives in Paris", "the user lives in Berlin"
 
 
 async def test_a_wish_is_shown_everything_said_before_behind_its_walls(world: World) -> None:
-    """Typed facts too, without a threshold; and what was said later cannot be meant."""
+    """Typed facts are included and no threshold applies; later statements are left out."""
     await world.save(world.says("dogs bark"), world.typed("home_city", "Paris"), world.says(PARIS, minute=9))
     asked = world.always(Action.KEEP, Action.DELETE)
     await world.consolidate(await world.candidates(world.says("dogs", minute=5), removal=True), asked)
@@ -61,7 +61,7 @@ async def test_a_part_of_a_record_can_be_forgotten(world: World) -> None:
 
 
 async def test_a_wish_reaches_what_was_said_before_it_in_the_same_batch(world: World) -> None:
-    """The withdrawn statement is kept as something that was said, and a statement after the wish stands."""
+    """The withdrawn statement is kept as history, and a statement after the request is current."""
     candidates = await world.candidates(world.says(PARIS))
     candidates += await world.candidates(world.says("where the user lives", minute=1), removal=True)
     candidates += await world.candidates(world.says(BERLIN, minute=2))
@@ -86,7 +86,7 @@ async def test_a_wish_goes_before_an_update_of_the_same_record(world: World) -> 
 
 
 async def test_a_wish_that_was_met_is_not_met_again(world: World) -> None:
-    """The same conversation ingested again must not take away what was restored since, nor anything else."""
+    """Ingesting the same conversation again must not retract a record that was restored since, nor any other."""
     await world.save(world.says(PARIS))
     candidates = await world.candidates(world.says("where the user lives", minute=5), removal=True)
     await world.consolidate(candidates, world.always(Action.DELETE))
@@ -96,7 +96,7 @@ async def test_a_wish_that_was_met_is_not_met_again(world: World) -> None:
 
 
 async def test_a_plan_that_deletes_most_of_what_was_shown_is_refused_and_everything_inserted(world: World) -> None:
-    """ "Delete everything" costs nothing: no approval, no deletion; and no update from the same answers either."""
+    """Without approval neither deletions nor updates of these answers are applied."""
     cities = [world.says(f"the user lives in {city}") for city in ("Paris", "Rome", "Oslo", "Bonn")]
     await world.save(*cities)
     candidates = await world.candidates(world.says(BERLIN, minute=1))
@@ -108,7 +108,7 @@ async def test_a_plan_that_deletes_most_of_what_was_shown_is_refused_and_everyth
 
 
 @pytest.mark.parametrize("approved", [True, False])
-async def test_whoever_approves_sees_which_records_and_decides(world: World, approved: bool) -> None:
+async def test_the_approver_is_shown_the_records_and_decides(world: World, approved: bool) -> None:
     seen: list[Proposal] = []
 
     async def approve(proposal: Proposal) -> bool:
@@ -124,7 +124,7 @@ async def test_whoever_approves_sees_which_records_and_decides(world: World, app
 
 
 async def test_a_wish_is_measured_by_all_that_is_known_behind_its_walls(world: World) -> None:
-    """Two of five may go at a wish although they are all that was shown; four of five may not."""
+    """Two of five may be retracted on request although only two were shown; four of five may not."""
     world.policy = attrs.evolve(world.policy, limit=4)
     await world.save(*(world.says(f"the user lives in {city}") for city in ("Paris", "Rome", "Oslo", "Bonn", "Kiel")))
     wish = await world.candidates(world.says("Oslo and Bonn", minute=1), removal=True)

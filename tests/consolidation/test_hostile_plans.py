@@ -1,4 +1,4 @@
-"""A thousand hostile plans: whatever a consolidator answers, nothing is lost and no wall is crossed."""
+"""A thousand hostile plans: whatever a consolidator answers, no fact is lost and no wall is crossed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PLACES = tuple(Place(subject, scope) for subject in SUBJECTS for scope in SCOPES
 
 
 def hostile(dice: random.Random, novelty: Novelty) -> Any:
-    """An answer that is meant to do harm, or none at all."""
+    """Return a harmful answer, or raise instead of answering."""
     match dice.randrange(10):
         case 0:
             raise dice.choice((ValueError, KeyError, RuntimeError))("words of the conversation")
@@ -99,14 +99,14 @@ def somewhere(world: World, dice: random.Random, minute: int) -> Assertion:
 
 
 async def hostile_batch(world: World, dice: random.Random) -> list[CandidateAssertion]:
-    """Candidates behind one or a few of the walls, wishes to forget among them."""
+    """Return candidates behind one or several walls, including requests to forget."""
     said = [somewhere(world, dice, dice.randrange(90)) for _ in range(dice.randrange(1, 5))]
     candidates = await world.candidates(*said)
     return [attrs.evolve(item, removal=not dice.randrange(4)) for item in candidates]
 
 
 async def seen_outside(world: World, batch: list[CandidateAssertion]) -> list[Any]:
-    """Everything that lies behind other walls than the batch, with what became of it."""
+    """Return all records behind other walls than the batch, with their states."""
     walls = {partition_of(candidate.assertion) for candidate in batch}
     log = await world.whole_log()
     outside = {entry.id for entry in log if isinstance(entry, Recorded) and partition_of(entry.assertion) not in walls}
@@ -125,7 +125,7 @@ async def standing_in(world: World) -> dict[str, Recorded]:
 
 
 def accounted_for(planned: Plan, log: Sequence[LogEntry]) -> set[str]:
-    """The records that a plan says something about: retracted, revised, or removed by a dated removal."""
+    """Return the records that a plan mentions: retracted, revised, or removed by a dated removal."""
     retracted = {item.assertion_id for item in planned.statements if isinstance(item, StateRequest)}
     revised = {item.assertion.revises for item in planned.statements if isinstance(item, Append)}
     removed = {item.assertion.slot for item in planned.statements if isinstance(item, Append)}
@@ -138,9 +138,11 @@ def accounted_for(planned: Plan, log: Sequence[LogEntry]) -> set[str]:
 
 
 async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World, big: bool) -> None:
-    """Outside the walls not one log entry; inside nothing goes silently, and every candidate is kept."""
+    """Outside the walls the log is unchanged. Inside, each loss is reported and every candidate is kept."""
     dice = random.Random(20240101)
-    world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=1.0)  # the guard must not be what saves us
+    world.policy = ConsolidationPolicy(
+        threshold=0.3, max_deleted_share=1.0
+    )  # switch the guard off, so that the test does not rely on it
     for turn in range(1_000 if big else 30):
         if turn % 25 == 0:
             world = attrs.evolve(world, provider=InMemoryProvider())
@@ -154,15 +156,15 @@ async def test_no_hostile_plan_loses_a_fact_or_reaches_over_a_wall(world: World,
         assert await seen_outside(world, batch) == outside
         assert [entry for entry in after if entry in log] == log
         assert standing.keys() - (await standing_in(world)).keys() <= accounted_for(planned, log)
-        assert {told(item.assertion) for item in batch if not item.forgets} <= {
-            told(entry.assertion) for entry in after if isinstance(entry, Recorded)
+        assert {reported(item.assertion) for item in batch if not item.forgets} <= {
+            reported(entry.assertion) for entry in after if isinstance(entry, Recorded)
         }
 
 
 async def test_no_plan_changes_what_is_of_a_higher_origin(
     world: World, big: bool, promise: Promise, anyio_backend: str
 ) -> None:
-    """What the user said, statement or typed fact, stands after any batch of lower words, removals among them."""
+    """A user's statement or typed fact stays current after any batch of lower origin, including removals."""
     dice = random.Random(23)
     world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=1.0)
     await world.save(*(somewhere(world, dice, minute) for minute in range(60)))
@@ -183,7 +185,7 @@ async def test_no_plan_changes_what_is_of_a_higher_origin(
 
 @given(st.integers(), st.lists(st.sampled_from([Origin.USER, Origin.ASSISTANT]), min_size=1, max_size=6))
 def test_of_an_answer_about_anything_no_change_of_a_higher_origin_is_planned(seed: int, known: list[Origin]) -> None:
-    """The plan refuses it even if a question showed what it should not have."""
+    """The plan refuses it even if a question showed a record that should have been hidden."""
     claims, dice = Claims(), random.Random(seed)
     mine = CandidateAssertion(_statement("new", dice.choice([Origin.ASSISTANT, Origin.TOOL])))
     records = [_current(_statement(f"known {number}", origin)) for number, origin in enumerate(known)]
@@ -207,12 +209,12 @@ def _current(said: Assertion) -> CurrentRecord:
     return CurrentRecord(current=Current(recorded, (recorded,)))
 
 
-def told(said: Assertion) -> tuple[Any, ...]:
+def reported(said: Assertion) -> tuple[Any, ...]:
     return (*partition_of(said), said.keyword, said.data)
 
 
 async def test_a_candidate_is_current_or_lives_on_in_a_record_that_is(world: World, big: bool) -> None:
-    """Unless a wish to forget takes it back, which here nobody has."""
+    """A request to forget could retract one, but these batches have none."""
     dice = random.Random(11)
     world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=1.0)
     for minute in range(300 if big else 40):
@@ -227,7 +229,7 @@ async def test_a_candidate_is_current_or_lives_on_in_a_record_that_is(world: Wor
 
 
 async def test_every_hostile_plan_can_be_taken_back(world: World, big: bool) -> None:
-    """Retract what a plan appended and restore what it retracted, and everything stands as it did before."""
+    """After retracting the plan's assertions and restoring the retracted ones, the records are as before."""
     dice = random.Random(7)
     world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=1.0)
     await world.save(*(somewhere(world, dice, minute) for minute in range(40)))
@@ -241,7 +243,7 @@ async def test_every_hostile_plan_can_be_taken_back(world: World, big: bool) -> 
 
 @pytest.mark.parametrize("share", [0.0, 0.15])
 async def test_a_hostile_plan_deletes_no_more_than_its_share(world: World, share: float) -> None:
-    """One record a plan may go without approval, and of six no more at these shares."""
+    """One record may be retracted without approval; of six, no more than one at these shares."""
     world.policy = ConsolidationPolicy(threshold=0.3, max_deleted_share=share, limit=6)
     await world.save(*(world.says(f"the user lives in {city}") for city in CITIES))
     everything = {number: Verdict(action=Action.DELETE) for number in range(99)}
@@ -253,7 +255,7 @@ async def test_a_hostile_plan_deletes_no_more_than_its_share(world: World, share
 
 @given(st.integers(), st.integers(0, 4))
 def test_of_a_hostile_answer_no_more_is_left_than_is_lawful(seed: int, shown: int) -> None:
-    """Numbers that were shown, texts that can be stored and say something, short reasons."""
+    """Only numbers that were shown, storable texts with content, and short reasons remain."""
     dice = random.Random(seed)
     novelty = Novelty(text="new", said_at=NOW, known=(Known(text="known", said_at=NOW),) * shown)
     try:

@@ -1,4 +1,4 @@
-"""Tests of the effects of candidates on what is known."""
+"""Effects of candidates on known records."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_an_equal_statement_needs_no_model_and_adds_its_evidence(world: Wo
 
 
 async def test_typed_facts_and_their_removals_are_appended_as_they_are(world: World) -> None:
-    """The newest said wins and a removal has its date: that is the fold's, and no model's, affair."""
+    """The fold decides the current value without a model: the latest assertion, or a dated removal."""
     await world.save(world.typed("city", "Paris", minute=3), world.typed("pet", "cat"))
     asked = world.always(Action.DELETE)
     candidates = await world.candidates(world.typed("city", "Rome", minute=1))
@@ -61,7 +61,7 @@ async def test_a_similar_statement_can_take_the_place_of_a_known_one(world: Worl
 
 
 async def test_deleting_a_record_brings_back_nothing_that_it_said_before(world: World) -> None:
-    """Every counting assertion of a record goes, not only the newest."""
+    """Every counting assertion of the record is retracted, not only the newest."""
     (first,) = await world.save(world.says(PARIS))
     await world.save(attrs.evolve(world.says("the user lives in Rome", minute=1), revises=first.record_id, revised=1))
     await world.consolidate(await world.candidates(world.says(BERLIN, minute=2)), world.always(Action.DELETE))
@@ -91,7 +91,7 @@ async def test_an_update_keeps_the_record_and_unites_the_evidence(world: World) 
 
 
 async def test_an_update_by_something_said_earlier_stands_all_the_same(world: World) -> None:
-    """Words that arrive late must not vanish behind the record that they complete."""
+    """A late message must not hide behind the record that it completes."""
     await world.save(world.says(GREEN, minute=9))
     late = world.says("the user likes black tea", minute=1)
     await world.consolidate(await world.candidates(late), world.always(Action.UPDATE, text=BOTH, insert=False))
@@ -120,7 +120,7 @@ async def test_a_fact_that_no_record_would_say_is_inserted_against_the_verdict(
 @pytest.mark.parametrize("insert", [True, False])
 @pytest.mark.parametrize("text", [None, " ", "...", "x" * 5_000, "\ud800 lone"])
 async def test_an_update_without_a_usable_text_is_a_keep(world: World, text: str | None, insert: bool) -> None:
-    """And what is new is inserted, whatever the verdict says: it would have stood in that text."""
+    """The candidate is inserted regardless of the verdict, because the missing text would have included it."""
     await world.save(world.says(PARIS))
     updating = world.always(Action.UPDATE, text=text, insert=insert)
     await world.consolidate(await world.candidates(world.says(BERLIN)), updating)
@@ -128,7 +128,7 @@ async def test_an_update_without_a_usable_text_is_a_keep(world: World, text: str
 
 
 async def test_what_an_update_that_cannot_be_made_would_say_is_inserted(world: World) -> None:
-    """Another candidate has the record already, and the one that is kept beside it says something else."""
+    """Another candidate has claimed the record, and the record that is kept says something else."""
     third = "the user lives in Bern"
     await world.save(world.says(PARIS), world.says("the user lives in Oslo", minute=1))
 
@@ -189,7 +189,7 @@ async def test_questions_are_asked_in_parallel_up_to_the_limit(world: World) -> 
 
 
 async def test_the_first_candidate_that_decides_about_a_record_wins(world: World) -> None:
-    """crewai plan_conflict: one action a record over the whole batch; what it brought is not lost for that."""
+    """crewai plan_conflict: one action per record over the whole batch; the losing candidate is inserted."""
     (known,) = await world.save(world.says(PARIS))
     candidates = await world.candidates(world.says(BERLIN, minute=1), world.says("the user lives in Rome", minute=2))
 
@@ -224,7 +224,7 @@ async def test_what_the_assistant_says_does_not_touch_what_the_user_said(world: 
 
 
 async def test_what_the_user_says_is_never_merged_into_the_assistants_words(world: World) -> None:
-    """It would be read as "the assistant said" from then on; or the reverse."""
+    """The merged record would be attributed to the assistant, or the reverse."""
     await world.save(world.says(PARIS, origin=Origin.ASSISTANT))
     candidates = await world.candidates(world.says(BERLIN, minute=1))
     await world.consolidate(candidates, world.always(Action.UPDATE, text=BERLIN + " now", insert=False))
@@ -262,7 +262,7 @@ async def test_the_words_that_wait_are_neither_shown_nor_taken_for_known(world: 
 
 
 async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_them(world: World) -> None:
-    """A store takes the very same assertion for recorded, whatever became of it: the find would be lost."""
+    """A store treats an identical assertion as already recorded, whatever its state, so the candidate would be lost."""
     (words,) = await world.save(attrs.evolve(world.says(PARIS), job={"kind": "x"}, state=AssertionState.PENDING))
     await world.provider.append([StateRequest.of(words, state=AssertionState.RETRACTED)])
     await world.consolidate(await world.candidates(world.says(PARIS)))
@@ -270,7 +270,7 @@ async def test_a_find_that_looks_just_like_words_read_before_is_not_taken_for_th
 
 
 async def test_words_that_stand_can_be_updated_like_any_record(world: World) -> None:
-    """The update waits for nothing, whatever the words have waited for."""
+    """The update does not wait, whatever the words had waited for."""
     (words,) = await world.save(attrs.evolve(world.says(PARIS), job={"kind": "x"}, state=AssertionState.PENDING))
     await world.provider.append([StateRequest.of(words, state=AssertionState.ACTIVE)])
     candidates = await world.candidates(world.says(BERLIN, minute=1, labels={"run": "2"}))

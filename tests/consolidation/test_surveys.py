@@ -1,4 +1,4 @@
-"""The number of looks is bounded: a big batch against a big store takes no more of them than both are long."""
+"""Planning scans the known records a bounded number of times, however large the batch and the store are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ItemT = TypeVar("ItemT")
 
 
 class Looked(list[ItemT]):
-    """A list that counts how often it is gone through."""
+    """A list that counts how often it is iterated over."""
 
     times = 0
 

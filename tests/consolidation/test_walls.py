@@ -1,4 +1,4 @@
-"""Nothing is shown, compared or changed across tenants, scopes, subjects and owners: crewai's weaknesses, passed."""
+"""Nothing is shown, compared or changed across tenants, scopes, subjects and owners, unlike in CrewAI."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("where", ELSEWHERE.values(), ids=ELSEWHERE.keys())
 @pytest.mark.parametrize("removal", [False, True], ids=["statement", "wish"])
 async def test_records_behind_other_walls_are_not_shown(world: World, where: dict[str, Any], removal: bool) -> None:
-    """Conformance 122 and 123, and `scope_privacy`; although the planner was handed everything."""
+    """Conformance 122 and 123, and `scope_privacy`, although the planner is passed the records of every owner."""
     await world.save(world.says(PARIS, **where))
     asked = world.always(Action.DELETE)
     candidates = await world.candidates(world.says(BERLIN, minute=1), removal=removal)
@@ -55,7 +55,10 @@ async def test_public_words_do_not_change_private_ones_nor_the_reverse(world: Wo
 
 
 async def test_consolidation_privacy_source_and_owner_survive_an_update(world: World) -> None:
-    """consolidation_privacy: the update dropped source and privacy. metadata_dropped: and the caller's metadata."""
+    """consolidation_privacy:
+
+    CrewAI's update dropped source and privacy. metadata_dropped: and the caller's metadata.
+    """
     kept: dict[str, Any] = {
         "owner": "alice",
         "source": "crm",
@@ -81,7 +84,7 @@ async def test_consolidation_privacy_source_and_owner_survive_an_update(world: W
 
 @pytest.mark.parametrize("number", [1, -1, 99, True, "0", None])
 async def test_a_record_that_was_not_shown_cannot_be_named(world: World, number: Any) -> None:
-    """consolidation_privacy: a plan deleted an id that was not among the similar records."""
+    """consolidation_privacy: CrewAI's plan deleted an id that was not among the similar records."""
     known = [world.says(PARIS), world.says("dogs bark"), world.says(PARIS, owner="bob")]
     await world.save(*known)
 
@@ -102,7 +105,7 @@ async def test_the_question_holds_no_id(world: World) -> None:
 
 
 async def test_remember_returns_foreign_what_changed_is_never_somebody_elses(world: World) -> None:
-    """remember_returns_foreign: "not new" handed out whatever was most similar, another's private record."""
+    """remember_returns_foreign: for "not new" CrewAI returned the most similar record, even a private one."""
     await world.save(world.says(PARIS, owner="bob"))
     candidates = await world.candidates(world.says("the user lives in Paris too", minute=1))
     _, (change,) = await world.consolidate(candidates, world.always(Action.KEEP, insert=False))
@@ -111,9 +114,9 @@ async def test_remember_returns_foreign_what_changed_is_never_somebody_elses(wor
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
 async def test_similarity_is_the_cosine_whatever_the_length_of_the_vectors(world: World, scale: float) -> None:
-    """dedup_threshold_cos: the threshold was compared with 1 / (1 + squared distance)."""
+    """dedup_threshold_cos: CrewAI compared the threshold with 1 / (1 + squared distance)."""
     await world.save(world.says(PARIS))
-    world.policy = attrs.evolve(world.policy, threshold=0.8)  # four of five words: exactly .8
+    world.policy = attrs.evolve(world.policy, threshold=0.8)  # four of five words: a cosine of exactly .8
     (candidate,) = await world.candidates(world.says(BERLIN))
     assert candidate.vector is not None
     asked = world.always()

@@ -1,6 +1,7 @@
-"""C2SP's chunked-encryption (https://c2sp.org/chunked-encryption) with AES-256-GCM, from its text, for any hash.
+"""C2SP's chunked-encryption (https://c2sp.org/chunked-encryption) with AES-256-GCM, written from the specification, for
+any hash.
 
-It shares no code with what it is compared to but the primitives, which have vectors of their own.
+It shares only the primitives with the implementation under test; those have vectors of their own.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def derived(key: bytes, salt: bytes, context: bytes, *, hash: str) -> tuple[byte
 
 
 def encrypted(key: bytes, salt: bytes, context: bytes, message: bytes, *, hash: str) -> bytes:
-    """Return what a message is encrypted to, with a salt that is given."""
+    """Return the encryption of a message with a given salt."""
     message_key, base, commitment = derived(key, salt, context, hash=hash)
     chunks = [message[at : at + CHUNK] for at in range(0, len(message), CHUNK)]
     if not chunks or len(chunks[-1]) == CHUNK:
@@ -52,10 +53,10 @@ def encrypted(key: bytes, salt: bytes, context: bytes, message: bytes, *, hash: 
 
 
 def decrypted(key: bytes, context: bytes, sealed: bytes, *, hash: str) -> bytes:
-    """Return the message.
+    """Return the decrypted message.
 
     Raises:
-        RefusedError: it is not genuine.
+        RefusedError: the message is not genuine.
     """
     if len(sealed) < HEADER:
         raise RefusedError("no whole header")

@@ -1,4 +1,4 @@
-"""The document with a store's keys: only its key opens it, and no change to it goes through."""
+"""The document with a store's keys: it opens with its own key only, and every change to it is detected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORDS = Keyring.of(Passphrase("plum lantern orbit velvet", cost=CHEAP))
 
 
 def changed(document: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
-    """The document, changed as by someone who can write it."""
+    """Return the document, changed as by an attacker with write access."""
     content = json.loads(document)
     change(content)
     return json.dumps(content).encode()
@@ -47,7 +47,7 @@ def put_in_slot(name: str, value: object) -> Callable[[dict[str, Any]], Any]:
 
 @pytest.fixture
 def stretched(monkeypatch: pytest.MonkeyPatch) -> list[Argon2id]:
-    """Record the costs with which passphrases would be stretched, instead of stretching them."""
+    """Record the costs of stretching passphrases, without stretching them."""
     costs: list[Argon2id] = []
 
     def stretch(self: Argon2id, secret: bytes, salt: bytes) -> bytes:
@@ -84,7 +84,7 @@ def test_the_keyring_needs_the_id_that_the_document_names() -> None:
 
 
 def test_every_flipped_bit_and_every_truncation_of_the_document_is_a_typed_error() -> None:
-    """A damaged document that still opens gives the very same keys."""
+    """A damaged document that still opens gives the same keys."""
     roots = Roots.new()
     document = locked_roots(roots, RING)
     for at, bit in itertools.product(range(len(document)), range(8)):
@@ -186,7 +186,7 @@ def test_a_cost_out_of_bounds_is_refused_before_it_is_spent(
 
 
 def test_a_cost_changed_within_the_bounds_is_no_key(stretched: list[Argon2id]) -> None:
-    """Weaker or dearer than it was made with: what is derived differs, whatever is stretched."""
+    """A different cost derives a different key, for weaker and for higher costs."""
     document = locked_roots(Roots.new(), Keyring.of(Passphrase("plum lantern orbit velvet")))
     recipe = json.loads(document)["slots"][0]["recipe"] | attrs.asdict(CHEAP)
     with pytest.raises(WrongKeyError):

@@ -1,4 +1,4 @@
-"""Keys from everywhere: what they give, what they refuse, and that nothing ever shows them."""
+"""Sources of keys: their results and refusals, and that no key is ever shown."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ TRACES = (TEXT, SECRET.hex(), repr(SECRET), str(list(SECRET)), WORDS, "Batterie"
 
 
 def fetch(token: str) -> bytes:
-    """Return a secret as the client of a key management service would."""
+    """Return a secret as the client of a key management service does."""
     if token == WORDS:
         raise RuntimeError(f"denied for {token}")
     return SECRET
 
 
 def shows(thing: object) -> list[str]:
-    """The secrets that a text holds."""
+    """Return the secrets that a text contains."""
     return [trace for trace in TRACES if trace in str(thing) or trace in repr(thing)]
 
 
@@ -73,7 +73,7 @@ def test_new_keys_differ() -> None:
 
 
 def test_nothing_shows_a_key(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Not in what is printed, logged or raised, whichever the source."""
+    """No key is printed, logged or raised by any source."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("FACTMEM_TEST_KEY", TEXT)
     monkeypatch.setenv("FACTMEM_TEST_WORDS", WORDS)
@@ -146,7 +146,7 @@ def _raising() -> bytes:
     "function", [_raising, functools.partial(fetch, WORDS), lambda: 32, lambda: TEXT, lambda: None, lambda: b"short"]
 )
 def test_a_function_that_gives_no_key_is_an_error_that_shows_nothing(function: Callable[[], bytes]) -> None:
-    """A number above all: `bytes(32)` would be a key of zeros."""
+    """A number is refused above all: `bytes(32)` would be a key of zeros."""
     with pytest.raises(KeyUnavailableError) as caught:
         CalledKey(function).wrapping_key(AS_IT_IS)
     assert not shows(caught.value)
@@ -186,7 +186,7 @@ class Kept:
 
 @pytest.fixture
 def kept() -> Iterator[Kept]:
-    """A keyring of the operating system, in memory, through keyring's own interface for backends."""
+    """The keyring of the operating system, replaced by one in memory through keyring's interface for backends."""
     keyring = pytest.importorskip("keyring", reason="keyring is not installed: OsKeyringKey was NOT tested")
     backend = pytest.importorskip("keyring.backend")
     found = Kept()
@@ -228,8 +228,8 @@ def test_a_key_is_made_in_the_systems_keyring_only_when_asked(kept: Kept) -> Non
     assert list(kept.passwords) == [("notes", "factmem")]
 
 
-def test_what_goes_wrong_in_the_systems_keyring_is_an_error_of_ours_that_shows_nothing(kept: Kept) -> None:
-    """Every error of the backend is covered: those of the system's own libraries are no `KeyringError`."""
+def test_an_error_of_the_systems_keyring_is_a_typed_error_that_shows_nothing(kept: Kept) -> None:
+    """Any error of a backend is covered: errors of the system's own libraries are not a `KeyringError`."""
     errors = pytest.importorskip("keyring.errors")
     kept.passwords["notes", "factmem"] = WORDS
     for fault in (None, errors.KeyringLocked(WORDS), errors.NoKeyringError(WORDS), RuntimeError(WORDS), OSError(5)):

@@ -94,7 +94,7 @@ async def test_a_new_store_refuses_a_weak_passphrase_and_nothing_is_made(
         await _save(address)
     assert not (tmp_path / "new").exists()
     await _save(f"{address}&weak_passphrase=yes")
-    await _save(address)  # it is there now
+    await _save(address)  # the store exists now
 
 
 async def _save(address: str) -> None:

@@ -1,4 +1,4 @@
-"""`seal` and `unseal`: the published construction, bound to a context of which no two are alike."""
+"""`seal` and `unseal`: the published construction, bound to a context that is unique to each use."""
 
 from __future__ import annotations
 

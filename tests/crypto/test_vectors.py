@@ -1,4 +1,4 @@
-"""The cryptography that everything rests on agrees with its published test vectors."""
+"""The cryptographic primitives agree with their published test vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTEXTS = (b"", b"c", b"\0", b"context\0with a null", bytes(range(256)) * 5)
 
 
 def test_aes_gcm_does_as_wycheproof_says(promise: Promise) -> None:
-    """Encrypted as published, and opened only where that is valid."""
+    """Encryption matches the vectors, and decryption succeeds only for the valid ones."""
     vectors = wycheproof_vectors()
     for vector in vectors:
         aead = AESGCM(bytes.fromhex(vector["key"]))
@@ -36,7 +36,7 @@ def test_aes_gcm_does_as_wycheproof_says(promise: Promise) -> None:
 
 
 def test_the_reference_does_as_the_published_vectors_say(promise: Promise) -> None:
-    """All vectors for AES-256-GCM; they are made with SHA-256."""
+    """All vectors for AES-256-GCM, which use SHA-256."""
     vectors = chunked_vectors()
     for vector in vectors:
         if not vector.genuine:
@@ -53,7 +53,7 @@ def test_the_reference_does_as_the_published_vectors_say(promise: Promise) -> No
 
 
 def test_the_library_says_what_the_reference_says_in_both_directions() -> None:
-    """Cobblestone-256 is the same construction with SHA-512; whatever the sizes, chunks and contexts."""
+    """Cobblestone-256 is the same construction with SHA-512. Sizes, chunks and contexts vary."""
     for size in SIZES:
         message = bytes(n * 7 % 251 for n in range(size))
         for context in CONTEXTS:
@@ -76,7 +76,7 @@ def test_the_library_takes_data_in_any_pieces() -> None:
 
 
 def test_every_published_way_to_break_a_message_is_refused() -> None:
-    """Messages made with SHA-512 are damaged in the same ways as the failing vectors, which are made with SHA-256."""
+    """Messages made with SHA-512 are damaged in the same ways as the failing vectors, which use SHA-256."""
     accepted = [name for name, (key, context, sealed) in _broken().items() if _accepted(key, context, sealed)]
     assert not accepted
     failing = {vector.name.removeprefix("aes256gcm_") for vector in chunked_vectors() if not vector.genuine}
@@ -92,7 +92,7 @@ def test_any_flipped_bit_and_any_truncation_is_refused() -> None:
 
 
 def _broken() -> dict[str, tuple[bytes, bytes, bytes]]:
-    """The key, the context and the ciphertext of each, by the vector's name."""
+    """Return the key, context and ciphertext of each broken message, by the vector's name."""
 
     def sealed(size: int) -> bytes:
         return _sealed(KEY, b"c", bytes(size))

@@ -23,11 +23,11 @@ class ChunkedVector:
     """One vector of C2SP's chunked-encryption.
 
     Attributes:
-        name: what it is about.
+        name: its subject.
         genuine: whether it must be accepted.
-        key: that it is opened with.
-        message_key: that is derived, where it was noted.
-        context: that it is opened with.
+        key: the key to open it with.
+        message_key: the derived key, if the vector states it.
+        context: the context to open it with.
         sealed: the ciphertext.
         digest: the SHA-256 of the message, if it is genuine.
     """
@@ -42,7 +42,7 @@ class ChunkedVector:
 
 
 def chunked_vectors() -> list[ChunkedVector]:
-    """Return those for AES-256-GCM; skip where the package with them is not installed."""
+    """Return the vectors for AES-256-GCM; skip the test if their package is not installed."""
     found = importlib.util.find_spec("cryptography_vectors")
     if found is None or not found.submodule_search_locations:
         pytest.skip("the package cryptography_vectors is not installed: these published vectors were NOT run")
@@ -65,7 +65,7 @@ def _chunked(row: dict[str, Any]) -> ChunkedVector:
 
 
 def wycheproof_vectors() -> list[dict[str, Any]]:
-    """Return Wycheproof's for AES-GCM with 256-bit keys, 96-bit nonces and 128-bit tags; skip where there are none."""
+    """Return Wycheproof's vectors for AES-GCM with 256-bit keys, 96-bit nonces and 128-bit tags; skip if absent."""
     file = Path(os.environ.get("FACTMEM_VECTORS", _BESIDE)) / "aes_gcm_test.json"
     if not file.exists():
         pytest.skip(f"{file} is missing (FACTMEM_VECTORS says where else): Wycheproof's vectors were NOT run")

@@ -1,7 +1,8 @@
-"""Cases of support: what a user said, the words quoted, and a value that a model gives for them.
+"""Cases of support: a user's message, a quote from it, and a value that a model derives from the quote.
 
 A line of a file has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between ``[[`` and
-``]]``. ``A: ... >>`` before it is what the assistant said just before. All was said on Wednesday, 8 May 2024, at noon.
+``]]``. ``A: ... >>`` before it is the assistant's previous message. All messages are of Wednesday, 8 May 2024, at noon.
+A line that begins with ``#`` names the kind of the cases below it.
 """
 
 from __future__ import annotations
@@ -104,14 +105,15 @@ CONCEPTS: Final[dict[str, Concept[Any, Any]]] = {
 
 @attrs.frozen
 class Case:
-    """What was said, and a value that a model gives for it.
+    """A message, and a value that a model derives from it.
 
     Attributes:
         concept: the keyword of the concept.
         value: the value, as JSON.
         text: the message.
         quote: the words quoted.
-        asked: what the assistant said before; empty if nothing.
+        asked: the assistant's previous message; empty if there is none.
+        kind: what the case is an example of; empty if its file does not sort its cases.
     """
 
     concept: str
@@ -119,6 +121,7 @@ class Case:
     text: str
     quote: str
     asked: str = ""
+    kind: str = ""
 
     def __str__(self) -> str:
         return f"{self.concept}={json.dumps(self.value, ensure_ascii=False)} from {self.text!r}"
@@ -130,16 +133,20 @@ def cases(name: str) -> list[Case]:
 
 
 def _read(lines: list[str]) -> Iterator[Case]:
+    kind = ""
     for line in lines:
+        if line.startswith("# "):
+            kind = line.removeprefix("# ")
+            continue
         concept, value, said = line.split("\t")
         asked, _, text = said.replace("\\n", "\n").rpartition(" >> ")
         quote = text[text.index("[[") + 2 : text.index("]]")]
         plain = text.replace("[[", "").replace("]]", "")
-        yield Case(concept, json.loads(value), plain, quote, asked.removeprefix("A: "))
+        yield Case(concept, json.loads(value), plain, quote, asked.removeprefix("A: "), kind)
 
 
 async def detect(case: Case) -> Detection:
-    """Return what the detector makes of a case."""
+    """Return the outcome of detection for a case."""
     concept = CONCEPTS[case.concept]
     messages = [Message(content=case.asked, role="assistant")] if case.asked else []
     messages.append(Message(content=case.text))

@@ -1,4 +1,4 @@
-"""A conversation is read by a detector whose model answers what the test wrote."""
+"""A detector whose model returns scripted answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Reading:
     """Outcome of reading a conversation.
 
     Attributes:
-        detection: what was found.
-        prompts: what the model was asked.
+        detection: the detected facts and statements.
+        prompts: the prompts sent to the model.
     """
 
     detection: Detection
@@ -34,9 +34,9 @@ Read: TypeAlias = Callable[..., Awaitable[Reading]]
 
 @pytest.fixture
 def read() -> Read:
-    """Read messages (or texts, said by the user) with a request and what the model answers.
+    """Read messages (or texts, said by the user) with a request and scripted answers of the model.
 
-    It takes one answer, or where several questions are asked in any order, each with a text of its question.
+    Pass one answer, or one for each of several questions in any order, with a text that its question contains.
     """
 
     async def reading(
@@ -55,7 +55,7 @@ def read() -> Read:
         model = ScriptedModel(script)
         detector = InstructorDetector(model, **options)
         detection = await detector.detect(Conversation(messages=messages, id="c", started_at=BEGAN), request)
-        assert left == [], "the model was asked less often than the test expects"
+        assert left == [], "the model was called less often than the test expects"
         return Reading(detection, model.prompts)
 
     return reading

@@ -1,4 +1,4 @@
-"""Damaged and odd conversation files: a typed error that says where, and never anything else."""
+"""Damaged and unusual conversation files: a typed error with the position, and no other error."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_error_says_where(value: Any, path: str) -> None:
         (b"\x1f\x8b rubbish", "gzip"),
     ],
 )
-def test_damaged_files_are_told_in_words(data: bytes, reason: str) -> None:
+def test_damaged_files_are_described(data: bytes, reason: str) -> None:
     with pytest.raises(ConversationFormatError, match=f"(?i){reason}"):
         read(data)
 

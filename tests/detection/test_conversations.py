@@ -1,4 +1,4 @@
-"""The formats of conversation files, each with a small file of our own words."""
+"""Formats of conversation files, each with a small file of our own."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_encodings_and_gzip_are_recognised(encoding: str, zipped: bool) -> None:
     assert conversation.messages[0].content == "Grüße aus 東京"
 
 
-def test_a_file_is_read_again_with_the_same_times_and_tells_its_progress(tmp_path: Path) -> None:
+def test_a_file_is_read_again_with_the_same_times_and_reports_its_progress(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([CHAT, CHAT]))
     os.utime(path, (1715176560, 1715176560))
@@ -169,7 +169,7 @@ def test_a_file_is_read_again_with_the_same_times_and_tells_its_progress(tmp_pat
 
 
 def test_a_large_file_is_read_as_it_is_asked_for(tmp_path: Path) -> None:
-    """The first conversation is there after a small part of the file was read."""
+    """The first conversation is returned after a small part of the file was read."""
     path = tmp_path / "many.jsonl"
     path.write_text("\n".join(json.dumps({"messages": CHAT}) for _ in range(20_000)))
     file = read_conversations(path)
@@ -188,7 +188,7 @@ def test_a_file_without_conversations_has_none() -> None:
     assert read("") == read(" \n") == read("[]") == []
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConversationFormatError, match="No such file"):
         read_conversations(tmp_path / "missing.json")
     with pytest.raises(ConversationFormatError, match="directory"):
@@ -196,12 +196,12 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_images_audio_and_files_are_counted() -> None:
-    """A caption stands for its image; calls and results of tools are no media."""
+    """A caption stands for its image; calls and results of tools are not media."""
     media = [{"type": "image_url", "image_url": {}}, {"type": "input_audio"}, {"type": "file"}, {"type": "image"}]
     tools = [{"type": "tool_use"}, {"type": "tool_result"}, {"type": "thinking", "thinking": ""}]
     content = [{"type": "text", "text": "Look."}, *media, *tools]
     chat = [{"role": "user", "content": content}, {"role": "user", "content": "Nice."}]
     captioned = {"speaker": "Ana", "text": "Look!", "img_url": ["https://example.org/a.png"]}
     assert [message.not_text for message in read_json(chat)[0].messages] == [4, 0]
-    (told,) = read_json({"messages": [captioned, captioned | {"blip_caption": "a cat"}]})
-    assert [message.not_text for message in told.messages] == [1, 0]
+    (seen,) = read_json({"messages": [captioned, captioned | {"blip_caption": "a cat"}]})
+    assert [message.not_text for message in seen.messages] == [1, 0]

@@ -1,4 +1,4 @@
-"""Standing instructions are known by their wording, and by nothing else that people say."""
+"""Recognition of standing instructions by their wording, and of no other sentences."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_wish_for_every_later_conversation_is_recognised(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", SAID)
-def test_habits_questions_quotes_and_what_people_say_are_none(text: str) -> None:
+def test_habits_questions_quotes_and_reports_are_not_instructions(text: str) -> None:
     assert instructions_in(text) == ()
 
 

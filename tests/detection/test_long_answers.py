@@ -1,4 +1,4 @@
-"""Answers of a model that are far too long cost little, and what is left out is counted."""
+"""Overlong answers of a model: their cost is bounded, and omitted items are counted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_an_answer_of_ten_megabytes_costs_hardly_more_than_one_of_one(prom
     promise("an answer of 10 MB", f"{slowest:.2f} s of CPU for the slowest of {len(ANSWERS)} forms")
 
 
-async def test_what_is_more_than_the_text_can_tell_is_counted() -> None:
+async def test_items_beyond_what_the_text_can_hold_are_counted() -> None:
     found = await read("I like chess.", {"facts": [fact(number) for number in range(1_000)]})
     assert found is not None
     assert len(found.candidates) + found.dropped[DropReason.TOO_MANY] == 1_000

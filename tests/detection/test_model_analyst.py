@@ -1,4 +1,4 @@
-"""Tests of the analysis of a text by a model: its properties, and the statements it makes."""
+"""Analysis of a text by a model: its properties and its statements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_only_what_is_asked_for_is_asked_and_given() -> None:
 
 
 async def test_what_is_in_use_leaves_room_for_the_text() -> None:
-    """However many scopes and categories there are, the question stays as long as the model takes, text and all."""
+    """Scopes and categories in use are cut so that the question and its text fit the model."""
     scripted = model(FULL, max_chars=2_000)
     request = AnalysisRequest(
         scopes_in_use=tuple(f"/product/number-{number}" for number in range(1_000)),
@@ -77,7 +77,7 @@ async def test_scopes_and_categories_in_use_are_shown_escaped_in_the_document() 
 
 @pytest.mark.parametrize("importance", [1.2, -0.1, "very", None])
 async def test_an_importance_out_of_range_is_no_answer(importance: Any) -> None:
-    """A real model is asked again; nothing is clamped and no default passes for an answer."""
+    """A real model is asked again; nothing is clamped and no default replaces an answer."""
     with pytest.raises(ModelAnswerError):
         await InstructorAnalyst(model({**FULL, "importance": importance})).analyse("So.", AnalysisRequest())
 
@@ -129,7 +129,7 @@ async def test_a_long_text_is_taken_apart_in_parts_and_in_its_order() -> None:
 
 
 async def test_failures_are_raised_not_hidden_in_defaults() -> None:
-    """Neither default values nor the raw text pass for an answer: what to fall back to is the caller's to say."""
+    """Neither default values nor the raw text replace an answer: the fallback is the caller's choice."""
     with pytest.raises(ModelUnavailableError):
         await InstructorAnalyst(model(ModelUnavailableError("no"))).extract("So.")
     with pytest.raises(ModelUnavailableError):

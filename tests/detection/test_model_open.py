@@ -1,4 +1,4 @@
-"""Facts that nobody asked for by name: their keywords stay the same from run to run."""
+"""Facts found without a concept in the request: their keywords are stable from run to run."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ async def test_forget_that_names_the_value_the_concept_or_what_in_words(read: Ca
         SEATS,
     )
     assert (in_words.fact.values, in_words.cleared) == (("The old car.",), None)
-    assert unreadable.cleared is None, "all values would be too much when one was meant"
+    assert unreadable.cleared is None, "clearing all values would be too much when one was meant"
     assert all(item.removed for item in (by_value, cleared, in_words, unreadable))
 
 

@@ -1,4 +1,4 @@
-"""The detector over a real socket: the request that leaves the process, and answers as endpoints give them."""
+"""The detector over a real socket: requests as sent, and answers in the forms that endpoints return."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ async def test_the_schema_that_is_sent_holds_the_types_asked_for() -> None:
         part["properties"].get("value") for part in schema["$defs"].values()
     ]
     assert schema["$defs"]["Pet"]["required"] == ["name", "age", "mood"]
-    assert all(part["maxItems"] < 20 for part in schema["properties"].values()), "a small model would go on for ever"
+    assert all(part["maxItems"] < 20 for part in schema["properties"].values()), "a small model would never stop"
 
 
 async def test_a_short_text_has_a_short_answer() -> None:
-    """An enforced schema keeps a small model from repeating one value for ever and from talking on in a quote."""
+    """An enforced schema keeps a small model from repeating one value without end and from extending a quote."""
     _, (request,) = await detected(answering(RIGHT))
     schema = request["response_format"]["json_schema"]["schema"]
     lists, parts = schema["properties"], schema["$defs"]
@@ -202,8 +202,8 @@ async def test_words_that_no_answer_was_understood_about_are_kept_as_a_dead_lett
     with LoopbackOpenAIServer(answering(said)) as server:
         model = InstructorModel("m", base_url=server.base_url, api_key="k", mode=mode, tries=2, pause=0.0)
         async with Memory("memory:", model=model, embedder=HashEmbedder()) as memory:
-            told = await memory.remember(Message(content="We booked 12 seats."), looking_for=REQUEST)
-            assert told.failure == "ModelAnswerError"
+            result = await memory.remember(Message(content="We booked 12 seats."), looking_for=REQUEST)
+            assert result.failure == "ModelAnswerError"
             assert [record.value for record in await memory.list_records()] == ["We booked 12 seats."]
             assert len(await memory.dead_letters.list()) == 1
 
@@ -274,7 +274,7 @@ async def test_a_verdict_that_is_not_valid_keeps_its_record_and_what_is_new() ->
 
 
 async def test_unknown_subjects_topics_and_quotes_do_not_cost_the_others() -> None:
-    """One bad item must not make the whole answer fail."""
+    """One invalid item must not fail the whole answer."""
     said = RIGHT | {
         "seats": [SEATS_ITEM, SEATS_ITEM | {"about": "the pope"}, SEATS_ITEM | {"quote": "booked 99 seats"}],
         "memories": [SEATS_ITEM | {"memory": "They booked seats.", "topics": ["gossip"]}],

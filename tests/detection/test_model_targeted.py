@@ -1,4 +1,4 @@
-"""Facts of the concepts that were asked for: of their exact types, each with its evidence."""
+"""Facts of the concepts in the request: of their exact types, each with its evidence."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_the_type_of_a_concept_flows_through(
     [(int, "many"), (int, True), (int, 1.5), (Plan, "gold"), (Pet, {"age": 3}), (bool, "perhaps"), (float, "nan")],
 )
 async def test_an_answer_of_another_type_is_no_answer(read: Callable[..., Any], value_type: Any, answered: Any) -> None:
-    """The schema refuses it, so that a real model is asked again; it is never an empty result."""
+    """The schema refuses it, so that a real model is asked again; the result is never empty."""
     concept = Concept.single("thing", "A thing", value_type)
     with pytest.raises(ModelAnswerError):
         await read(["so"], asked(concept), found({"quote": "so", "message": 1, "value": answered}, field="thing"))
@@ -145,7 +145,7 @@ async def test_signs_that_the_user_wrote_are_a_value(read: Callable[..., Any]) -
 
 
 async def test_a_multiple_gives_its_values_once(read: Callable[..., Any]) -> None:
-    """A bad value among good ones goes alone."""
+    """An invalid value among valid ones is dropped alone."""
     item = {"quote": "chess, go and chess", "message": 1, "values": ["chess", "go", "unknown", "chess"]}
     again = {"quote": "go", "message": 1, "values": "go"}
     reading = await read(["I like chess, go and chess"], asked(HOBBY), found(item, again, field="hobby"))
@@ -155,7 +155,7 @@ async def test_a_multiple_gives_its_values_once(read: Callable[..., Any]) -> Non
 
 
 async def test_a_single_that_is_said_twice_gives_both_with_their_times(read: Callable[..., Any]) -> None:
-    """The later one wins when they are folded; "actually it is" needs nothing more."""
+    """The fold chooses the later one; "actually it is" needs no other handling."""
     reading = await read(
         ["We need 5 seats.", "Actually it is 7."],
         asked(SEATS),
@@ -198,7 +198,7 @@ async def test_about_whom_a_fact_is_comes_from_the_subjects_asked_for(read: Call
 
 @pytest.mark.parametrize("keyword", ["facts", "model_config", "_x", "Lieblingsgetränk", "a" * 100, "quote", "copy"])
 async def test_a_concept_may_have_any_keyword(read: Callable[..., Any], keyword: str) -> None:
-    """A keyword that cannot name a field of an answer gets a stand-in, which the prompt explains."""
+    """A keyword that cannot be a field name gets a substitute, which the prompt explains."""
     concept = Concept.single(keyword, "Something", int)
 
     def script(prompt: Any, answer: Any) -> dict[str, Any]:

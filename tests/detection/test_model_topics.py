@@ -1,4 +1,4 @@
-"""Memories about topics: managed, custom, with examples of what is one and what is none."""
+"""Memories about topics: managed, custom, and with positive and negative examples."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_examples_are_shown_as_worked_examples_also_the_negative_ones(read
 
 
 async def test_a_worked_example_that_a_small_model_repeats_is_no_memory(read: Callable[..., Any]) -> None:
-    """It cites words that were said, which say something else; what was said in the example's words is kept."""
+    """It cites words of the message with another meaning; a message in the words of the example is kept."""
     parroted = {"quote": "moved to Oslo", "message": 1, "memory": "The user is allergic to nuts."}
     said = {"quote": "allergic to nuts", "message": 2, "memory": "The user is allergic to nuts."}
     answer = {"remember": [parroted, said]}

@@ -1,4 +1,4 @@
-"""Values of every type pass through an answer unchanged, and worked examples are answers themselves."""
+"""Values of every type pass through an answer unchanged, and worked examples are valid answers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_every_type_has_words_and_a_sample_that_is_a_value_of_it(value_type: Any
 @pytest.mark.parametrize("kind", [Concept.single, Concept.multiple])
 @pytest.mark.parametrize("value_type", TYPES, ids=str)
 def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: bool) -> None:
-    """A small model copies their form to the letter."""
+    """A small model copies their form exactly."""
     subjects = [MemorySubject("user"), MemorySubject("firm")][: 1 + several]
     request = DetectionRequest(
         concepts=[kind("thing", "A thing", value_type)], open=True, topics=MANAGED_TOPICS, subjects=subjects
@@ -138,7 +138,7 @@ def test_what_loses_nothing_is_read_leniently(answered: Any, value_type: Any, va
         ({"a": float("nan")}, object),
     ],
 )
-def test_what_would_lose_something_is_refused_without_being_told(answered: Any, value_type: Any) -> None:
+def test_a_lossy_value_is_refused_without_being_shown(answered: Any, value_type: Any) -> None:
     with pytest.raises(InvalidDataError) as refused:
         read_value(answered, value_type)
     assert "1970" not in str(refused.value)

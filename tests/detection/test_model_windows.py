@@ -1,4 +1,4 @@
-"""Long conversations are read in parts that fit the model, and come back as one."""
+"""Long conversations are read in windows that fit the model, and returned as one result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def windows(contents: list[str], max_chars: int, *, roles: str = "user") -> list
 
 
 def numbers_in(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
-    """Answer as a good model would: every number that is named in a message to take facts from."""
+    """Answer as a good model does: every number in a message to take facts from."""
     messages = re.findall(r'<message number="(\d+)" take_facts="yes"[^>]*>(.*?)</message>', prompt.content, re.DOTALL)
     found = [
         {"quote": quote[0], "message": int(number), "values": [int(quote[1])]}
@@ -104,7 +104,7 @@ async def test_the_same_thing_said_in_one_message_is_there_once_and_in_two_twice
 
 @pytest.mark.parametrize("error", [ModelUnavailableError("no"), ModelAnswerError("no")])
 async def test_one_failing_window_fails_the_whole(error: Exception) -> None:
-    """A partial result would look like a whole one."""
+    """A partial result would look like a complete one."""
     said = [Message(content=f"number {number} {'so ' * 100}") for number in range(6)]
 
     def script(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any] | Exception:
@@ -117,7 +117,7 @@ async def test_one_failing_window_fails_the_whole(error: Exception) -> None:
 
 @attrs.define
 class CountingModel:
-    """A model that knows how many questions are under way."""
+    """A model that counts the questions in progress."""
 
     max_chars: int = 1_000
     asked: int = 0
@@ -155,7 +155,7 @@ async def test_order_and_times_reach_the_model(read: Callable[..., Any]) -> None
 
 
 async def test_the_list_of_keywords_in_use_leaves_room_for_the_conversation(read: Callable[..., Any]) -> None:
-    """Those left out still keep their types, if the model names them."""
+    """Keywords left out of the list keep their types if the model names them."""
     in_use = [Concept.single(f"keyword_{number}", "x" * 50, int) for number in range(500)]
     answer = {"facts": [{"quote": "so it is", "message": 1, "keyword": "keyword_499", "value": "5"}]}
     reading = await read(["so it is: 5"], DetectionRequest(in_use=in_use), answer, max_chars=3_000)

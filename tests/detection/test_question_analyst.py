@@ -1,4 +1,4 @@
-"""The question analyst asks a model what a question asks for, and reads no more of its answers than they say."""
+"""The question analyst: its prompts, and its strict reading of the answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUESTION = "Where did Ana live and what did Ben eat in May?"
 
 
 def saying(answer: Any, **options: Any) -> tuple[InstructorQuestionAnalyst, ScriptedModel]:
-    """An analyst whose model always answers the same."""
+    """Return an analyst whose model always answers the same."""
     model = ScriptedModel(lambda prompt, kind: answer, **options)
     return InstructorQuestionAnalyst(model), model
 
@@ -60,7 +60,7 @@ async def test_an_answer_that_says_nothing_is_an_analysis_of_nothing() -> None:
 
 
 async def test_it_reads_answers_of_a_looser_kind() -> None:
-    """A bare text, texts in place of objects, a word more: nothing is lost by reading them."""
+    """A bare text, texts instead of objects and an extra word are read without loss."""
     answer = {"questions": ["Where is Ana?", "where is ana?"], "scopes": "/product/alpha", "complexity": "Complex."}
     found = await analysed(answer)
     assert found.questions == (SubQuestion("where is ana?"),)
@@ -89,7 +89,7 @@ async def test_times_of_every_form_are_read_or_left_out(
     assert (found.since, found.until) == (start and day(start), end and day(end))
 
 
-async def test_what_is_missing_is_told() -> None:
+async def test_missing_details_are_returned() -> None:
     answer = {"gaps": [{"missing": "the  city", "question": "Where is\nFaro?"}, {"missing": "none", "question": "?"}]}
     analyst, model = saying(answer)
     known = [Known(text="Ana lives in <Faro>.", said_at=NOW)]
@@ -115,7 +115,7 @@ async def test_no_more_is_missing_than_it_may_name() -> None:
     assert "At most 3 gaps" in model.prompts[0].instructions
 
 
-async def test_the_model_is_told_what_day_it_is_and_what_is_in_use() -> None:
+async def test_the_model_is_shown_the_date_and_the_scopes_in_use() -> None:
     analyst, model = saying({})
     await analyst.analyse_question("Is <b> it & now?", REQUEST)
     content = model.prompts[0].content
@@ -141,7 +141,7 @@ async def test_a_question_that_says_nothing_costs_no_call() -> None:
 
 
 async def test_what_does_not_fit_is_left_out_and_the_question_stays() -> None:
-    """The first of what is in use and of what is known go first."""
+    """The end of the lists of scopes and known facts is cut."""
     analyst, model = saying({}, max_chars=600)
     many = tuple(f"/product/number{number}" for number in range(200))
     await analyst.analyse_question(QUESTION, QuestionRequest(now=NOW, scopes_in_use=many, keywords_in_use=many))

@@ -1,4 +1,4 @@
-"""Tests of finding the places of the words that a model quotes."""
+"""Location of the words that a model quotes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_of_several_places_one_between_words_is_taken() -> None:
     assert QuotableText("I like teaching and tea.").find("tea") == (20, 23)
 
 
-# Accents that stand by themselves belong to the letter before them, which cutting them off would change.
+# Combining accents belong to the letter before them, which cutting them off would change.
 LETTERS = st.characters(exclude_categories=["Cs", "Cc", "Mn", "Mc", "Me"])
 TEXTS = st.text(LETTERS | st.sampled_from(" \n\t“’—&<ßİéx"), min_size=1, max_size=60)
 SPACES = st.sampled_from([" ", "\n", " \t ", "\u00a0"])
@@ -82,7 +82,7 @@ def test_any_part_of_a_message_is_found_however_its_spaces_are_mangled(data: st.
 
 @given(TEXTS, TEXTS)
 def test_what_is_found_has_the_letters_of_the_quote(text: str, quote: str) -> None:
-    """No other word passes for the quoted one, regardless of what is tolerated."""
+    """No other word matches the quoted one, regardless of the tolerance."""
     found = QuotableText(text).find(quote)
     if found is not None:
         kept = "".join(char for char in text[slice(*found)].casefold() if char.isascii() and char.isalnum())

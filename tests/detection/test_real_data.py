@@ -1,4 +1,4 @@
-"""The reading and the redaction on the public data sets, where they are at hand."""
+"""Reading and redaction of public data sets, if they are present."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_turn_of_locomo_becomes_a_statement_of_a_named_person(locomo: list
 
 
 def test_nothing_in_locomo_is_taken_for_a_secret(locomo: list[Conversation]) -> None:
-    """Friends chatting tell each other no keys: every finding here would be a false one."""
+    """Friends do not exchange keys in a chat, so every finding here is a false positive."""
     found = [redact(message.content).findings for session in locomo for message in session.messages]
     assert not any(found)
 

@@ -1,6 +1,6 @@
-"""Tests of redaction, on a labelled corpus of made-up secrets and of text that must stay.
+"""Redaction of a labelled corpus of generated secrets and of text that must stay.
 
-The corpus holds recipes (``ghp_<an36>``), not secrets, so that no scanner of this repository takes them for real.
+The corpus holds recipes (``ghp_<an36>``), not secrets, so that no scanner of this repository reports them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _samples() -> list[Sample]:
     chance = random.Random(20240508)
 
     def made_up(match: re.Match[str]) -> str:
-        # A digit and a letter are in every real token of that length.
+        # Every real token of that length contains a digit and a letter.
         body = "".join(chance.choices(ALPHABETS[match[1]], k=int(match[2])))
         return body if int(match[2]) < 10 else body[:-2] + ("7f" if match[1] in ("hex", "an", "tok", "b64 ") else "77")
 
@@ -61,7 +61,7 @@ SAMPLES: Final = _samples()
 
 
 def _leaks(sample: Sample, redacted: Redacted) -> bool:
-    """Whether eight characters in a row of the secret (all, of a shorter one) are still there."""
+    """Return whether eight consecutive characters of the secret (all, of a shorter one) remain in the text."""
     size = min(8, len(sample.secret))
     outside = sample.text.replace(sample.secret, "\0")
     pieces = {sample.secret[at : at + size] for at in range(len(sample.secret) - size + 1)}
@@ -102,7 +102,7 @@ def test_what_surrounds_a_secret_stays() -> None:
     )
 
 
-def test_findings_tell_where_the_placeholders_stand() -> None:
+def test_findings_have_the_positions_of_the_placeholders() -> None:
     redacted = redact("PIN: 4821 and password: Tr0ub4dor&3")
     assert [(finding.kind, redacted.text[finding.start : finding.end]) for finding in redacted.findings] == [
         ("pin", "[redacted: pin]"),
@@ -110,7 +110,7 @@ def test_findings_tell_where_the_placeholders_stand() -> None:
     ]
 
 
-def test_overlapping_findings_are_one_and_take_the_more_telling_kind() -> None:
+def test_overlapping_findings_are_one_and_take_the_more_specific_kind() -> None:
     secret = next(sample.secret for sample in SAMPLES if sample.kind == "github token")
     assert redact(f"api_key = {secret}").findings == (RedactedSecret(kind="github token", start=10, end=34),)
 
@@ -147,7 +147,7 @@ ATOMS: Final = (
 
 @pytest.mark.parametrize("atom", ATOMS)
 def test_a_megabyte_of_near_misses_takes_linear_time(atom: str) -> None:
-    """A quadratic pattern would take hours, not a second: the test's own time-out tells."""
+    """A quadratic pattern would take hours, so the time limit of the test detects it."""
     redact("password token bearer pin: sk- :// AKIA " + atom * (1_000_000 // len(atom)))
 
 

@@ -1,4 +1,4 @@
-"""Tests of cutting a long text into statements."""
+"""Splitting of a long text into statements."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_what_says_nothing_gives_no_statement(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["👍", "❤", "🇳🇴", "[redacted: pin] 👍🏽", "☺"])
 def test_an_emoji_says_something(text: str) -> None:
-    """It may be the whole answer to a question."""
+    """An emoji may be the whole answer to a question."""
     assert says_something(text)
     assert cut(text, 30) == [text]
 

@@ -1,4 +1,4 @@
-"""Tests of the detector without a model."""
+"""The detector that needs no model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_role_sets_the_origin(role: str, origin: Origin) -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer", MEMORY_ROLE])
-def test_instructions_and_what_memory_put_in_are_not_taken(role: str) -> None:
+def test_instructions_and_rendered_blocks_are_left_out(role: str) -> None:
     assert words(found(Message(content="You are kind.", role=role), Message(content="I am Ann."))) == ["I am Ann."]
 
 

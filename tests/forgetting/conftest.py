@@ -1,4 +1,4 @@
-"""Each test of forgetting runs on every durable store."""
+"""Fixtures that run each test of forgetting on every durable store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.forgetting.stores import STORES
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Files know nothing of event loops: one is enough."""
+    """Files do not depend on the event loop: one is enough."""
     return "asyncio"
 
 
@@ -38,18 +38,18 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opened(kind: str, folder: Path) -> Callable[[], AgentMemoryProvider]:
-    """Opens the store, again and again if need be."""
+    """Function that opens the store, any number of times."""
     return lambda: STORES[kind](folder)
 
 
 @pytest.fixture
 async def provider(opened: Callable[[], AgentMemoryProvider]) -> AsyncIterator[AgentMemoryProvider]:
-    """The store, open."""
+    """The opened store."""
     async with opened() as store:
         yield store
 
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """A millisecond later at every look."""
+    """A clock that advances by a millisecond with each reading."""
     return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))

@@ -1,4 +1,4 @@
-"""Programs that run in other processes in the tests of forgetting, each in one of its own that may be killed."""
+"""Programs that the tests of forgetting run in other processes, each of which may be killed."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from factmem import Concept, Memory, SingleFact
 from tests.forgetting.stores import STORES, DenseEmbedder, likes, word
 
 
-def keep_erasing(kind: str, folder: Path, start: int, told: Connection) -> None:
-    """Save and forget, one after the other, and tell before and after each; for ever."""
-    anyio.run(_keep_erasing, kind, folder, start, told)
+def keep_erasing(kind: str, folder: Path, start: int, pipe: Connection) -> None:
+    """Save and forget in turn without end, and print a line before and after each."""
+    anyio.run(_keep_erasing, kind, folder, start, pipe)
 
 
-async def _keep_erasing(kind: str, folder: Path, start: int, told: Connection) -> None:
+async def _keep_erasing(kind: str, folder: Path, start: int, pipe: Connection) -> None:
     async with STORES[kind](folder) as provider:
         memory = Memory(provider, embedder=DenseEmbedder())
         for number in range(start, sys.maxsize):
             single = Concept.single(word("keyword", number), "")
             (record,) = await memory.save(SingleFact(single, word("a", number)))
             others = await memory.save(likes(word("b", number), word("kept", number)))
-            told.send(("erasing", number))
+            pipe.send(("erasing", number))
             await memory.forget(record.id, others[0].id)
-            told.send(("erased", number))
+            pipe.send(("erased", number))
 
 
-def hold_a_reading_transaction(path: Path, told: Connection) -> None:
-    """Read a SQLite file and go on reading the same state of it until told to stop."""
+def hold_a_reading_transaction(path: Path, pipe: Connection) -> None:
+    """Read a SQLite file and hold the same snapshot of it until stdin closes."""
     import apsw
 
     connection = apsw.Connection(str(path))
     connection.execute("BEGIN; SELECT count(*) FROM assertions").fetchall()
-    told.send("reading")
-    told.recv()
+    pipe.send("reading")
+    pipe.recv()
     connection.close()
-    told.send("done")
+    pipe.send("done")

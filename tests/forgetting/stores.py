@@ -1,4 +1,4 @@
-"""The stores that forget, what is told to them, and a look for it that does without factmem's own search."""
+"""The durable stores, facts to forget, and a search of their files that is independent of factmem's own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STORES: Final[Mapping[str, Callable[[Path], AgentMemoryProvider]]] = {
     "encrypted": lambda folder: EncryptedMemoryProvider(folder / "facts", KEY),
     "encrypted-sqlite": lambda folder: EncryptedSqliteMemoryProvider(folder / "facts.db", KEY, busy_timeout=1),
 }
-"""Every durable store, by a factory that takes an empty folder: one line each."""
+"""Every durable store, by a factory that takes an empty folder."""
 
 STAYS_PENDING: Final = {"postgres"}
 """Stores on a server, which writes over its log later, and has no files to look into from here."""
@@ -46,12 +46,12 @@ LIKES: Final = Concept.multiple("likes", "what they like")
 
 
 def likes(*texts: str) -> MultipleFacts[str]:
-    """Return a fact with the things that somebody likes."""
+    """Return a fact with a person's likes."""
     return MultipleFacts(LIKES, texts)
 
 
 class DenseEmbedder:
-    """An embedder whose vectors have no zeros, a different one for each text."""
+    """An embedder whose vectors have no zeros and differ for each text."""
 
     async def identity(self) -> EmbedderIdentity:
         return EmbedderIdentity(name="dense", dimension=64)
@@ -63,7 +63,7 @@ class DenseEmbedder:
 
 
 def vector_of(text: str) -> NDArray[np.float32]:
-    """The vector that `DenseEmbedder` makes of a text."""
+    """Return the vector that `DenseEmbedder` makes of a text."""
     import numpy as np
 
     seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
@@ -73,7 +73,7 @@ def vector_of(text: str) -> NDArray[np.float32]:
 
 
 def word(kind: str, number: int = 0) -> str:
-    """A word that nobody else says."""
+    """Return a word that occurs nowhere else."""
     return "q" + hashlib.sha256(f"{kind} {number}".encode()).hexdigest()[:20].translate(_LETTERS)
 
 
@@ -81,7 +81,7 @@ _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
 def files_of(folder: Path) -> bytes:
-    """Every byte of every file in a folder, and their names; of a store on a server, the rows of every table."""
+    """Return the bytes of every file in a folder, and the files' names; of a store on a server, those of its tables."""
     found = tables_of(folder)
     for path in sorted(folder.rglob("*")):
         found += str(path.relative_to(folder)).encode() + b"\0"
@@ -91,7 +91,7 @@ def files_of(folder: Path) -> bytes:
 
 
 def hits(folder: Path, words: Collection[str], vectors: Collection[NDArray[np.float32]] = ()) -> list[str]:
-    """Return those of some words and vectors that are in the files of a folder, in any form."""
+    """Return those of some words and vectors that occur in the files of a folder, in any encoding."""
     content = files_of(folder)
     found = [text for text in words if any(form in content for form in _forms(text))]
     return found + [f"vector {row[:2]}" for row in vectors if any(piece in content for piece in _pieces(row))]
@@ -101,7 +101,7 @@ def _forms(text: str) -> set[bytes]:
     same = {text, text.lower(), unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}
     forms = {form.encode(encoding) for form in same for encoding in ("utf-8", "utf-16-le", "utf-16-be")}
     forms |= {json.dumps(form)[1:-1].encode() for form in same}
-    # A full-text index leaves out what a word shares with the one before, and keeps the beginnings of some.
+    # A full-text index omits the prefix that a word shares with the previous one, and stores prefixes of some words.
     return forms | {text.lower()[len(text) // 2 :].encode(), text.lower()[: len(text) // 2].encode()}
 
 

@@ -1,4 +1,4 @@
-"""``factmem erase``: it forgets, finishes what is pending, and proves it."""
+"""``factmem erase``: it erases, finishes pending erasures, and verifies the result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def address(request: pytest.FixtureRequest, folder: Path) -> str:
 
 @pytest.fixture
 def run(address: str, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command, and return its exit code and what it says as JSON."""
+    """Run a command, and return its exit code and its JSON output."""
     monkeypatch.setattr("factmem.memory.facade.default_embedder", DenseEmbedder)
 
     def run(*words: str, input: str | None = None) -> tuple[int, Any]:
@@ -46,7 +46,7 @@ def test_it_erases_and_proves_it(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["file"], indirect=True)
-def test_what_is_left_is_found_and_told_by_file(run: Run, folder: Path) -> None:
+def test_traces_are_found_and_reported_by_file(run: Run, folder: Path) -> None:
     _, (record,) = run("save", "pin", word("pin"))
     left = folder / "facts.db" / "copy"
     left.write_text(f"what was {word('pin')} before and {word('pin')} after")
@@ -78,7 +78,7 @@ def test_it_asks_before_it_erases(run: Run) -> None:
 
 
 def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """And says so: how it stands, and what to do."""
+    """The output gives the state and the next step."""
     monkeypatch.setattr("factmem.memory.facade.default_embedder", DenseEmbedder)
     store = f"sqlite-vec:{folder / 'facts.db'}?busy_timeout=0.1"
 

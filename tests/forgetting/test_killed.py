@@ -1,4 +1,4 @@
-"""An erasure that is killed is finished by whoever comes next, and nothing is left of it then."""
+"""An erasure interrupted by kill -9 is finished when the store is next opened, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ KINDS = ("keyword", "a", "b")
 
 
 def killed_while_erasing(kind: str, folder: Path, start: int, after: float) -> tuple[list[int], int]:
-    """Run a process that erases and kill it; return what it erased and what it began to erase last."""
+    """Run a process that erases and kill it; return its completed erasures and the one it began last."""
     receiver, sender = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=keep_erasing, args=(kind, folder, start, sender))
     process.start()
     sender.close()
-    told = [receiver.recv()]
+    seen = [receiver.recv()]
     time.sleep(after)
     process.kill()
     process.join()
     try:
         while True:
-            told.append(receiver.recv())
+            seen.append(receiver.recv())
     except EOFError:
         pass
-    return [number for what, number in told if what == "erased"], told[-1][1]
+    return [number for what, number in seen if what == "erased"], seen[-1][1]
 
 
 @pytest.mark.timeout(3600)
 async def test_kill_9_in_the_middle_of_erasing(
     kind: str, opened: Callable[[], AgentMemoryProvider], folder: Path, promise: Promise, big: bool
 ) -> None:
-    """Acknowledged erasures are complete at once; other records are as they were, or gone once erasing is finished."""
+    """Acknowledged erasures are complete at once. Other records are unchanged, or gone once erasing is finished."""
     kills, inside, start = 200 if big else 4, 0, 0
     kept: set[str] = set()
     chance = random.Random(3)

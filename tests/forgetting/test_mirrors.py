@@ -1,4 +1,4 @@
-"""Forgotten facts are not kept in memory either: not here, and not in another process that looks again."""
+"""Forgotten facts leave the memory of this process, and that of another process once it reads again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = ("value", "older", "quote", "reason")
 
 
 def held(root: object, words: Collection[str]) -> list[str]:
-    """Return those of some words that are in any text that can be reached from an object."""
+    """Return those of some words that occur in any text reachable from an object."""
     seen: set[int] = set()
     waiting: list[Any] = [root]
     found: set[str] = set()
@@ -54,7 +54,7 @@ async def tell(memory: Memory) -> str:
 
 
 async def test_this_process_forgets_with_the_file(provider: AgentMemoryProvider) -> None:
-    """As soon as `forget` returns, without another look: texts, words of the index, reasons, revisions."""
+    """Texts, index terms, reasons and revisions are gone when `forget` returns, without another read."""
     memory = Memory(provider, embedder=DenseEmbedder())
     id = await tell(memory)
     await memory.recall(word("value"))
@@ -78,7 +78,7 @@ async def test_another_process_forgets_when_it_looks_again(
 async def test_an_open_memory_forgets_with_another_process_without_a_look(
     provider: AgentMemoryProvider, opened: Callable[[], AgentMemoryProvider], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody calls it any more; it looks by itself, once a minute."""
+    """No call is made: the open memory checks by itself, once a minute."""
     monkeypatch.setattr("factmem.memory.facade._BETWEEN_LOOKS", dt.timedelta(milliseconds=20))
     async with opened() as second, Memory(second, embedder=DenseEmbedder()) as other:
         memory = Memory(provider, embedder=DenseEmbedder())
@@ -100,7 +100,7 @@ async def test_a_store_in_memory_forgets() -> None:
 
 
 async def test_words_of_what_is_kept_are_still_found(provider: AgentMemoryProvider) -> None:
-    """The words of the index are numbered, and numbers of those that are gone are not given again."""
+    """Index terms are numbered, and the numbers of deleted terms are not reused."""
     memory = Memory(provider, embedder=DenseEmbedder())
     texts = [f"{word('one')} {word('both')}", f"{word('two')} {word('both')}"]
     first, _ = await memory.save(likes(*texts))

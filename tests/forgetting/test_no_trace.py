@@ -1,4 +1,4 @@
-"""Forgotten facts are in no file of any store, of any kind: words, names, vectors, ids."""
+"""Forgotten facts leave no trace in any file of any store: words, names, vectors, ids."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def details(number: int) -> FactDetails:
 
 
 def words(number: int) -> list[str]:
-    """All that `told` says which nobody else does."""
+    """Return all unique words of the record that `save_with_history` makes."""
     more = [("metadata", -number), ("old", number), ("quoté", number)]
     return [*(word(kind, number) for kind in KINDS), *(word(kind, at) for kind, at in more)]
 
 
-async def told(memory: Memory, clock: FakeClock, number: int) -> FactRecord[str]:
-    """A record with a history, that was retracted and restored, each with a reason."""
+async def save_with_history(memory: Memory, clock: FakeClock, number: int) -> FactRecord[str]:
+    """Save a record with a history: retracted and restored, each with a reason."""
     concept = Concept.single(word("keyword", number), f"About {word('description', number)}")
     where = f"/product/{word('scope', number)}"
     first = SingleFact(concept, f"{word('old', number)} Zoë", timestamp=clock())
@@ -75,11 +75,11 @@ async def vectors_in(provider: AgentMemoryProvider, record_id: str) -> list[NDAr
 async def test_of_a_forgotten_record_nothing_is_left(
     opened: Callable[[], AgentMemoryProvider], kind: str, folder: Path, clock: FakeClock, promise: Promise, big: bool
 ) -> None:
-    """While the store is open, and after it is closed; what is kept is whole."""
+    """This holds while the store is open and after it is closed; the other records are intact."""
     count = 60 if big else 8
     async with opened() as provider:
         memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
-        records = [await told(memory, clock, number) for number in range(count)]
+        records = [await save_with_history(memory, clock, number) for number in range(count)]
         gone, kept = records[::2], records[1::2]
         vectors = [row for record in gone for row in await vectors_in(provider, record.id)]
         if not kind.startswith("encrypted"):
@@ -108,7 +108,7 @@ async def test_of_a_forgotten_record_nothing_is_left(
 async def test_words_that_a_model_has_read_go_with_what_it_found(
     opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
 ) -> None:
-    """And what they waited for, and what it was found to be said in."""
+    """Its states and the evidence of the found facts are erased as well."""
     async with opened() as provider:
         memory = Memory(provider, model=ScriptedModel(well), concepts=CONCEPTS, embedder=DenseEmbedder(), clock=clock)
         async with memory:
@@ -157,7 +157,7 @@ async def test_vectors_of_an_earlier_embedder_are_gone_too(
     opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
 ) -> None:
     async with opened() as provider:
-        record = await told(Memory(provider, embedder=DenseEmbedder(), clock=clock), clock, 1)
+        record = await save_with_history(Memory(provider, embedder=DenseEmbedder(), clock=clock), clock, 1)
         vectors = await vectors_in(provider, record.id)
         memory = Memory(provider, embedder=Turned(), clock=clock)
         await memory.reembed()
@@ -201,7 +201,7 @@ async def test_a_text_of_many_pages_is_gone_from_each(
 async def test_the_beginnings_of_words_that_part_the_pages_of_an_index_are_gone(
     opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
 ) -> None:
-    """FTS5 keeps them when the words themselves are deleted."""
+    """FTS5 keeps such prefixes after the words themselves are deleted."""
     long = word("alike") + word("alike again")
     values = [f"{long}{number:04}" for number in range(1500)]
     async with opened() as provider:

@@ -1,4 +1,4 @@
-"""An erasure beside a process that is still reading the state before: told as pending, and finished later."""
+"""An erasure beside a process that still reads the previous state: reported as pending and finished later."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kind() -> str:
 
 @contextlib.contextmanager
 def a_reader(folder: Path) -> Iterator[Callable[[], None]]:
-    """Another process that reads; gives what ends it."""
+    """Start another process that reads, and yield the function that ends it."""
     ours, theirs = CONTEXT.Pipe()
     process = CONTEXT.Process(target=hold_a_reading_transaction, args=(folder / "facts.db", theirs))
     process.start()
@@ -52,7 +52,7 @@ async def two(memory: Memory) -> list[FactRecord[str]]:
 
 
 async def test_it_is_pending_until_somebody_finishes_it(folder: Path) -> None:
-    """It is forgotten at once for every reader; only the bytes wait."""
+    """The record is forgotten at once for every reader; only its bytes remain for a while."""
     async with store(folder) as provider:
         memory = Memory(provider, embedder=DenseEmbedder())
         gone, kept = await two(memory)
@@ -69,7 +69,7 @@ async def test_it_is_pending_until_somebody_finishes_it(folder: Path) -> None:
 
 
 async def test_trying_again_does_not_write_the_file_again(folder: Path) -> None:
-    """Else each try beside a reader who stays would make the WAL longer by the whole store."""
+    """Otherwise each attempt beside a lasting reader would grow the WAL by the size of the store."""
     async with store(folder) as provider:
         memory = Memory(provider, embedder=DenseEmbedder())
         gone, _ = await two(memory)

@@ -1,4 +1,4 @@
-"""Words that are forgotten while a model is reading them: nothing comes of them, and nobody is told a tale."""
+"""Messages that are forgotten while a model reads them: no fact is saved, and the caller gets a truthful result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTED = Concept.multiple("noted", "what was noted")
 
 @attrs.define
 class Slow:
-    """Notes every word beginning with a q, but only once it is let through."""
+    """A detector that finds every word beginning with a q, after its gate is opened."""
 
     gate: anyio.Event = attrs.field(factory=anyio.Event)
     asked: anyio.Event = attrs.field(factory=anyio.Event)
@@ -31,7 +31,6 @@ class Slow:
     heard: list[str] = attrs.field(factory=list)
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-        """Wait for the gate, then find."""
         self.heard += [str(message.content) for message in conversation.messages]
         self.asked.set()
         await self.gate.wait()
@@ -57,14 +56,14 @@ def talk(name: str, *texts: str) -> Conversation:
 
 @attrs.define
 class Scene:
-    """A memory whose detector waits."""
+    """A memory whose detector waits at a gate."""
 
     memory: Memory
     slow: Slow
     events: list[MemoryEvent]
 
     async def forget(self, text: str) -> None:
-        """Forget the statement that holds a text, once the detector has heard it."""
+        """Forget the statement that contains a text, once the detector has received it."""
         with anyio.fail_after(20):
             await self.slow.asked.wait()
         (record,) = [record for record in await self.memory.list_records() if text in str(record.value)]
@@ -136,7 +135,7 @@ async def test_a_model_that_fails_as_well_leaves_no_dead_letter(
     assert caplog.records == []
 
 
-async def test_words_that_are_kept_unread_are_still_told_of(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+async def test_words_that_are_kept_unread_are_still_reported(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.slow.error = ModelUnavailableError("nobody there")
     scene.slow.gate.set()
     with caplog.at_level(logging.WARNING, "factmem"):
@@ -150,7 +149,7 @@ async def test_words_that_are_kept_unread_are_still_told_of(scene: Scene, caplog
 async def test_a_session_that_is_read_again_and_forgotten_meanwhile_leaves_nothing(
     opened: Callable[[], AgentMemoryProvider], folder: Path
 ) -> None:
-    """Its words wait for nothing, so that no change of their state stands for them in the transaction."""
+    """Its words are not pending, so no change of their state marks them in the transaction."""
     async with opened() as provider:
         verbatim = Memory(provider, embedder=DenseEmbedder())
         await verbatim.remember(talk("talk", f"I say {word('one')} now.", f"Then {word('two')} came."))

@@ -1,4 +1,4 @@
-"""The search for what was erased finds it in whatever form, and tells how often, never what."""
+"""The search for traces finds erased text in any encoding, and reports their number, never their text."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SECRET = "Zoë’s “žluťoučký kůň” lives in 東京都渋谷区 at numb
 
 @pytest.fixture
 def kind() -> str:
-    """The search is the same for every store; this one is of readable files."""
+    """The search is the same for every store; this one has readable files."""
     return "file"
 
 
 async def erased(provider: AgentMemoryProvider, text: str = SECRET) -> tuple[Traces, bytes]:
-    """Forget something, and return what to look for and its vector's bytes."""
+    """Forget a record, and return its traces and the bytes of its vector."""
     memory = Memory(provider, embedder=DenseEmbedder())
     (record,) = await memory.save(likes(text))
     traces = await memory.traces(record.id)
@@ -119,17 +119,17 @@ async def test_ids_and_digests_are_found(provider: AgentMemoryProvider, folder: 
     assert sum(file.marks for file in report.files) == 1
 
 
-async def test_a_report_tells_nothing_of_what_was_found(provider: AgentMemoryProvider, folder: Path) -> None:
+async def test_a_report_contains_no_erased_text(provider: AgentMemoryProvider, folder: Path) -> None:
     traces, _ = await erased(provider)
     (folder / "facts" / "left over").write_text(SECRET * 3)
     report = await verify_erased(provider, traces)
-    for told in (repr(report), repr(traces)):
-        assert not any(piece in told for piece in SECRET.split() if len(piece) > 2)
+    for shown in (repr(report), repr(traces)):
+        assert not any(piece in shown for piece in SECRET.split() if len(piece) > 2)
     assert next(file.words for file in report.files if file.path.name == "left over") >= 3
 
 
-async def test_what_is_still_known_is_no_leftover_but_told(provider: AgentMemoryProvider) -> None:
-    """A quote that two facts share goes with the second one."""
+async def test_text_of_a_current_record_is_reported_apart_from_traces(provider: AgentMemoryProvider) -> None:
+    """A quote shared by two facts is erased with the second."""
     memory = Memory(provider, embedder=DenseEmbedder())
     details = FactDetails(evidence=(Evidence(quote="I am Maya Okafor and my code is 4711-0815-77"),))
     (name,) = await memory.save(SingleFact(Concept.single("full name", ""), "Maya Okafor"), details=details)
@@ -159,7 +159,7 @@ async def test_traces_name_no_record_that_the_viewer_may_not_see(provider: Agent
     assert (await mine.traces(other.id)).words == frozenset()
 
 
-async def test_words_too_short_to_be_told_apart_are_counted(provider: AgentMemoryProvider) -> None:
+async def test_words_too_short_to_search_for_are_counted(provider: AgentMemoryProvider) -> None:
     traces, _ = await erased(provider, "tea")
     report = await verify_erased(provider, traces)
     assert report.too_short >= 1
@@ -173,7 +173,7 @@ async def test_words_too_short_to_be_told_apart_are_counted(provider: AgentMemor
         *[("facade", False), ("deadbeefcafe", True), ("aaaaaaaa", False), ("  tea  ", False)],
     ],
 )
-def test_a_word_tells_if_it_is_hardly_met_by_chance(text: str, telling: bool) -> None:
+def test_a_word_is_searched_for_if_it_is_unlikely_by_chance(text: str, telling: bool) -> None:
     assert tells(text) is telling
 
 
@@ -184,7 +184,7 @@ async def test_a_store_without_files_says_so() -> None:
 
 
 def test_many_pieces_are_found_at_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Against a plain search; the file is read in parts, and what lies across two of them counts once."""
+    """The result equals a plain search; the file is read in blocks, and a match across two of them counts once."""
     monkeypatch.setattr(searching, "_CHUNK", 1000)
     random = np.random.default_rng(7)
     data = bytearray(random.integers(0, 256, 50_000, dtype=np.uint8).tobytes())

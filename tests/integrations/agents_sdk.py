@@ -1,4 +1,4 @@
-"""Shared helpers of the tests of the OpenAI Agents SDK: a user, a model that answers as it is told to, and runs."""
+"""Helpers for the tests of the OpenAI Agents SDK: a memory with a user's facts, a scripted model, and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LangChain's own fake chat model, which also takes tools and notes what it was shown."""
+"""LangChain's own fake chat model, extended by tools and a record of the requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import Field
 
 
 class NotingModel(GenericFakeChatModel):
-    """Answers what it is told to, and notes each request."""
+    """A model that returns scripted answers and records each request."""
 
     asked: list[list[BaseMessage]] = Field(default_factory=list)
     bound: list[Any] = Field(default_factory=list)
@@ -41,7 +41,7 @@ class NotingModel(GenericFakeChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        """Say it in one piece; what this derives from leaves out calls of tools."""
+        """Yield the answer as one chunk; the base class leaves out calls of tools."""
         (generation,) = self._generate(messages, stop, run_manager, **kwargs).generations
         message = generation.message
         calls = [
@@ -52,26 +52,26 @@ class NotingModel(GenericFakeChatModel):
         yield ChatGenerationChunk(message=chunk)
 
     def shown(self) -> str:
-        """All texts of the last request."""
+        """Return all texts of the last request."""
         return "\n".join(str(message.text) for message in self.asked[-1])
 
 
 def calling(name: str, id: str = "1", **arguments: Any) -> AIMessage:
-    """An answer that calls a tool."""
+    """Return an answer that calls a tool."""
     return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": id}])
 
 
 def model(*answers: AIMessage | str) -> NotingModel:
-    """A model that gives these answers, and then says ``Very well.`` for ever."""
+    """Return a model that gives these answers, and ``Very well.`` afterwards."""
     return answering(list(answers), after="Very well.")
 
 
 def answering(answers: list[AIMessage | str], after: str | None = None) -> NotingModel:
-    """A model that gives the answers in a list, to which more may be added meanwhile.
+    """Return a model that gives the answers of a list, which may be extended meanwhile.
 
     Args:
-        answers: the answers, which are taken out of the list.
-        after: what it says when there is none left.
+        answers: the answers, which are removed from the list.
+        after: the answer once the list is empty.
     """
 
     def said() -> Iterator[AIMessage | str]:

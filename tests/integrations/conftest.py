@@ -1,4 +1,4 @@
-"""Shared fixtures of the tests of hosts: a server in place of OpenAI's, and both of its APIs."""
+"""Fixtures of the tests of hosts: a server that stands in for OpenAI's, and both of its APIs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def api(request: pytest.FixtureRequest) -> Api:
 
 @pytest.fixture
 def serving() -> Iterator[Callable[[Responder], LoopbackOpenAIServer]]:
-    """Starts servers, and ends them with the test."""
+    """A function that starts a server, which stops at the end of the test."""
     servers: list[LoopbackOpenAIServer] = []
 
     def serve(respond: Responder) -> LoopbackOpenAIServer:

@@ -1,4 +1,4 @@
-"""The common story for every host that runs on LangGraph: a thread for each session, and a tool to look up."""
+"""The common story for every host on LangGraph: a thread for each session, and a tool to call."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.integrations.remembering import ANSWER, Turn
 
 
 async def talked(make: Callable[[NotingModel, BaseTool], Any], turns: Sequence[Turn]) -> list[str]:
-    """Run a graph, one run a turn; return what its model was shown last in each.
+    """Run a graph, one run per turn, and return the last request to its model in each run.
 
     Args:
-        make: makes the graph, of a model and a tool, with a checkpointer.
+        make: builds the graph from a model and a tool, with a checkpointer.
         turns: see `tests.integrations.remembering`.
     """
     answered = ""

@@ -1,4 +1,4 @@
-"""Shared helpers of the tests of OpenAI's own client: a memory that knows something, clients, requests of both APIs."""
+"""Helpers for the tests of OpenAI's own client: a memory with facts, clients, and requests of both APIs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HISTORY: list[Any] = [
     {"role": "assistant", "content": "Hi."},
     {"role": "user", "content": ASKED},
 ]
-# On trio the client's own streams leave generators behind, which trio complains of.
+# On trio the client's own streams leave open generators, of which trio warns.
 LEAVES_GENERATORS = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <async_gen.* (SSEDecoder|AsyncStream):pytest.PytestUnraisableExceptionWarning"
 )

@@ -1,4 +1,4 @@
-"""Google ADK: what its agents are told, what is learnt from them, and what stays as it was."""
+"""Google ADK: facts in the requests of its agents, saving from its runs, and unchanged objects."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from factmem import InMemoryProvider, SingleFact
@@ -35,7 +36,7 @@ ROME = SingleFact(CITY, "Rome")
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """ADK knows asyncio only."""
+    """ADK supports asyncio only."""
     return "asyncio"
 
 
@@ -54,7 +55,7 @@ def config(**settings: Any) -> AgentMemoryConfig:
 
 @pytest.fixture
 async def memory() -> AsyncIterator[AgentMemory]:
-    """A memory that knows where alice lives."""
+    """A memory with alice's city."""
     async with AgentMemory(config()) as opened:
         await known(opened, "alice", ROME)
         yield opened
@@ -70,7 +71,7 @@ async def known(memory: AgentMemory, user_id: str, fact: SingleFact[Any]) -> Non
 
 
 async def statements(memory: AgentMemory) -> list[str]:
-    """Everything that was learnt, oldest first."""
+    """Return everything that was saved, oldest first."""
 
     async def listed(store: Memory) -> list[str]:
         return [record.value for record in await store.list_records(concepts=["statement"], descending=False)]
@@ -107,7 +108,7 @@ def runner_of(app: App) -> Runner:
 
 
 async def test_what_is_known_goes_into_each_request_once_and_nowhere_else(memory: AgentMemory) -> None:
-    """Before the user's last message, at the same place after a tool has answered, and never into the session."""
+    """The block precedes the user's last message, also after a tool has answered, and never enters the session."""
     model = Scripted(script=[types.Part.from_function_call(name="look_up", args={})])
 
     def look_up() -> str:
@@ -117,10 +118,10 @@ async def test_what_is_known_goes_into_each_request_once_and_nowhere_else(memory
     app = app_of(model, instruction="Be brief.", tools=[look_up])
     runner = runner_of(install(memory, into=app))
     await asked(runner, "Hello.", "Where do I live?")
-    told = [texts_of(request) for request in model.shown]
-    assert [sum("<memory>" in text for text in request) for request in told] == [1, 1, 1]
-    assert all("Rome" in next(text for text in request if "<memory>" in text) for request in told)
-    for request in told:
+    shown = [texts_of(request) for request in model.shown]
+    assert [sum("<memory>" in text for text in request) for request in shown] == [1, 1, 1]
+    assert all("Rome" in next(text for text in request if "<memory>" in text) for request in shown)
+    for request in shown:
         last = max(number for number, text in enumerate(request) if text in ("Hello.", "Where do I live?"))
         assert "<memory>" in request[last - 1]
     events = await events_of(runner)
@@ -131,13 +132,13 @@ async def test_what_is_known_goes_into_each_request_once_and_nowhere_else(memory
 
 
 async def test_each_run_is_learnt_from_once(memory: AgentMemory) -> None:
-    """The session is submitted after each run; what was submitted before is passed over."""
+    """The session is submitted after each run; events submitted earlier are skipped."""
     runner = runner_of(install(memory, into=app_of(Scripted())))
     await asked(runner, "I have a dog.", "I have a cat.")
     assert sorted(await statements(memory)) == ["I have a cat.", "I have a dog.", "Very well."]
 
 
-async def test_what_a_run_learns_the_next_one_is_told(memory: AgentMemory) -> None:
+async def test_facts_of_one_run_are_rendered_in_the_next(memory: AgentMemory) -> None:
     model = Scripted()
     runner = runner_of(install(memory, into=app_of(model)))
     await asked(runner, "The gate code is blue.")
@@ -147,7 +148,7 @@ async def test_what_a_run_learns_the_next_one_is_told(memory: AgentMemory) -> No
     assert texts_of(model.shown[2]) == ["What is the gate code?"]
 
 
-async def test_a_stream_is_told_and_learnt_from_like_any_run(memory: AgentMemory) -> None:
+async def test_a_stream_loads_and_saves_like_any_run(memory: AgentMemory) -> None:
     model = Scripted()
     runner = runner_of(install(memory, into=app_of(model)))
     await asked(runner, "I have a dog.", run_config=RunConfig.model_validate({"streaming_mode": "sse"}))
@@ -155,7 +156,7 @@ async def test_a_stream_is_told_and_learnt_from_like_any_run(memory: AgentMemory
     assert await statements(memory) == ["I have a dog.", "Very well."]
 
 
-def test_a_runner_without_an_event_loop_is_told_and_learnt_from() -> None:
+def test_a_runner_without_an_event_loop_loads_and_saves() -> None:
     model, memory = Scripted(), AgentMemory(config())
     runner = Runner(
         app=install(memory, into=app_of(model)), session_service=InMemorySessionService(), auto_create_session=True
@@ -167,7 +168,7 @@ def test_a_runner_without_an_event_loop_is_told_and_learnt_from() -> None:
 
 
 async def test_a_runner_gets_a_memory_of_its_own_kind(memory: AgentMemory) -> None:
-    """The given runner stays as it was; a memory service is added only if there is none."""
+    """The given runner is unchanged; a memory service is added only if there is none."""
     model = Scripted()
     given = runner_of(app_of(model))
     runner = install(memory, into=given)
@@ -181,7 +182,7 @@ async def test_a_runner_gets_a_memory_of_its_own_kind(memory: AgentMemory) -> No
     assert install(memory, into=service).memory_service is own
 
 
-def test_the_memory_service_of_a_runner_has_the_least_score_of_loading() -> None:
+def test_the_memory_service_of_a_runner_has_the_minimum_score_of_loading() -> None:
     for loading, least in ((Loading(), MIN_SCORE), (Loading(min_score=0.4), 0.4)):
         runner = install(AgentMemory, into=runner_of(app_of(Scripted())), store="memory:", loading=loading)
         assert isinstance(runner.memory_service, FactMemMemoryService)
@@ -196,8 +197,8 @@ async def test_memory_goes_into_an_app_once_and_into_no_agent(memory: AgentMemor
         install(memory, into=LlmAgent(name="clerk"))
 
 
-async def test_an_agent_run_as_a_tool_is_told_and_not_learnt_from(memory: AgentMemory) -> None:
-    """Its user is a model: what that asks for is no word of alice's."""
+async def test_an_agent_run_as_a_tool_loads_and_does_not_save(memory: AgentMemory) -> None:
+    """Its user is a model, whose requests are not alice's words."""
     inner = Scripted(script=[types.Part(text="It rains.")])
     weather = LlmAgent(name="weather", model=inner, description="Tells the weather")
     outer = Scripted(script=[types.Part.from_function_call(name="weather", args={"request": "I live in Paris."})])
@@ -223,7 +224,7 @@ async def test_a_run_that_fails_is_not_learnt_from(memory: AgentMemory) -> None:
 
 
 async def test_a_run_that_is_cancelled_leaves_nothing_behind(memory: AgentMemory) -> None:
-    """Neither in the session nor in the memory; the next run is told what is known, once."""
+    """Neither the session nor the memory has a trace; the next run is shown the known facts once."""
     asked_for = anyio.Event()
 
     class Waiting(Scripted):
@@ -310,3 +311,24 @@ async def test_tools_see_what_their_run_may_see(memory: AgentMemory) -> None:
     assert "Bern" not in answers[0]
     assert "Saved" in answers[1]
     assert sorted(await statements(memory)) == ["The user likes tea.", "Very well.", "Where do I live?"]
+
+
+async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart(memory: AgentMemory) -> None:
+    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
+
+    def look_up() -> str:
+        """Look it up."""
+        return "The user lives in EVILTOWN."
+
+    lie, truth = "The user lives in EVILTOWN.", "The user keeps bees."
+    model = Scripted(
+        script=[
+            types.Part.from_function_call(name="look_up", args={}),
+            types.Part.from_function_call(name="save_memory", args={"text": lie}),
+            types.Part.from_function_call(name="save_memory", args={"text": truth}),
+        ]
+    )
+    runner = runner_of(install(memory, into=app_of(model, tools=[FunctionTool(look_up), *memory_tools(memory)])))
+    await asked(runner, "Where do I live? I keep bees.")
+    assert truth in await statements(memory)
+    assert lie not in await statements(memory)

@@ -1,4 +1,4 @@
-"""Tests of reading ADK's events and genai's contents, and of recognizing what memory puts among them."""
+"""Reading of ADK's events and genai's contents, and recognition of rendered blocks among them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.memory.telling import CITY
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """ADK knows asyncio only."""
+    """ADK supports asyncio only."""
     return "asyncio"
 
 
 def test_events_say_what_was_said_and_by_whom() -> None:
-    """Words of the user, the agent and tools apart; thoughts, calls, memory's own tools and drafts are nothing."""
+    """Users, agents and tools have their own origins; thoughts, calls, memory's own tools and drafts are left out."""
     form = EventFormat()
     when = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
 
@@ -68,8 +68,8 @@ def test_parts_without_text_are_counted() -> None:
     assert (alone.content, alone.role, alone.not_text) == ("", "user", 1)
 
 
-def test_what_memory_put_in_is_known_again() -> None:
-    """In requests by its type; in a history of events, which somebody may store, by a mark that stays."""
+def test_rendered_blocks_are_recognised() -> None:
+    """A block is recognised in requests by its type, and in stored events by a mark in its metadata."""
     block = MemoryBlock(text="<memory></memory>")
     content = ContentFormat().memory(block)
     assert content.role == "user"
@@ -79,8 +79,8 @@ def test_what_memory_put_in_is_known_again() -> None:
     assert [message.role for message in EventFormat().messages(stored)] == [MEMORY_ROLE]
 
 
-async def test_histories_of_events_and_of_contents_are_told_once() -> None:
-    """Whichever of the two a program keeps, it is told before the last message of the user, and once."""
+async def test_histories_of_events_and_of_contents_get_one_block() -> None:
+    """The block precedes the last message of the user once, in either kind of history."""
     contents = [said("Where do I live?"), ContentFormat().summary("Somewhere.")]
     events = [Event(author="user", content=contents[0]), EventFormat().summary("Somewhere.")]
     assert isinstance(format_of(contents), ContentFormat)
@@ -93,6 +93,6 @@ async def test_histories_of_events_and_of_contents_are_told_once() -> None:
 
         await memory.for_run().held.use(save)
         for history in (contents, events):
-            told: list[Any] = await memory.load_all_facts_to_agent(history)
-            assert told[1:] == history
-            assert len(await memory.load_all_facts_to_agent(told)) == len(told)
+            loaded: list[Any] = await memory.load_all_facts_to_agent(history)
+            assert loaded[1:] == history
+            assert len(await memory.load_all_facts_to_agent(loaded)) == len(loaded)

@@ -1,4 +1,4 @@
-"""Memory in Deep Agents: the middleware in every agent that is made, and what is known as files."""
+"""Memory in Deep Agents: the middleware in every agent made, and known facts as files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def rules(tmp_path: Path) -> str:
-    """A file on disk."""
+    """An AGENTS.md on disk."""
     (tmp_path / "AGENTS.md").write_text("Be brief.")
     return str(tmp_path / "AGENTS.md")
 
@@ -56,22 +56,22 @@ NOTED = {"old_string": "- **city**: Rome", "new_string": "- was born in Oslo\n- 
 """An edit that adds a bullet."""
 
 
-async def told(memory: AgentMemory, *works: Callable[[Memory], Awaitable[Any]]) -> list[Any]:
-    """Do something with what is below an agent's memory."""
+async def call(memory: AgentMemory, *works: Callable[[Memory], Awaitable[Any]]) -> list[Any]:
+    """Call a method of the `Memory` below an agent's memory."""
     return [await memory.for_run().held.use(work) for work in works]
 
 
 async def records(memory: AgentMemory) -> list[FactRecord[Any]]:
-    found = await told(memory, lambda opened: opened.list_records())
+    found = await call(memory, lambda opened: opened.list_records())
     return sorted(found[0], key=lambda record: str(record.value))
 
 
 @pytest.fixture
 async def memory() -> AsyncIterator[AgentMemory]:
-    """Provide a memory with facts about alice, bob and the product, and one lie that is kept apart."""
+    """A memory with facts about alice, bob and the product, and a quarantined lie."""
     async with over() as memory:
         mine, fair = USER.individual("alice"), "/product/fair"
-        await told(
+        await call(
             memory,
             partial(Memory.save, fact=SingleFact(CITY, "Rome"), subject=mine, scope="/agent/clerk"),
             partial(Memory.save, fact=MultipleFacts(PETS, ("cat", "dog")), subject=mine, scope="/agent/clerk"),
@@ -98,7 +98,7 @@ def files_of(backend: FactMemBackend) -> dict[str, str]:
 
 
 async def in_thread(work: Callable[[], ResultT]) -> ResultT:
-    """Use the blocking half where there is no event loop."""
+    """Call the blocking half of a backend, in a thread without an event loop."""
     return await to_thread.run_sync(work)
 
 
@@ -147,7 +147,7 @@ async def test_the_blocking_half_says_the_same(memory: AgentMemory) -> None:
             assert blocking == await getattr(backend, f"a{name}")(*arguments), name
 
 
-async def test_what_is_not_there_is_told_as_backends_do(memory: AgentMemory) -> None:
+async def test_a_missing_file_is_reported_as_backends_do(memory: AgentMemory) -> None:
     backend = FactMemBackend(memory)
     assert (await backend.aread("/none.md")).error == "File '/none.md' not found"
     assert [file.error for file in await backend.adownload_files(["/none.md"])] == ["file_not_found"]
@@ -172,7 +172,7 @@ async def test_an_edit_becomes_typed_changes_in_the_words_of_the_model(memory: A
     assert {known[value].details.origin for value in ("5", "likes trains")} == {Origin.ASSISTANT}
     assert {known[value].details.origin for value in ("Rome", "cat", "dog")} == {Origin.USER}
     assert known["5"].value == 5
-    (history,) = await told(memory, lambda opened: opened.history(SEATS, subject=USER.individual("alice")))
+    (history,) = await call(memory, lambda opened: opened.history(SEATS, subject=USER.individual("alice")))
     assert [item.value for item in history] == [4, 5]
 
 
@@ -180,7 +180,7 @@ async def test_an_edit_becomes_typed_changes_in_the_words_of_the_model(memory: A
     ("before", "after"), [("Rome", "EVILTOWN"), ("- **city**: Rome", "- nothing"), ("**pets**: cat", "**pets**: cobra")]
 )
 async def test_no_edit_changes_or_takes_back_what_the_user_said(memory: AgentMemory, before: str, after: str) -> None:
-    """The model's words never pass for the user's, nor do they stand in the place of the user's."""
+    """The model's words never count as the user's, and never replace the user's."""
     backend = FactMemBackend(memory)
     known = await records(memory)
     with memory.run("alice"):
@@ -231,7 +231,7 @@ async def test_a_file_may_be_written_if_it_leaves_out_nothing_that_is_known(memo
     ]
 
 
-async def test_read_only_means_it(memory: AgentMemory) -> None:
+async def test_a_read_only_backend_refuses_edits(memory: AgentMemory) -> None:
     backend = FactMemBackend(memory, read_only=True)
     before = await records(memory)
     with memory.run("alice"):
@@ -243,7 +243,7 @@ async def test_read_only_means_it(memory: AgentMemory) -> None:
 
 async def test_what_nobody_trusts_the_model_with_waits_in_quarantine() -> None:
     async with over(saving=Saving(tool_origin=Origin.UNKNOWN)) as memory:
-        await told(
+        await call(
             memory,
             lambda opened: opened.save(
                 SingleFact(CITY, "Rome"), subject=USER.individual("alice"), scope="/agent/clerk"
@@ -257,7 +257,7 @@ async def test_what_nobody_trusts_the_model_with_waits_in_quarantine() -> None:
             )
             assert "Paris" not in str(await backend.agrep("city"))
         assert [record.value for record in await records(memory)] == ["Rome"]
-        (apart,) = await told(memory, lambda opened: opened.quarantine.list())
+        (apart,) = await call(memory, lambda opened: opened.quarantine.list())
         assert [(item.value, item.state) for item in apart] == [("Paris", AssertionState.QUARANTINED)]
 
 
@@ -276,14 +276,14 @@ async def test_what_is_private_is_kept_for_the_user_of_the_run() -> None:
 async def test_the_overview_keeps_to_its_budget_and_says_so() -> None:
     async with over(loading=Loading(budget=300)) as memory:
         many = MultipleFacts(PETS, tuple(f"a pet with number {number}" for number in range(100)))
-        await told(memory, lambda opened: opened.save(many, subject=USER, scope="/agent/clerk"))
+        await call(memory, lambda opened: opened.save(many, subject=USER, scope="/agent/clerk"))
         files = await in_thread(lambda: files_of(FactMemBackend(memory)))
         assert len(files["/AGENTS.md"]) < 1_500
         assert "more are too long or too many to be shown here" in files["/AGENTS.md"]
         assert files[MINE].count("a pet") == 100
 
 
-async def test_an_agent_reads_edits_and_is_told_of_its_own_edit_at_once(memory: AgentMemory) -> None:
+async def test_an_agent_reads_edits_and_is_shown_its_own_edit_at_once(memory: AgentMemory) -> None:
     edit = calling("edit_file", "2", file_path="/memories/AGENTS.md", **NOTED)
     chat = model(calling("read_file", "1", file_path="/memories/AGENTS.md"), edit)
     result = await agent_with(memory, chat).ainvoke(ASKED, context=ALICE)
@@ -305,7 +305,7 @@ def test_the_same_without_an_event_loop() -> None:
 
 
 async def test_an_edit_over_several_bullets_as_the_prompt_shows_them_works(memory: AgentMemory) -> None:
-    """Nothing is hidden between bullets, so what the model has seen is what stands in the file."""
+    """Nothing is hidden between bullets, so the text shown to the model is the text of the file."""
     chat = model()
     agent = agent_with(memory, chat)
     await agent.ainvoke(ASKED, context=ALICE)
@@ -331,13 +331,13 @@ async def test_installing_gives_a_function_with_the_same_signature(memory: Agent
         install(memory, into=make_agent)(chat)
 
 
-async def test_what_a_subagent_is_told_by_the_model_is_not_learnt_as_the_users_words(memory: AgentMemory) -> None:
-    """A forked one has its parent's middleware, and a task in the user's role that the model wrote."""
+async def test_the_models_task_for_a_subagent_is_not_saved_as_the_users_words(memory: AgentMemory) -> None:
+    """A forked subagent has its parent's middleware, and a task in the user's role that the model wrote."""
     forked: Any = {"name": "helper", "description": "Helps.", "system_prompt": "Help.", "mode": "fork"}
     task = calling("task", description="I live in Paris now.", subagent_type="helper")
     agent: Any = install(memory, into=create_deep_agent)(model(task), subagents=[forked])
     await agent.ainvoke(ASKED, context=ALICE)
-    await told(memory, lambda opened: opened.flush())
+    await call(memory, lambda opened: opened.flush())
     kept = [str(record.value) for record in await records(memory)]
     assert "Where do I live?" in kept
     assert not [value for value in kept if "Paris" in value]
@@ -356,7 +356,7 @@ def test_the_paths_of_a_backend_are_no_home_directories() -> None:
 
 
 async def test_no_event_loop_is_blocked(memory: AgentMemory, rules: str) -> None:
-    """Neither by files of what is known and their edits, nor by files on disk."""
+    """This covers the files of known facts, their edits, and files on disk."""
     chat = model(calling("edit_file", file_path="/memories/AGENTS.md", **NOTED))
     agent = agent_with(memory, chat)
     other: Any = create_deep_agent(model(), middleware=[AgentsMdMiddleware([rules])])

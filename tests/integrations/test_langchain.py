@@ -1,4 +1,4 @@
-"""Memory in agents of LangChain: what their model is shown, and what of it stays behind."""
+"""Memory in agents of LangChain: the block in each request, and no trace of it in the thread."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def know(memory: AgentMemory, city: str, user: str = "alice") -> None:
 
 
 async def learnt(memory: AgentMemory) -> list[tuple[str, Any]]:
-    """Whom it knows what about, once all is read."""
+    """Return the subject and value of each record, after all messages are read."""
 
     async def told(opened: Memory) -> list[tuple[str, Any]]:
         await opened.flush()
@@ -112,7 +112,7 @@ def test_the_same_without_an_event_loop(memory: AgentMemory) -> None:
     memory.close()
 
 
-async def test_it_is_told_once_in_every_request_of_a_run(memory: AgentMemory) -> None:
+async def test_every_request_of_a_run_has_one_block(memory: AgentMemory) -> None:
     chat = model(calling("look_up", "1"), calling("look_up", "2"))
     async with memory:
         await know(memory, "Oslo")
@@ -121,8 +121,8 @@ async def test_it_is_told_once_in_every_request_of_a_run(memory: AgentMemory) ->
     assert [chat_request.count("<memory>") for chat_request in map(str, chat.asked)] == [1, 1, 1]
 
 
-async def test_a_thread_is_told_what_is_known_now_and_keeps_nothing_of_it(memory: AgentMemory) -> None:
-    """The next run on a checkpointed thread sees what changed since, and what was forgotten no more."""
+async def test_a_thread_is_shown_the_current_facts_and_keeps_none(memory: AgentMemory) -> None:
+    """The next run on a checkpointed thread is shown the current facts, and no forgotten ones."""
     chat, saver = model(), InMemorySaver()
     agent = agent_of(memory, chat, checkpointer=saver)
     async with memory:
@@ -160,7 +160,7 @@ async def test_a_run_that_was_interrupted_goes_on_with_what_is_known(memory: Age
 
 
 async def test_what_was_said_is_learnt_once(memory: AgentMemory) -> None:
-    """A history that its program keeps comes without ids, so LangGraph mints new ones for it each time."""
+    """A program's own history has no ids, so LangGraph assigns new ones for each run."""
     chat = model()
     agent = agent_of(memory, chat)
     async with memory:
@@ -362,7 +362,7 @@ def test_what_memory_cannot_be_put_into_is_said(memory: AgentMemory) -> None:
 
 
 async def test_no_event_loop_is_blocked(tmp_path: Path) -> None:
-    """Neither the agent's nor the memory's own, once that is open: by reading, writing, or calling tools."""
+    """Reading, writing and calls of tools block neither the agent's loop nor that of an open memory."""
     chat = model("Yes.", "Yes.", calling("recall_memory", query="hall"))
     async with over(f"sqlite-vec:{tmp_path / 'facts.db'}") as memory:
         agent: Any = create_agent(chat, middleware=[FactMemMiddleware(memory, tools=True)])
@@ -371,3 +371,21 @@ async def test_no_event_loop_is_blocked(tmp_path: Path) -> None:
             for _ in range(3):
                 await agent.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
             assert ("user:alice", 12) in await learnt(memory)
+
+
+async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart(memory: AgentMemory) -> None:
+    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
+
+    @tool
+    def look_up() -> str:
+        """Look it up."""
+        return "The user lives in EVILTOWN."
+
+    lie, truth = "The user lives in EVILTOWN.", "The user keeps bees."
+    chat = model(calling("look_up"), calling("save_memory", text=lie), calling("save_memory", text=truth), "Yes.")
+    agent: Any = create_agent(chat, tools=[look_up], middleware=[FactMemMiddleware(memory, tools=True)])
+    async with memory:
+        await agent.ainvoke({"messages": [HumanMessage("Where do I live? I keep bees.")]}, context=ALICE)
+        told = [value for _, value in await learnt(memory)]
+        assert lie not in told
+        assert truth in told

@@ -1,4 +1,4 @@
-"""Histories of ``langchain_core``: how they are read, told what is known, compressed and known again."""
+"""Histories of ``langchain_core``: reading, rendering, compression and recognition of blocks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_what_a_message_says(native: BaseMessage, expected: Message | None) -> N
 
 
 def test_blocks_without_text_are_counted() -> None:
-    """Of people and models; calls of tools and thoughts are none."""
+    """Media of people and models are counted; calls of tools and thoughts are not media."""
     picture: Any = {"type": "image_url", "image_url": {"url": "https://example.org/oslo.png"}}
     thought: Any = [{"type": "thinking", "thinking": "Hm."}, {"type": "tool_use", "id": "1", "name": "f", "input": {}}]
     natives = [HumanMessage(BLOCKS), HumanMessage([picture, picture]), AIMessage([*thought, "Hello."])]
@@ -87,7 +87,7 @@ def test_blocks_without_text_are_counted() -> None:
     assert not FORM.messages(AIMessage(thought))
 
 
-async def test_what_memory_told_is_known_again_after_it_was_stored() -> None:
+async def test_stored_blocks_are_recognised() -> None:
     memory = Memory(InMemoryProvider(), embedder=HashEmbedder())
     async with memory:
         await memory.save(SingleFact(SEATS, 12), scope="/agent/clerk")
@@ -115,7 +115,7 @@ def test_a_message_has_the_same_id_however_its_history_comes_in() -> None:
     assert len({message.id for message in first}) == 3
 
 
-def test_nothing_is_told_where_nothing_is_known() -> None:
+def test_no_facts_means_no_block() -> None:
     history = [FORM.memory(MemoryBlock(text="old")), HumanMessage("Hello.")]
     assert with_block(FORM, history, MemoryBlock()) == history[1:]
 

@@ -1,4 +1,4 @@
-"""`FactMemStore`: times to live, what items are as facts, and its place in graphs, agents and langmem."""
+"""`FactMemStore`: times to live, items as facts, and use by graphs, agents and langmem."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module")
 def langmem() -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of what its own dependencies import
+        warnings.simplefilter("ignore", DeprecationWarning)  # its own dependencies emit this warning
         return importlib.import_module("langmem")
 
 
@@ -50,7 +50,7 @@ def made(clock: FakeClock | None = None, provider: InMemoryProvider | None = Non
     return FactMemStore(lambda: Memory(given, embedder=HashEmbedder(), clock=clock), clock=clock, **options)
 
 
-def test_a_query_leaves_out_what_scores_less_if_that_is_set() -> None:
+def test_a_query_applies_the_minimum_score() -> None:
     with made(min_score=0.3) as store:
         store.put(("a",), "drink", {"likes": "green tea"})
         store.put(("a",), "visit", {"on": "Friday"})
@@ -103,7 +103,7 @@ def test_reading_starts_the_time_anew(read: Callable[[FactMemStore], object]) ->
 
 
 def test_reading_often_makes_few_revisions() -> None:
-    """Each new expiry is a revision: a loop that polls must not fill the store with them."""
+    """Each new expiry is a revision, and a loop that polls must not fill the store with them."""
     clock, provider = FakeClock(), InMemoryProvider()
     with made(clock, provider) as store:
         store.put(("a",), "k", {"v": 1}, ttl=100)
@@ -185,12 +185,12 @@ async def test_items_are_facts_with_a_history() -> None:
         (match,) = await memory.recall("coffee", scope="/langgraph")
         assert match.record.details.origin is Origin.ASSISTANT
         await store.adelete(("memories", "alice"), "drink")
-        told = await memory.history(drink, scope="/langgraph/memories/alice")
-        assert [(record.value["likes"], record.state) for record in told] == [
+        revisions = await memory.history(drink, scope="/langgraph/memories/alice")
+        assert [(record.value["likes"], record.state) for record in revisions] == [
             ("tea", AssertionState.RETRACTED),
             ("coffee", AssertionState.RETRACTED),
         ]
-        await memory.restore(told[0].id)
+        await memory.restore(revisions[0].id)
         assert await store.aget(("memories", "alice"), "drink") is not None
 
 
@@ -204,7 +204,7 @@ async def test_a_store_that_erases_leaves_nothing() -> None:
 
 
 async def test_other_facts_of_the_memory_are_no_items() -> None:
-    """Nor does a concept that is called as a key is called get in the way."""
+    """A concept whose keyword equals an item's key does not conflict with it."""
     city = Concept.single("city", "Where somebody lives")
     async with Memory(InMemoryProvider(), concepts=[city], embedder=HashEmbedder()) as memory:
         store = FactMemStore(memory, root="/agent/planner")
@@ -218,7 +218,7 @@ async def test_other_facts_of_the_memory_are_no_items() -> None:
         assert fact.value == "Oslo"
 
 
-async def test_the_memory_of_an_agent_is_told_of_items_below_its_scope() -> None:
+async def test_an_agents_memory_shows_items_below_its_scope() -> None:
     config = AgentMemoryConfig(store=InMemoryProvider(), agent_name="planner", users="shared", embedder=HashEmbedder())
     async with AgentMemory(config) as memory:
         async with FactMemStore(memory, root="/agent/planner") as store:
@@ -260,12 +260,12 @@ async def test_langmem_manages_and_searches_its_memories(langmem: Any) -> None:
         search = langmem.create_search_memory_tool(namespace, store=store)
         alice: Any = {"configurable": {"langgraph_user_id": "alice"}}
         bob: Any = {"configurable": {"langgraph_user_id": "bob"}}
-        told = await manage.ainvoke({"content": "Alice likes green tea."}, alice)
+        result = await manage.ainvoke({"content": "Alice likes green tea."}, alice)
         await manage.ainvoke({"content": "Alice has a dog."}, alice)
         await manage.ainvoke({"content": "Bob likes green coffee."}, bob)
         found = json.loads(await search.ainvoke({"query": "green tea"}, alice))
         assert [item["value"]["content"] for item in found] == ["Alice likes green tea.", "Alice has a dog."]
-        id = told.rpartition(" ")[2]
+        id = result.rpartition(" ")[2]
         await manage.ainvoke({"content": "Alice likes black tea.", "id": id, "action": "update"}, alice)
         (first, *_) = json.loads(await search.ainvoke({"query": "tea", "limit": 1}, alice))
         assert (first["key"], first["value"]["content"]) == (id, "Alice likes black tea.")

@@ -72,13 +72,13 @@ async def know(memory: Memory, city: str, user: str = "alice") -> None:
 
 
 async def ask(state: Any) -> dict[str, Any]:
-    """A model that repeats what it was shown of the user's and of memory's."""
+    """A model that repeats the user's messages and the block."""
     messages = state["messages"] if isinstance(state, dict) else state.messages
     return {"messages": [AIMessage(" | ".join(str(one.text) for one in messages if one.type == "human"))]}
 
 
 def graph_of(schema: Any, *nodes: Node | Any, **settings: Any) -> Any:
-    """A graph of nodes one after the other."""
+    """Return a graph of nodes in sequence."""
     builder = StateGraph(schema)
     names = [f"node{place}" for place in range(len(nodes))]
     for name, node in zip(names, nodes, strict=True):
@@ -88,8 +88,8 @@ def graph_of(schema: Any, *nodes: Node | Any, **settings: Any) -> Any:
     return builder.compile(**settings)
 
 
-def told(messages: Sequence[BaseMessage]) -> list[int]:
-    """The places where memory speaks."""
+def block_positions(messages: Sequence[BaseMessage]) -> list[int]:
+    """Return the positions of the block's messages."""
     return [place for place, message in enumerate(messages) if "<memory>" in message.text]
 
 
@@ -110,8 +110,8 @@ async def test_a_node_fits_every_kind_of_state(schema: Any) -> None:
 
 
 @pytest.mark.parametrize("schema", [MessagesState, Plain], ids=lambda schema: schema.__name__)
-async def test_loading_twice_tells_once_also_after_a_checkpoint(schema: Any) -> None:
-    """The second turn of a thread is told what is known then, in one place: before the question."""
+async def test_loading_twice_leaves_one_block_also_after_a_checkpoint(schema: Any) -> None:
+    """The second turn of a thread has one block with the current facts, before the question."""
     state = ADDED_MESSAGES if schema is MessagesState else StateAccess[Any]()
     async with opened() as memory:
         load = load_all_facts_from_memory(over(memory), state=state)
@@ -121,7 +121,7 @@ async def test_loading_twice_tells_once_also_after_a_checkpoint(schema: Any) -> 
             before = (await graph.aget_state(ALICE)).values.get("messages", [])
             new = [HumanMessage(f"Is it {city}?")]
             result = await graph.ainvoke({"messages": new if schema is MessagesState else [*before, *new]}, ALICE)
-            assert told(result["messages"]) == [len(result["messages"]) - 2]
+            assert block_positions(result["messages"]) == [len(result["messages"]) - 2]
             assert city in result["messages"][-2].text
         assert [message.text for message in result["messages"] if "<memory>" not in message.text] == [
             "Is it Oslo?",
@@ -129,20 +129,20 @@ async def test_loading_twice_tells_once_also_after_a_checkpoint(schema: Any) -> 
         ]
         await memory.forget(scope="/agent/clerk")
         again = {"messages": [] if schema is MessagesState else result["messages"]}
-        assert told((await graph.ainvoke(again, ALICE))["messages"]) == []
+        assert block_positions((await graph.ainvoke(again, ALICE))["messages"]) == []
 
 
-async def test_messages_that_are_added_are_told_once_even_where_nobody_said_how_they_are_kept() -> None:
+async def test_a_state_without_a_reducer_gets_one_block() -> None:
     async with opened() as memory:
         await know(memory, "Oslo")
         load = load_all_facts_from_memory(over(memory))
         graph = graph_of(MessagesState, load, ask, load, checkpointer=InMemorySaver())
         for _ in range(2):
             result = await graph.ainvoke(WHERE, ALICE)
-            assert len(told([one for one in result["messages"] if one.type == "human"])) == 1
+            assert len(block_positions([one for one in result["messages"] if one.type == "human"])) == 1
 
 
-async def test_what_is_said_is_learnt_and_told_to_another_graph() -> None:
+async def test_facts_of_one_graph_are_rendered_in_another() -> None:
     async with opened() as memory:
         agent = over(memory)
         saving = graph_of(
@@ -184,7 +184,7 @@ async def test_ids_may_be_numbers(state: StateAccess[Any]) -> None:
         await know(memory, "Bern", "7")
         graph = graph_of(MessagesState, load_all_facts_from_memory(over(memory), state=state))
         result = await graph.ainvoke(WHERE, {"configurable": {"user_id": 7, "thread_id": uuid.uuid4()}})
-        assert len(told(result["messages"])) == 1
+        assert len(block_positions(result["messages"])) == 1
 
 
 async def test_who_it_is_may_be_in_the_state() -> None:
@@ -214,7 +214,7 @@ async def test_a_graph_that_streams_goes_on_as_before() -> None:
         assert [list(part) for part in updates] == [["node0"], ["node1"]]
         assert "Oslo" in updates[1]["node1"]["messages"][0].text
         values = [part async for part in graph.astream(WHERE, ALICE, stream_mode="values")]
-        assert [told(part["messages"][:2]) for part in values] == [[], [0], [0]]
+        assert [block_positions(part["messages"][:2]) for part in values] == [[], [0], [0]]
 
 
 async def test_a_graph_has_no_place_of_its_own_for_memory() -> None:

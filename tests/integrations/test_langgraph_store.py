@@ -1,4 +1,4 @@
-"""`FactMemStore` beside LangGraph's own store in memory: what both promise, asked of both."""
+"""`FactMemStore` compared with LangGraph's own in-memory store: the promises of both, tested on both."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ async def test_the_async_methods_do_the_same(store: BaseStore) -> None:
 
 
 async def test_concurrent_operations_read_the_log_once() -> None:
-    """Their cost must not grow with the number of tasks that wait."""
+    """Their cost must not grow with the number of waiting tasks."""
     async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
         store = FactMemStore(memory)
         await store.abatch([PutOp(("a",), f"k{number}", {"v": number}) for number in range(40)])
@@ -345,7 +345,7 @@ STEPS = st.lists(
 
 
 def done(store: BaseStore, step: tuple[Any, ...]) -> object:
-    """Do one step, and return what can be seen of it."""
+    """Do one step, and return its visible result."""
     match step:
         case ("put", namespace, key, value):
             store.put(namespace, key, value)
@@ -367,5 +367,5 @@ def test_whatever_is_done_is_seen_alike(steps: list[tuple[Any, ...]]) -> None:
     with factmem_store() as ours:
         for step in [*steps, ("search", (), None)]:
             assert done(ours, step) == done(theirs, step)
-        # LangGraph's goes on listing a namespace that holds nothing any more.
+        # LangGraph's store lists a namespace even after its last item is deleted.
         assert ours.list_namespaces() == sorted({item.namespace for item in theirs.search((), limit=100)})

@@ -1,4 +1,4 @@
-"""OpenAI's own client over a real socket: what is sent, what the caller gets, and what is learnt from it."""
+"""OpenAI's own client over a real socket: requests as sent, the caller's results, and saved facts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_the_client_that_was_given_stays_as_it_was_and_copies_of_the_other
     assert len({headers["user-agent"] for headers in server.headers}) == 1
 
 
-async def test_a_text_is_told_and_learnt_from_like_a_message(serving: Serving) -> None:
+async def test_a_text_loads_and_saves_like_a_message(serving: Serving) -> None:
     server = serving(answering(ANSWER))
     async with memory_over() as memory, client_of(server) as given:
         client = install(await knowing(memory), into=given)
@@ -124,9 +124,7 @@ async def test_a_request_that_fails_leaves_all_as_it_was(api: Api, stream: bool,
 
 @LEAVES_GENERATORS
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_completion_that_calls_tools_is_learnt_from_with_the_answer_that_comes_of_it(
-    stream: bool, serving: Serving
-) -> None:
+async def test_a_completion_that_calls_tools_is_saved_with_its_final_answer(stream: bool, serving: Serving) -> None:
     def respond(path: str, request: dict[str, Any]) -> Answer:
         answer = chat_answer(ANSWER) if request["messages"][-1]["role"] == "tool" else tool_answer({}, name="look_up")
         return streamed(answer) if request.get("stream") else answer
@@ -150,7 +148,7 @@ async def test_a_completion_that_calls_tools_is_learnt_from_with_the_answer_that
     assert [item["role"] for item in sent(server)] == ["user", "user", "assistant", "tool"]
 
 
-async def test_where_the_server_keeps_the_conversation_what_is_known_is_told_with_the_users_words(
+async def test_where_the_server_keeps_the_conversation_the_block_is_sent_with_the_users_words(
     serving: Serving,
 ) -> None:
     server = serving(answering(ANSWER))
@@ -243,7 +241,7 @@ async def test_other_clients_of_the_package_are_of_their_own_type(serving: Servi
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_without_an_event_loop_is_told_and_learnt_from(api: Api, stream: bool, serving: Serving) -> None:
+def test_a_client_without_an_event_loop_loads_and_saves(api: Api, stream: bool, serving: Serving) -> None:
     server, store = serving(answering(ANSWER)), InMemoryProvider()
     agent = plugin(lambda: Memory(store, embedder=HashEmbedder()), subjects=())
     with OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as given:
@@ -276,7 +274,7 @@ async def test_memory_is_put_into_clients_alone_and_an_open_memory_into_those_wi
 
 
 def test_what_the_client_returns_may_stand_among_dicts() -> None:
-    """Loops append the message of an answer as it is."""
+    """Loops append the message of an answer unchanged."""
     message = ChatCompletionMessage(role="assistant", content="Hi.")
     wrong: Any = 7
     history: list[Any] = [{"role": "user", "content": "Hello."}, message]

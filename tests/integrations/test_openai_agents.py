@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: what a model is sent, what sessions hold, and what is learnt from a run."""
+"""The OpenAI Agents SDK: requests as sent, the contents of sessions, and facts saved from a run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from tests.memory.telling import words
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The framework runs on asyncio alone."""
+    """The framework runs on asyncio only."""
     return "asyncio"
 
 
@@ -63,7 +63,7 @@ async def test_what_is_known_stands_before_the_users_last_message_in_the_request
         agent = install(await knowing(memory), into=Agent("clerk", model=model, instructions="Be brief."))
         result = await run(agent, history)
     (call,) = model.calls
-    assert [sorted(item) for item in call.input] == [["content", "role"]] * 4, "the API knows no other keys"
+    assert [sorted(item) for item in call.input] == [["content", "role"]] * 4, "the API accepts no other keys"
     assert [item["role"] for item in call.input] == ["user", "assistant", "user", "user"]
     assert "Oslo" in call.input[2]["content"]
     assert call.system_instructions == "Be brief."
@@ -84,7 +84,7 @@ async def test_the_agent_that_was_given_stays_as_it_was_and_so_does_the_model() 
     assert [call.model_settings.temperature for call in model.calls] == [0.5, 0.5]
 
 
-async def test_a_model_that_is_named_for_a_run_is_told_as_well() -> None:
+async def test_a_model_that_is_named_for_a_run_is_shown_the_block() -> None:
     model = answering()
     async with memory_over() as memory:
         await run(
@@ -128,7 +128,7 @@ def look_up() -> str:
     return "I live in Paris."
 
 
-async def test_hooks_that_were_set_are_called_and_each_request_of_a_run_is_told_once() -> None:
+async def test_hooks_that_were_set_are_called_and_each_request_of_a_run_has_one_block() -> None:
     own, model = Noted(), ScriptedModel([[function_call("look_up", {}, call_id="1")], [assistant_message(ANSWER)]])
     async with memory_over() as memory:
         agent = install(await knowing(memory), into=Agent("clerk", model=model, tools=[look_up], hooks=own))
@@ -140,7 +140,7 @@ async def test_hooks_that_were_set_are_called_and_each_request_of_a_run_is_told_
 
 @pytest.mark.parametrize("plain", [True, False])
 async def test_memory_goes_along_when_an_agent_hands_off(plain: bool) -> None:
-    """Agents may hand off to each other in circles, by themselves or by handoffs with settings of their own."""
+    """Agents may hand off to each other in cycles, directly or by handoffs with settings."""
     own, model = Noted(), answering(ANSWER, ANSWER)
     billing: Agent[Any] = Agent("billing", model=model)
     target = billing if plain else handoff(billing, tool_description_override="Bills.")
@@ -173,7 +173,7 @@ async def test_an_agent_that_a_handoff_makes_has_memory_too() -> None:
     assert "Oslo" in shown(model)[0]
 
 
-async def test_the_next_run_in_a_session_is_told_what_is_known_by_then_and_the_session_holds_none_of_it() -> None:
+async def test_the_next_run_in_a_session_has_the_current_block_and_the_session_none() -> None:
     model, session = answering(ANSWER, ANSWER), SQLiteSession("monday")
     async with memory_over() as memory:
         agent = install(await knowing(memory), into=Agent("clerk", model=model))
@@ -187,7 +187,7 @@ async def test_the_next_run_in_a_session_is_told_what_is_known_by_then_and_the_s
     session.close()
 
 
-async def test_streamed_runs_are_told_and_learnt_from() -> None:
+async def test_streamed_runs_load_and_save() -> None:
     model = answering()
     async with memory_over() as memory:
         agent = install(await knowing(memory), into=Agent("clerk", model=model))
@@ -200,8 +200,8 @@ async def test_streamed_runs_are_told_and_learnt_from() -> None:
     assert "Oslo" in shown(model)[0]
 
 
-def test_runs_without_an_event_loop_are_told_and_learnt_from() -> None:
-    """The memory lives in a thread of its own, so that it outlives the loop of each run."""
+def test_runs_without_an_event_loop_load_and_save() -> None:
+    """The memory has a thread of its own, so it outlives the event loop of each run."""
     model = answering(ANSWER, ANSWER)
     memory = AgentMemory(
         AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk", users="shared")

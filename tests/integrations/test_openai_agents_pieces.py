@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK, piece by piece: hooks and a filter for single runs, tools, and sessions."""
+"""The parts of the OpenAI Agents SDK integration: hooks and a filter for single runs, tools, and sessions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from agents import (
     Agent,
     RunConfig,
     SQLiteSession,
+    function_tool,
 )
 from agents.memory import Session
 from agents.testing import ScriptedModel, assistant_message, function_call
@@ -30,11 +31,11 @@ from tests.memory.telling import words
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The framework runs on asyncio alone."""
+    """The framework runs on asyncio only."""
     return "asyncio"
 
 
-async def test_hooks_and_a_filter_give_memory_to_single_runs_and_tell_once_together() -> None:
+async def test_hooks_and_a_filter_together_add_one_block() -> None:
     model = answering(ANSWER, ANSWER, ANSWER)
     agent = Agent("clerk", model=model)
     async with memory_over() as store:
@@ -83,7 +84,7 @@ async def test_a_session_keeps_items_in_their_order_and_is_learnt_from() -> None
         assert len(await inner.get_items()) == 2, "a session is a list: the same words may stand in it twice"
         await session.clear_session()
         assert (await inner.get_items(), await session.pop_item()) == ([], None)
-    assert session.db_path == inner.db_path, "what the SDK's own session can do beyond the protocol, this one can too"
+    assert session.db_path == inner.db_path, "attributes of the SDK's own session beyond the protocol are available"
     inner.close()
 
 
@@ -113,3 +114,21 @@ async def test_nothing_is_submitted_where_the_program_does_it() -> None:
         await memory.save_facts_from_history(result.to_input_list())
         assert "I live in Bern." in words(await store.list_records())
     inner.close()
+
+
+async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart() -> None:
+    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
+
+    def look_up() -> str:
+        return "The user lives in EVILTOWN."
+
+    model = ScriptedModel([[function_call("look_up", {}, call_id="1")]])
+    for number, text in enumerate(("The user lives in EVILTOWN.", "The user keeps bees."), start=2):
+        model.enqueue([function_call("save_memory", {"text": text}, call_id=str(number))])
+    model.enqueue([assistant_message(ANSWER)])
+    async with memory_over() as store:
+        memory = plugin(store)
+        agent = Agent("clerk", model=model, tools=[function_tool(look_up), *memory_tools(memory)])
+        await run(install(memory, into=agent), "Where do I live? I keep bees.")
+        assert words(await store.quarantine.list()) == ["The user lives in EVILTOWN."]
+        assert "The user keeps bees." in words(await store.list_records())

@@ -1,4 +1,4 @@
-"""pydantic-ai: what a model is told, what a result's history holds, and what is learnt from a run."""
+"""pydantic-ai: the prompts of a model, the history of a result, and facts saved from a run."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ ASKED = "Where do I live?"
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The framework runs on asyncio alone."""
+    """The framework runs on asyncio only."""
     return "asyncio"
 
 
 class Heard:
-    """A model that notes what it was asked, and answers."""
+    """A model that answers and records its requests."""
 
     def __init__(self, answer: str = "Very well.") -> None:
         self.requests: list[list[ModelMessage]] = []
@@ -73,7 +73,7 @@ class Heard:
 
     @property
     def shown(self) -> list[str]:
-        """The prompts of each request, the system's and the users', in their order."""
+        """Return the system's and users' prompts of each request, in order."""
         return [
             "|".join(str(getattr(part, "content", "")) for message in request for part in message.parts)
             for request in self.requests
@@ -109,13 +109,13 @@ async def test_what_is_known_stands_before_the_prompt_and_after_the_system_promp
     assert shown.startswith("You are a clerk.|<memory>")
     assert shown.endswith(f"</memory>|{ASKED}")
     assert "Oslo" in shown
-    assert heard.instructions == ["Be brief."], "what is known is no instruction"
+    assert heard.instructions == ["Be brief."], "the block is not an instruction"
     assert b"Oslo" not in ModelMessagesTypeAdapter.dump_json(result.all_messages())
     assert [type(part).__name__ for part in result.all_messages()[0].parts] == ["SystemPromptPart", "UserPromptPart"]
 
 
-async def test_each_request_of_a_run_is_told_once_and_no_answer_of_a_tool_is_parted_from_its_call() -> None:
-    """A tool may add words to its answer, which stand in the user's role."""
+async def test_each_request_of_a_run_has_one_block_and_no_tool_answer_is_separated_from_its_call() -> None:
+    """A tool may add words to its answer, which have the user's role."""
     heard = Heard()
     agent = Agent(heard.model())
 
@@ -133,7 +133,7 @@ async def test_each_request_of_a_run_is_told_once_and_no_answer_of_a_tool_is_par
         assert "I live in Paris." not in words(await memory.list_records()), "nor are its words the user's"
 
 
-async def test_the_next_run_over_the_same_history_is_told_what_is_known_by_then() -> None:
+async def test_the_next_run_over_the_same_history_has_the_current_block() -> None:
     heard = Heard()
     async with memory_over() as memory:
         agent = install(await knowing(memory), into=Agent(heard.model()))
@@ -182,7 +182,7 @@ async def test_a_run_is_learnt_from_once_it_ended_well() -> None:
         assert {str(record.subject) for record in records} == {"user:alice"}
 
 
-async def test_streamed_runs_are_told_and_learnt_from() -> None:
+async def test_streamed_runs_load_and_save() -> None:
     heard = Heard()
     async with memory_over() as memory:
         agent = install(await knowing(memory), into=Agent(heard.model()))
@@ -204,8 +204,8 @@ async def test_a_run_that_is_left_before_its_end_is_not_learnt_from() -> None:
         assert words(await memory.list_records()) == []
 
 
-def test_runs_without_an_event_loop_are_told_and_learnt_from() -> None:
-    """The memory lives in a thread of its own, so that it outlives the loop of each run."""
+def test_runs_without_an_event_loop_load_and_save() -> None:
+    """The memory has a thread of its own, so it outlives the event loop of each run."""
     heard = Heard()
     config = AgentMemoryConfig(
         store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk", users="shared"
@@ -261,7 +261,7 @@ async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says
 
 
 async def test_a_run_says_whom_it_works_for_and_the_program_goes_before_it() -> None:
-    """By default the deps do, and pydantic-ai's own id names the conversation."""
+    """By default the deps name the user, and pydantic-ai's own id names the conversation."""
     ids: list[Any] = []
 
     async def note(identity: RunIdentity, history: Sequence[Message]) -> bool:
@@ -300,14 +300,14 @@ async def test_tools_are_offered_when_they_are_asked_for_and_see_what_their_user
         result = await agent.run(ASKED, deps=ALICE)
         installed = install(memory, into=Agent(TestModel(call_tools=[])))
         assert isinstance(installed, AgentWithMemory)
-        assert installed.capability.get_toolset() is None, "an agent grows no tools unasked"
+        assert installed.capability.get_toolset() is None, "tools are added on request only"
     assert [tool.name for tool in asked[0].function_tools] == ["recall_memory", "save_memory", "forget_memory"]
     (answer,) = [part for message in result.all_messages() for part in message.parts if type(part) is ToolReturnPart]
     assert "Oslo" in str(answer.content)
     assert "Bern" not in str(answer.content)
 
 
-async def test_a_memory_that_is_installed_twice_tells_once_and_what_the_run_names_goes_first() -> None:
+async def test_a_memory_that_is_installed_twice_adds_one_block_and_the_runs_settings_come_first() -> None:
     heard = Heard()
     async with memory_over() as store, memory_over() as other:
         memory = await knowing(store)
@@ -329,7 +329,7 @@ async def test_nothing_is_submitted_where_the_program_does_it() -> None:
         assert "I live in Bern." in words(await store.list_records())
 
 
-def test_histories_are_read_with_their_speakers_and_what_memory_put_in_survives_being_stored() -> None:
+def test_histories_are_read_with_their_speakers_and_stored_blocks_are_recognised() -> None:
     form = PydanticAIFormat()
     history: list[ModelMessage] = [
         ModelRequest(parts=[UserPromptPart(["Look:", BinaryContent(b"x", media_type="image/png")])]),
@@ -366,3 +366,27 @@ def test_parts_without_text_are_counted() -> None:
 def test_memory_is_put_into_agents_alone() -> None:
     with pytest.raises(CapabilityError, match="not into a TestModel"):
         install(AgentMemory, into=TestModel(), store="none:")
+
+
+async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart() -> None:
+    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
+    calls = iter(
+        [
+            ToolCallPart("look_up", {}),
+            ToolCallPart("save_memory", {"text": "The user lives in EVILTOWN."}),
+            ToolCallPart("save_memory", {"text": "The user keeps bees."}),
+        ]
+    )
+
+    def look_up() -> str:
+        return "The user lives in EVILTOWN."
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[next(calls, None) or TextPart("Very well.")])
+
+    async with memory_over() as memory:
+        agent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(plugin(memory), tools=True)])
+        agent.tool_plain(look_up)
+        await agent.run("Where do I live? I keep bees.", deps=ALICE)
+        assert [record.value for record in await memory.quarantine.list()] == ["The user lives in EVILTOWN."]
+        assert "The user keeps bees." in [record.value for record in await memory.list_records()]

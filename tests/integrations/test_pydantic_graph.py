@@ -22,7 +22,7 @@ from tests.memory.telling import CITY, SEATS, well
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Its graphs are run on asyncio."""
+    """Its graphs run on asyncio."""
     return "asyncio"
 
 
@@ -38,7 +38,7 @@ class Deps:
 
 
 async def answered(memory: AgentMemory, said: str, deps: Deps) -> tuple[str, Talk]:
-    """Run a graph that loads, answers with all that it was shown, and saves."""
+    """Run a graph that loads, answers with all messages it was shown, and saves."""
 
     async def answer(ctx: Any) -> str:
         return " | ".join(message["content"] for message in ctx.state.messages)
@@ -63,8 +63,8 @@ async def test_nodes_load_save_and_pass_on_what_they_were_given() -> None:
         memory = AgentMemory(
             AgentMemoryConfig(store=opened, agent_name="clerk", users="shared", concepts=(CITY, SEATS))
         )
-        told, state = await answered(memory, "We booked 12 seats.", Deps("alice"))
-        assert ("Oslo" in told, told.endswith("We booked 12 seats.")) == (True, True)
+        result, state = await answered(memory, "We booked 12 seats.", Deps("alice"))
+        assert ("Oslo" in result, result.endswith("We booked 12 seats.")) == (True, True)
         assert len(state.messages) == 2
         await opened.flush()
         again, _ = await answered(memory, "How many?", Deps("alice", "tuesday"))

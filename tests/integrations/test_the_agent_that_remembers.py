@@ -1,4 +1,4 @@
-"""The agent that remembers, on every host: told in one process, asked in the next, by two users at once."""
+"""An agent that remembers, on every host: facts of one process are loaded in the next, by two users at once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HOSTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """The hosts run in processes and loops of their own: this one only looks at what they left."""
+    """The hosts run in processes and event loops of their own; this process only reads the result."""
     return "asyncio"
 
 
 def played(host: str, store: str, part: str) -> list[list[str]]:
-    """Play a part in a process of its own."""
+    """Play a part of the story in a process of its own."""
     words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering", host, store, part]
     quiet = os.environ | QUIET
     done = subprocess.run(words, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=120, check=False)
@@ -37,14 +37,14 @@ def played(host: str, store: str, part: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("host", HOSTS)
-async def test_what_was_told_is_known_in_the_next_session_to_whom_it_belongs(host: str, tmp_path: Path) -> None:
+async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, tmp_path: Path) -> None:
     need_packages_of(FOLDER / f"{host}.py")
     store = f"sqlite-vec:{tmp_path / 'facts.db'}"
     ((*_, asked), _) = played(host, store, "first")
-    assert LIE in asked, "the tool was used, so the lie was heard"
+    assert LIE in asked, "the tool was called, so the lie was in its request"
     ((alice,), (bob,)) = played(host, store, "second")
     for shown, city, others in ((alice, "Rome", ("Oslo", "Bern", "Paris")), (bob, "Bern", ("Oslo", "Rome", "Paris"))):
-        assert "120" in shown, "what holds for the product is told to both"
+        assert "120" in shown, "facts of the product are shown to both"
         assert city in shown
         assert [name for name in others if name in shown] == []
         assert shown.count("<memory>") == 1

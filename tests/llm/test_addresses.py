@@ -1,4 +1,4 @@
-"""Language models by address, as the terminal takes them; keys from the environment, each for its own endpoint."""
+"""Addresses of language models, as on the command line, and keys from the environment for their own endpoint only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from factmem.llm import language_model
 from factmem.llm.endpoints import OpenAIEndpoint
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.llm.asking import PROMPT, RIGHT, Trip
+from tests.llm.canary import PROMPT, RIGHT, Trip
 
 
 @pytest.fixture
 def server() -> Iterator[LoopbackOpenAIServer]:
-    """A server that is always right."""
+    """A server that always answers correctly."""
     with LoopbackOpenAIServer(answering(RIGHT)) as running:
         yield running
 
@@ -47,7 +47,7 @@ async def test_openai_is_where_its_environment_variables_lead(
 async def test_no_other_server_is_shown_the_key_for_openai(
     server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither a local server nor a stranger's address gets a key that was meant for OpenAI."""
+    """Neither a local server nor a foreign address gets a key meant for OpenAI."""
     monkeypatch.setenv("OPENAI_API_KEY", "openai-key")
     await language_model(f"{server.base_url}#any").ask(PROMPT, Trip)
     monkeypatch.setenv("FACTMEM_MODEL_API_KEY", "own-key")
@@ -60,7 +60,7 @@ async def test_no_other_server_is_shown_the_key_for_openai(
     ["", "gpt-5", "openai/", "/gpt", "http://127.0.0.1:8080/v1", "http://#m", "https://me:pass@host/v1#m", "a b/c"],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
-    """A password in an address would end up in a shell's history and in messages."""
+    """A password in an address would be stored in a shell's history and shown in messages."""
     with pytest.raises(InvalidDataError) as caught:
         language_model(address)
     assert "pass@" not in str(caught.value)

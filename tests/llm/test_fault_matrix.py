@@ -1,4 +1,4 @@
-"""Each way in which a model misbehaves, over a real socket: the right answer or a typed error, soon, and no leak."""
+"""Faults of a model over a real socket: each ends soon in the right answer or a typed error, without a leak."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from factmem.testing.chat_answers import (
     unreachable_base_url,
 )
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.llm.asking import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
+from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
 pytestmark = pytest.mark.slow
 
@@ -28,9 +28,9 @@ _CUT_OFF = f'{{"city": "{CANARY}", "notes": [{{"city": "{CANARY}", "seats": 4}},
 
 @attrs.frozen
 class Case:
-    """Answers in turn (the last for ever), how it must end, and how many requests it may cost.
+    """Answers in turn (the last one repeated), the expected outcome, and the number of requests.
 
-    A machine that is busy may not get to ask before a short time is up.
+    A busy machine may not send every request before a short time-out.
     """
 
     ends: type[ModelError] | None
@@ -39,7 +39,7 @@ class Case:
     options: dict[str, Any] = attrs.field(factory=dict)
 
     def costs(self, requests: int) -> bool:
-        """Whether so many requests are right."""
+        """Return whether a number of requests is right for the case."""
         return requests == self.requests or (self.options.get("timeout", 10) < 1 and requests < self.requests)
 
 
@@ -109,7 +109,7 @@ CASES = {
 async def test_a_misbehaving_model_gives_the_right_answer_or_a_typed_error(
     case: Case, mode: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The number of requests is exactly that of the case, and neither error nor log nor stderr holds the canary."""
+    """The number of requests is exactly that of the case, and neither error nor log nor stderr contains the canary."""
     caplog.set_level(logging.DEBUG)
     error: ModelError | None = None
     with LoopbackOpenAIServer(answering(*case.answers)) as server:
@@ -127,7 +127,7 @@ async def test_a_misbehaving_model_gives_the_right_answer_or_a_typed_error(
 
 
 async def test_a_refused_connection_is_a_typed_error() -> None:
-    """Nobody listens at the address; the text says where to look."""
+    """No server listens at the address; the message says what to check."""
     with pytest.raises(ModelUnavailableError, match=r"2 request.* is its server running") as caught:
         await asked_of(unreachable_base_url()).ask(PROMPT, Trip)
     assert caught.value.__cause__ is caught.value.__context__ is None

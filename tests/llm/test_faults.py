@@ -1,4 +1,4 @@
-"""Tests of the meaning of foreign errors and answers, also those of clients that are not OpenAI's."""
+"""Interpretation of foreign errors and answers, including those of clients other than OpenAI's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from factmem.llm.faults import Ending, ending_of, is_passing, pause_asked, text_
 
 
 class ForeignError(Exception):
-    """An error with whatever attributes a client gives it."""
+    """An error with arbitrary attributes, as clients set them."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__("foreign")
@@ -23,8 +23,8 @@ class ReadTimeoutError(Exception):
     """Timeout error under the name that many clients give it."""
 
 
-def test_endings_are_told_in_every_dialect() -> None:
-    """Anthropic says why it stopped, Google why a candidate finished, as an enum."""
+def test_stop_reasons_are_read_in_every_dialect() -> None:
+    """Anthropic gives a stop reason as text, Google a finish reason as an enum."""
     assert ending_of(SimpleNamespace(stop_reason="refusal")) is Ending.REFUSED
     assert ending_of(SimpleNamespace(stop_reason="max_tokens")) is Ending.CUT_OFF
     assert ending_of(SimpleNamespace(stop_reason="end_turn")) is None
@@ -34,7 +34,7 @@ def test_endings_are_told_in_every_dialect() -> None:
 
 
 def test_arguments_that_are_no_text_are_read_as_json() -> None:
-    """Some servers give a tool's arguments as an object."""
+    """Some servers return a tool's arguments as an object."""
     call = SimpleNamespace(function=SimpleNamespace(arguments={"seats": 4}))
     message = SimpleNamespace(tool_calls=[call], content="")
     assert text_of(SimpleNamespace(choices=[SimpleNamespace(message=message)])) == '{"seats": 4}'
@@ -54,7 +54,7 @@ def test_arguments_that_are_no_text_are_read_as_json() -> None:
         (KeyError("choices"), False),
     ],
 )
-def test_errors_that_pass_are_told_from_those_that_stay(error: Exception, passes: bool) -> None:
+def test_transient_errors_are_distinguished_from_permanent_ones(error: Exception, passes: bool) -> None:
     assert is_passing(error) is passes
 
 

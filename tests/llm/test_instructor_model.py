@@ -1,4 +1,4 @@
-"""Tests of asking questions: modes and their order, second tries, clients, keys and packages."""
+"""Questions to a model through instructor: modes and their order, retries, clients, keys and packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerErr
 from factmem.llm import InstructorModel
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.llm.asking import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
+from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
 pytestmark = pytest.mark.processes
 
@@ -24,12 +24,12 @@ ItemT = TypeVar("ItemT")
 
 
 def mode_of(request: dict[str, Any]) -> str:
-    """Return how a request asks for its answer."""
+    """Return the mode in which a request asks for its answer."""
     return str(request.get("response_format", {}).get("type") or ("tool" if "tools" in request else "text"))
 
 
 def only(mode: str, *, status: int = 400, message: str = "no") -> Any:
-    """Return a responder that takes one way of asking and turns the others down."""
+    """Return a responder that accepts one mode and rejects the others."""
     right = answering(RIGHT)
 
     def respond(path: str, request: dict[str, Any]) -> Answer:
@@ -40,7 +40,7 @@ def only(mode: str, *, status: int = 400, message: str = "no") -> Any:
 
 @pytest.mark.parametrize("mode", ["TOOLS", "JSON_SCHEMA", "JSON", "MD_JSON"])
 async def test_every_mode_gives_an_instance_of_the_very_model(mode: str) -> None:
-    """Nothing of the response hangs on the answer, and the type is not a subclass."""
+    """No private attribute of the response remains on the answer, and the type is not a subclass."""
     with LoopbackOpenAIServer(answering(RIGHT)) as server:
         model = asked_of(server.base_url, mode=mode)
         answer = await model.ask(PROMPT, Trip)
@@ -62,7 +62,7 @@ async def test_every_mode_gives_an_instance_of_the_very_model(mode: str) -> None
 async def test_a_mode_that_is_turned_down_gives_way_to_the_next_and_this_is_kept(
     taken: str, status: int, message: str, asked: list[str]
 ) -> None:
-    """The last row is what a llama-cpp-python server says."""
+    """The last row is the message of a llama-cpp-python server."""
     with LoopbackOpenAIServer(only(taken, status=status, message=message)) as server:
         model = asked_of(server.base_url)
         assert [await model.ask(PROMPT, Trip) for _ in range(2)] == [Trip(**RIGHT)] * 2
@@ -76,7 +76,7 @@ async def test_a_mode_that_was_chosen_is_never_left() -> None:
 
 
 async def test_a_mode_that_has_worked_is_not_given_up_for_one_question() -> None:
-    """A question that the endpoint does not take says nothing about the next one."""
+    """A rejected question says nothing about the next one."""
     turned_down = [error_answer(400)] * 3
     with LoopbackOpenAIServer(answering(RIGHT, *turned_down, RIGHT)) as server:
         model = asked_of(server.base_url)
@@ -89,7 +89,7 @@ async def test_a_mode_that_has_worked_is_not_given_up_for_one_question() -> None
 
 
 async def test_a_temperature_that_is_turned_down_is_left_out_from_then_on() -> None:
-    """Reasoning models take none."""
+    """Reasoning models accept no temperature."""
     refusal = error_answer(400, message="Unsupported value: 'temperature' does not support 0.0")
     with LoopbackOpenAIServer(answering(refusal, RIGHT)) as server:
         model = asked_of(server.base_url)
@@ -100,7 +100,7 @@ async def test_a_temperature_that_is_turned_down_is_left_out_from_then_on() -> N
 
 
 @pytest.mark.parametrize("mode", ["TOOLS", "JSON_SCHEMA"])
-async def test_a_second_try_tells_what_was_wrong(mode: str) -> None:
+async def test_a_second_try_says_what_was_wrong(mode: str) -> None:
     with LoopbackOpenAIServer(answering({"city": "Rome", "seats": 99}, RIGHT)) as server:
         await asked_of(server.base_url, mode=mode).ask(PROMPT, Trip)
     first, second = (request["messages"] for _, request in server.requests)
@@ -109,7 +109,7 @@ async def test_a_second_try_tells_what_was_wrong(mode: str) -> None:
 
 
 async def test_answers_and_lost_requests_are_counted_apart() -> None:
-    """Three answers and two retries are allowed: five requests at most, whatever goes wrong in between."""
+    """Three answers and two retries are allowed, so there are five requests at most, whatever the order of faults."""
     lost, rubbish = error_answer(503), chat_answer("rubbish")
     answers = answering(lost, rubbish, lost, rubbish, rubbish, RIGHT)
     with LoopbackOpenAIServer(answers) as server, pytest.raises(ModelAnswerError, match="3 answer"):
@@ -128,7 +128,7 @@ async def test_an_answer_model_that_forbids_extra_keys_is_obeyed() -> None:
 
 @pytest.mark.parametrize("mode", ["TOOLS", "JSON_SCHEMA"])
 async def test_an_answer_model_goes_by_a_name_that_endpoints_take(mode: str) -> None:
-    """OpenAI takes letters, digits, underscores and hyphens only; a generic model has brackets in its name."""
+    """OpenAI accepts letters, digits, underscores and hyphens only, and the name of a generic model has brackets."""
 
     class Boxed(BaseModel, Generic[ItemT]):
         city: ItemT
@@ -141,7 +141,7 @@ async def test_an_answer_model_goes_by_a_name_that_endpoints_take(mode: str) -> 
 
 
 async def test_questions_asked_at_once_get_each_its_own_answer() -> None:
-    """The answer or failure of one question never reaches another one."""
+    """The answer or failure of one question never reaches another."""
 
     def echo(path: str, request: dict[str, Any]) -> Answer:
         said = str(request["messages"][-1]["content"])
@@ -163,8 +163,8 @@ async def test_questions_asked_at_once_get_each_its_own_answer() -> None:
     assert got == {"0": "0", "1": "1", "2": "2", "3": "none", "4": "4", "5": "5"}
 
 
-async def test_who_cancels_a_question_is_not_told_of_a_failure() -> None:
-    """Cancellation goes through as such; nothing is asked again."""
+async def test_cancelling_a_question_raises_no_failure() -> None:
+    """Cancellation propagates as such, and no request is repeated."""
     with LoopbackOpenAIServer(lambda path, request: Answer({}, delay=60.0)) as server:
         with anyio.move_on_after(0.2) as scope:
             await asked_of(server.base_url).ask(PROMPT, Trip)
@@ -173,7 +173,7 @@ async def test_who_cancels_a_question_is_not_told_of_a_failure() -> None:
 
 
 def test_one_model_serves_any_number_of_event_loops() -> None:
-    """A client belongs to the loop that it was opened in, the model does not; no connection is left for it to close."""
+    """A client belongs to the event loop that opened it, the model does not; no open connection is left behind."""
     with LoopbackOpenAIServer(answering(RIGHT)) as server:
         model = asked_of(server.base_url)
         for backend in ("asyncio", "trio", "asyncio"):
@@ -181,8 +181,8 @@ def test_one_model_serves_any_number_of_event_loops() -> None:
     assert [headers["connection"] for headers in server.headers] == ["close"] * 3
 
 
-async def test_the_clients_loggers_speak_again_after_a_question(caplog: pytest.LogCaptureFixture) -> None:
-    """Only what they say during a question of ours is dropped."""
+async def test_the_clients_loggers_work_again_after_a_question(caplog: pytest.LogCaptureFixture) -> None:
+    """Only records logged during a question are dropped."""
     with LoopbackOpenAIServer(answering(RIGHT)) as server:
         await asked_of(server.base_url).ask(PROMPT, Trip)
     logging.getLogger("instructor.v2.retry").error("of somebody else's question")
@@ -190,7 +190,7 @@ async def test_the_clients_loggers_speak_again_after_a_question(caplog: pytest.L
 
 
 async def test_an_endpoint_without_a_key_is_asked_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Local servers need no key; OpenAI does, and the error says where it goes."""
+    """Local servers need no key; OpenAI does, and the error names the variable."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     with LoopbackOpenAIServer(answering(RIGHT)) as server:
@@ -221,7 +221,7 @@ async def test_a_providers_own_package_that_is_missing_is_a_typed_error(monkeypa
 
 
 async def test_a_provider_that_instructor_knows_is_asked_by_its_name() -> None:
-    """The options go to instructor; limits and errors are the same."""
+    """The options are passed to instructor; limits and errors are the same."""
     with LoopbackOpenAIServer(answering(RIGHT, "rubbish")) as server:
         model = InstructorModel.from_provider("openai/any", tries=2, base_url=server.base_url, api_key="key")
         assert await model.ask(PROMPT, Trip) == Trip(**RIGHT)

@@ -1,4 +1,4 @@
-"""Slow imports take place in a worker thread: the event loop of the caller goes on meanwhile."""
+"""Slow imports run in a worker thread, while the caller's event loop continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real small model on this machine: its answers fit the schema. Whether they are true, nobody promises."""
+"""A real small model on this machine: its answers fit the schema. Their truth is not tested."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def base_url() -> Iterator[str]:
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(next(Path(package.origin).parent.glob("*.gguf")))
     parameters.n_ctx, parameters.n_parallel = 4096, 1
-    parameters.cpuparams.n_threads = max((os.cpu_count() or 1) // 2, 1)  # threads that wait for each other wait long
+    parameters.cpuparams.n_threads = max((os.cpu_count() or 1) // 2, 1)  # waiting threads slow it down
     server = xllamacpp.Server(parameters)
     yield f"{server.listening_address}/v1"
     del server
@@ -76,7 +76,7 @@ def base_url() -> Iterator[str]:
 
 @pytest.mark.parametrize("mode", [None, "JSON", "MD_JSON"])
 async def test_an_answer_fits_the_schema(base_url: str, mode: str | None) -> None:
-    """Numbers are numbers, enums are members; content is not asserted."""
+    """Numbers are numbers and enums are members; the content is not asserted."""
     model = InstructorModel("smollm2", base_url=base_url, mode=mode, max_tokens=200, tries=4)
     household = await model.ask(PROMPT, Household)
     assert type(household) is Household
@@ -88,9 +88,9 @@ async def test_its_address_is_enough(base_url: str) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the model takes its time
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the model is slow
 async def test_a_memory_keeps_typed_facts_and_only_with_words_that_were_said(base_url: str) -> None:
-    """Every answer fits the schema; what it made up or took from the worked example is dropped and counted."""
+    """Every answer fits the schema; invented values and copies of the worked example are dropped and counted."""
     kept: list[tuple[str, FactRecord[Any]]] = []
     dropped = 0
     model = InstructorModel("smollm2", base_url=base_url, timeout=300)
@@ -112,7 +112,7 @@ async def test_a_memory_keeps_typed_facts_and_only_with_words_that_were_said(bas
 
 @pytest.mark.timeout(600)
 def test_the_terminal_goes_the_same_way(base_url: str, tmp_path: Path) -> None:
-    """A file goes in, facts with evidence come out, and nothing is left unread."""
+    """A file is ingested, facts with evidence are saved, and no message is left unread."""
     text = TALKS[0][0]
     message = {"role": "user", "content": text, "timestamp": "2026-03-02T09:00:00Z"}
     (tmp_path / "talk.jsonl").write_text(json.dumps(message))
@@ -125,11 +125,11 @@ def test_the_terminal_goes_the_same_way(base_url: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
         return json.loads(done.stdout)
 
-    told = factmem(
+    seen = factmem(
         "ingest", "talk.jsonl", "--model", f"{base_url}#smollm2", "--concepts", "concepts.json", "--targeted"
     )
-    assert told["dead_letters"] == 0
-    assert told["created"] or told["dropped"]
+    assert seen["dead_letters"] == 0
+    assert seen["created"] or seen["dropped"]
     found = [match["record"] for match in factmem("recall", text, "--limit", "9")]
-    assert len(found) == told["created"]
+    assert len(found) == seen["created"]
     assert all(type(record["value"]) is int and record["evidence"][0]["quote"] in text for record in found)

@@ -1,4 +1,4 @@
-"""Tests of the messages in which a prompt is sent to the model."""
+"""Messages in which a prompt is sent to the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Book(BaseModel):
 
 
 def test_the_content_is_alone_in_the_last_message_and_examples_are_turns() -> None:
-    """Untrusted text never stands in the same message as our instructions."""
+    """Untrusted text never shares a message with the instructions."""
     example = WorkedExample(content="<d>one</d>", answer='{"title":"One"}')
     prompt = Prompt(instructions="Name the book.", content="<d>{{two}}</d>", examples=(example,))
     assert messages_of(prompt, Book, show_schema=False) == [

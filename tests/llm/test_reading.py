@@ -1,4 +1,4 @@
-"""Reading a model's answer: whatever is wrapped around a document is taken off, what is cut off is not read."""
+"""Parsing of a model's answer: wrapping around a document is removed, truncated documents are rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_bare_document_is_read_as_it_is(document: Any) -> None:
 
 @given(_OBJECTS, st.sampled_from([None, 2]))
 def test_what_stands_around_an_object_is_taken_off(document: Any, indent: int | None) -> None:
-    """Fences, prose before and after, thoughts, and a document that comes as a JSON string."""
+    """Fences, prose before and after, thoughts, and a document encoded as a JSON string."""
     text = json.dumps(document, indent=indent)
     assert json_in(f"```json\n{text}\n```") == document
     assert json_in(f"Sure (see [1])! Here is what {{you}} wanted: {text}\nAnything else?") == document
@@ -36,7 +36,7 @@ def test_what_stands_around_an_object_is_taken_off(document: Any, indent: int | 
 
 @given(_DOCUMENTS, st.data())
 def test_a_document_that_is_cut_off_is_never_read_in_part(document: Any, data: st.DataObject) -> None:
-    """A part that happens to be whole, such as the first of several facts, is not what was answered."""
+    """A complete part, such as the first of several facts, is not the answer."""
     text = json.dumps(document)
     cut = text[: data.draw(st.integers(0, len(text) - 1))]
     for said in (cut, f"```json\n{cut}", f"Here it is: {cut}", json.dumps(text)[: len(cut)]):

@@ -1,4 +1,4 @@
-"""The scripted model answers as a real one would: through the model of the answer, with typed errors."""
+"""The scripted model validates its answers as a real one does, and raises typed errors."""
 
 from __future__ import annotations
 

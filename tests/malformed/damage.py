@@ -1,4 +1,4 @@
-"""Damage to the files of a store: raw, or with a checksum that is right and content that is not."""
+"""Damage to the files of a store: random bytes, or wrong content with a right checksum."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Files: TypeAlias = dict[str, bytes]
 _POSTGRES_TABLES: Final = (*TABLES, "meta", "versions")
 
 Damage: TypeAlias = Callable[[random.Random, Files, Path], Files]
-"""Gives the files that are other than they were; the folder holds the files as they were."""
+"""Function that returns damaged files; the folder holds the intact ones."""
 
 
 def raw(rng: random.Random, files: Files, _: Path) -> Files:
-    """Change bytes, or take a file away, or put one in the place of another."""
+    """Change bytes, remove a file, or replace one by another."""
     name = rng.choice(sorted(files))
     match rng.randrange(12):
         case 0:
@@ -43,7 +43,7 @@ def raw(rng: random.Random, files: Files, _: Path) -> Files:
 
 
 def reframed(rng: random.Random, files: Files, folder: Path) -> Files:
-    """Change what a line says, and give it the checksum of what it says then."""
+    """Change the content of a line, and recompute its checksum."""
     name = rng.choice(sorted(files))
     if name.endswith("factmem.json"):
         return {name: torn_json(rng, json.loads(files[name]))}
@@ -76,7 +76,7 @@ _STATEMENTS: Final = (
 
 
 def rewritten(rng: random.Random, files: Files, folder: Path) -> Files:
-    """Change rows or tables as another program would, without a look at what SQLite allows."""
+    """Change rows or tables as another program could, bypassing SQLite's constraints."""
     if rng.random() < 0.3:
         return raw(rng, files, folder)
     (name,) = (name for name in files if name.endswith(".db"))
@@ -90,7 +90,7 @@ def rewritten(rng: random.Random, files: Files, folder: Path) -> Files:
         for _ in range(rng.choice([1, 1, 2])):
             _rewrite(rng, connection)
     except (apsw.Error, ValueError, OverflowError, IndexError):
-        pass  # what SQLite itself refuses needs no test here, nor what was dropped a moment ago
+        pass  # SQLite itself refuses the change, or its table was dropped before
     finally:
         connection.close()
     return {name: (folder / name).read_bytes()}
@@ -116,7 +116,7 @@ def _rewrite(rng: random.Random, connection: apsw.Connection) -> None:
 
 
 def _forge(rng: random.Random, connection: apsw.Connection) -> None:
-    """Write another document into a row, with the checksum of that."""
+    """Write another document to a row, with its checksum."""
     rows: list[Any] = connection.execute(
         "SELECT seq, id, record_id, recorded_at, doc, said_at, (SELECT doc FROM heads WHERE id = head)"
         " FROM assertions ORDER BY seq"
@@ -189,4 +189,4 @@ def _forge_row(rng: random.Random, connection: psycopg.Connection[tuple[Any, ...
 
 
 DAMAGES: Final[dict[str, Damage]] = {"file": reframed, "sqlite-vec": rewritten, "postgres": rewritten_tables}
-"""What to do to the stores of a kind; of any other, bytes are changed."""
+"""Damage by kind of store; stores of other kinds get random bytes."""

@@ -1,4 +1,4 @@
-"""Feeding something a great many inputs, and seeing what comes out."""
+"""Runs of many generated inputs, with a check of each outcome."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _MOST_BYTES: Final = 1_000_000_000
 
 
 class HangError(BaseException):
-    """Raised into what has not answered for so long that it may never."""
+    """Raised into code that exceeds the time limit of one input."""
 
 
 def fed(name: str, count: int, feed: Callable[[random.Random], object], *, echoes: bool = False) -> str:
-    """Feed so many inputs, each from a source of randomness of its own, and return the figure.
+    """Pass a number of inputs, each from a random source of its own, and return the figure to report.
 
     Args:
-        name: begins the seed of each input, so that one that fails can be fed again.
-        count: how many.
-        feed: makes an input, and hands it in.
-        echoes: whether a message may repeat what somebody typed, however long that is.
+        name: prefix of each input's seed, so that a failing input can be repeated.
+        count: number of inputs.
+        feed: makes an input and passes it in.
+        echoes: whether a message may repeat typed text, however long.
 
     Raises:
-        AssertionError: it took far too much memory, or an error's message was as long as its input.
+        AssertionError: memory use was far too high, or an error's message was as long as its input.
     """
     watch = _Watch(name, echoes)
     for number in range(count):
@@ -63,7 +63,7 @@ def fed_async(
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has had, in bytes."""
+    """Return the peak memory of this process, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -80,7 +80,7 @@ class _Watch:
 
     @contextlib.contextmanager
     def one(self, number: int) -> Iterator[random.Random]:
-        """Let factmem's own errors pass, and only these; tell which input it was that something else came of."""
+        """Accept factmem's own errors only, and name the input that caused any other."""
         seed = f"{self.name} {number}"
         self.count += 1
         refusal: FactMemError | None = None
@@ -98,23 +98,23 @@ class _Watch:
             assert short, f"the message is as long as the input of {seed!r}"
 
     def figure(self) -> str:
-        """Return what to tell of it."""
+        """Return the figure to report."""
         assert peak_memory() - self.before < _MOST_BYTES
         return f"{self.count:,} inputs: 0 untyped exceptions ({self.refused:,} refused)"
 
 
 @contextlib.contextmanager
 def _in_time(seed: str) -> Iterator[None]:
-    """Let nothing hang: one input takes a fraction of a second of the processor's time, however busy the machine is.
+    """Limit the CPU time of one input to a multiple of the usual, however busy the machine is.
 
-    What only waits is found by the time-out of the test.
+    An input that only waits is found by the time-out of the test.
     """
     if not hasattr(signal, "setitimer"):
         yield
         return
 
     def ring(number: int, frame: FrameType | None) -> None:
-        faulthandler.dump_traceback()  # what hangs may be another thread
+        faulthandler.dump_traceback()  # another thread may be the one that hangs
         raise HangError(f"no answer within {_LONGEST_SECONDS} s to what random.Random({seed!r}) makes")
 
     former = signal.signal(signal.SIGPROF, ring)

@@ -1,4 +1,4 @@
-"""Damage with sense: what is mutated is real, so that it gets past the first check."""
+"""Mutations of real documents, so that the result passes the first checks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TOKENS: Final = (
 
 
 def deep(levels: int, *, named: bool = False) -> Json:
-    """Return a value nested so many levels deep."""
+    """Return a value nested to a depth."""
     value: Json = "deep"
     for _ in range(levels):
         value = {"a": value} if named else [value]
@@ -49,13 +49,13 @@ def deep(levels: int, *, named: bool = False) -> Json:
 
 
 def hostile_text(rng: random.Random) -> str:
-    """Return a text that nobody foresaw; a very long one now and then."""
+    """Return a text with unusual characters, now and then a very long one."""
     text = rng.choice(_TEXTS)
     return text if len(text) < 5_000 or rng.random() < 0.1 else text[:3]
 
 
 def hostile(rng: random.Random) -> Json:
-    """Return a value of any type that JSON can say, and some that only a program can."""
+    """Return a value of any JSON type, or of some that only a program can make."""
     match rng.randrange(8):
         case 0 | 1 | 2:
             return rng.choice(_SCALARS)
@@ -70,7 +70,7 @@ def hostile(rng: random.Random) -> Json:
 
 
 def mutated_json(rng: random.Random, document: Json) -> Json:
-    """Return a copy of a document with one to three things wrong in it."""
+    """Return a copy of a document with one to three errors in it."""
     document = copy.deepcopy(document)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         document = _mutated_once(rng, document)
@@ -146,12 +146,12 @@ def _at(document: Json, path: Path) -> Any:
 
 
 def written(document: Json) -> bytes:
-    """Write a document as JSON or what passes for it in Python: with NaN, and with lone surrogates escaped."""
+    """Write a document as JSON with Python's extensions: with NaN, and with lone surrogates escaped."""
     return json.dumps(document).encode()
 
 
 def torn_json(rng: random.Random, document: Json) -> bytes:
-    """Return a document with something wrong in it, or in how it is written."""
+    """Return a document with an error in its content or its syntax."""
     match rng.randrange(6):
         case 0:
             return mutated_bytes(rng, written(document))
@@ -164,7 +164,7 @@ def torn_json(rng: random.Random, document: Json) -> bytes:
 
 
 def mutated_bytes(rng: random.Random, data: bytes) -> bytes:
-    """Return data with a few bytes, or a stretch of them, other than they were."""
+    """Return data with a few bytes, or a range of them, changed."""
     torn = bytearray(data)
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(torn) + 1)
@@ -189,7 +189,7 @@ def mutated_bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def mutated_text(rng: random.Random, text: str) -> str:
-    """Return a text with something wrong in it; lone surrogates are possible."""
+    """Return a text with an error in it; lone surrogates are possible."""
     match rng.randrange(5):
         case 0:
             return hostile_text(rng)

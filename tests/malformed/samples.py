@@ -1,4 +1,4 @@
-"""Real documents to begin with: every kind of entry, every field, every shape."""
+"""Valid documents to start from: every kind of entry, every field, every shape."""
 
 from __future__ import annotations
 

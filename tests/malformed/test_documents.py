@@ -1,4 +1,4 @@
-"""Documents, values and shapes that no factmem ever wrote."""
+"""Documents, values and shapes that factmem did not write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BIG = pytest.mark.timeout(14_400)
 
 @_BIG
 def test_a_document_is_refused_or_good_for_everything(big: bool, promise: Promise) -> None:
-    """Every entry that was read can be written, folded and shown: nothing that passes here fails later."""
+    """Every accepted entry can be written, folded and shown, so that no later step fails."""
 
     def feed(rng: random.Random) -> None:
         document = rng.choice(_LOADED)
@@ -43,7 +43,7 @@ def test_a_document_is_refused_or_good_for_everything(big: bool, promise: Promis
 
 
 def _use(entry: LogEntry) -> None:
-    with contextlib.suppress(CodecError):  # a text of half a megabyte is legal, and written in two
+    with contextlib.suppress(CodecError):  # a text of half a megabyte is legal, and stored in two parts
         assert load_entry(dump_entry(entry)) == entry
     assert decode_entry(json.loads(json.dumps(encode_entry(entry)))) == entry
     moment = Moment(now=NOW)
@@ -53,7 +53,7 @@ def _use(entry: LogEntry) -> None:
         try:
             shown: FactRecord[Any] = record_of(entry)
         except FactMemError as error:
-            raise AssertionError("it was read and cannot be shown") from error
+            raise AssertionError("it was read but cannot be shown") from error
         assert repr(shown)
 
 
@@ -128,7 +128,7 @@ def _written_deep(levels: int, *, named: bool) -> bytes:
 
 
 def test_a_long_list_of_wrong_items_is_refused_without_gathering_what_is_wrong_with_each() -> None:
-    """Half a million errors, each with its traceback, were 16 seconds and 700 megabytes."""
+    """Half a million errors with their tracebacks took 16 seconds and 700 megabytes."""
     wrong: Any = [0] * 450_000
     document = {**_LOADED[0], "assertion": {**_LOADED[0]["assertion"], "shape": {"list": "str"}, "data": wrong}}
     evidence = {**_LOADED[0]["assertion"], "details": {"evidence": [{"a": 1}] * 100_000}}

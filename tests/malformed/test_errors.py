@@ -1,4 +1,4 @@
-"""Errors themselves: what is raised for several tasks says the same to each of them."""
+"""Errors raised again for several tasks: each task gets the same error in an object of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that people hand in: conversations, exports, pages for agents."""
+"""Files passed by users: conversations, exports, pages for agents."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_unpacks_to_far_more_than_it_is_does_not_fill_the_memory() -> None:
 
 @_BIG
 def test_an_import_is_refused_or_leaves_a_memory_that_can_be_read(big: bool, promise: Promise) -> None:
-    """Imported entries must not keep anybody from what was there before."""
+    """Imported entries must not make earlier ones unreadable."""
     lines = [json.dumps({"v": 1, "kind": "factmem-export"}).encode(), *map(dump_entry, _recorded())]
     keywords = [said.keyword for said in assertions()]
     concepts: list[Concept[Any, Any]] = [
@@ -110,7 +110,7 @@ def test_an_import_is_refused_or_leaves_a_memory_that_can_be_read(big: bool, pro
 
 
 async def _read_all(memory: Memory, keyword: str) -> None:
-    """Read what is there, whatever was let in; that must not fail, not even with an error of factmem's own."""
+    """Read all records after an import; this must not fail, not even with an error of factmem's own."""
     try:
         records = await memory.list_records()
         assert repr(records)
@@ -126,7 +126,7 @@ async def _read_all(memory: Memory, keyword: str) -> None:
 
 @_BIG
 def test_words_with_a_job_that_nobody_gave_are_read_or_left_alone(big: bool, promise: Promise) -> None:
-    """The journal is the store, and an import can bring what it likes."""
+    """Jobs are recorded in the store, so an import can contain any."""
     job = dict(job_json(Job(id="e1", kind=JobKind.DETECT, infer=("scope",), trigger=Trigger(count=2))))
     job["request"] = {"concepts": [], "subjects": [], "topics": []}
     words = next(said for said in assertions() if said.job is not None)
@@ -197,7 +197,7 @@ def test_a_text_for_agents_is_refused_or_shown(tmp_path: Path, big: bool, promis
     promise("malformed texts for agents", fed("texts for agents", 15_000 if big else 200, feed))
 
 
-def test_damaged_gzip_of_any_length_is_told_as_such() -> None:
+def test_damaged_gzip_of_any_length_is_reported_as_such() -> None:
     packed = gzip.compress(json.dumps(_CHAT).encode(), mtime=0)
     for end in range(1, len(packed)):
         with pytest.raises(ConversationFormatError):

@@ -1,7 +1,7 @@
-"""Regular expressions take time linear in the text, also in one made to slow them down.
+"""Regular expressions take time linear in the text, also in an adversarial one.
 
-Every pattern of the packages is found and tried on texts that repeat a few characters, where backtracking hurts most. A
-pattern is refused if four times the text takes more than eight times the time, twice in a row.
+Every pattern of the packages is collected and run on texts that repeat a few characters, where backtracking is worst. A
+pattern fails if four times the text takes more than eight times the time, twice in a row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MATCHED_WHOLE: Final = frozenset(
         *("factmem.detection.redaction._REPEATABLE", "factmem.recall.text.times._TO"),
     }
 )
-"""Patterns that are only tried at the start of a text."""
+"""Patterns that are only matched at the start of a text."""
 UNITS: Final = (
     *"aA0 \n\t.,-_'\"()[]<>/\\=*#|`~@:;!?{}&%$^é中",
     *("a ", "1 ", "a.", "a@", "://", "\n ", "- ", "> ", "[x](", "<!--", "```\n", "a,b", "1,", "1.", "a=", "'a ", "--"),
@@ -78,7 +78,7 @@ def all_patterns() -> dict[re.Pattern[str], str]:
 
 
 def seconds(run: Callable[[str], object], unit: str, length: int) -> float:
-    """Return the CPU time of a search, the least of two."""
+    """Return the CPU time of a search, the minimum of two."""
     text = (unit * (length // len(unit) + 1))[:length]
     times = []
     for _ in range(2):
@@ -106,7 +106,7 @@ def test_every_pattern_takes_linear_time(length: int, pytestconfig: pytest.Confi
     if length == BIG and not pytestconfig.getoption("--big"):
         pytest.skip("a megabyte for every pattern takes minutes: --big runs it")
     found = all_patterns()
-    assert len(found) > 150, "the patterns are not found any more"
+    assert len(found) > 150, "the collection of patterns is broken"
     units = FEW if length == BIG else UNITS
     slow = [
         f"{name} on {unit!r}"

@@ -1,4 +1,4 @@
-"""Stores whose files somebody changed: every way to read and to write them."""
+"""Stores with damaged files: every way to read and to write them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_store_that_was_changed_is_refused_or_served(
 
 
 async def _made(store: Store, folder: Path) -> Files:
-    """Make a store with everything in it, and return its files."""
+    """Make a store with every kind of entry, and return its files."""
     async with store.open(folder, _CLOCK) as provider:
         await provider.use_embedder(_EMBEDDER)
         vectors = np.eye(4, dtype=np.float32)
@@ -85,7 +85,7 @@ def _put_back(folder: Path, files: Files) -> None:
 
 
 async def _use(store: Store, folder: Path, rng: random.Random) -> None:
-    """Do everything that can be done, in any order; each alone may be refused."""
+    """Run every operation in random order; each may be refused by itself."""
     provider = store.open(folder, _CLOCK)
     memory = Memory(provider, viewer="alice", embedder=HashEmbedder(4), clock=_CLOCK)
     uses = [*_reads(provider), *_writes(provider), *_of_memory(memory)]

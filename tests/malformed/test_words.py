@@ -1,4 +1,4 @@
-"""Tests of the input that people and programs type: addresses, options, scopes, names, pages, command lines."""
+"""Input typed by people and programs: addresses, options, scopes, names, pages, command lines."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_name_is_refused_or_stands_for_itself(big: bool, promise: Promise) -> 
 
 @_BIG
 def test_an_address_is_refused_or_opens_a_store(tmp_path: Path, big: bool, promise: Promise) -> None:
-    """It is opened and read, below a folder of the test's own; nothing is written by that."""
+    """The store is opened and read in a folder of the test; nothing is written."""
 
     async def feed(rng: random.Random) -> None:
         address = rng.choice(_ADDRESSES).format(folder="@")
@@ -186,7 +186,7 @@ _COMMANDS = (
 def test_a_command_line_is_refused_or_run(
     tmp_path: Path, big: bool, promise: Promise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Below a folder of its own; whatever comes of it, no traceback does."""
+    """It runs in a folder of its own, and whatever the outcome, no traceback is printed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("factmem.memory.facade.default_embedder", lambda: HashEmbedder(4))
@@ -195,7 +195,7 @@ def test_a_command_line_is_refused_or_run(
         words = list(rng.choice(_COMMANDS))
         for _ in range(rng.choice([1, 1, 2])):
             place = rng.randrange(len(words))
-            # No argument of a process holds a NUL, and no option here leads to another store.
+            # No argument of a process contains a NUL, and no option here leads to another store.
             words[place] = mutated_text(rng, words[place]).replace("\0", "").replace("..", "")[:50_000]
         run = CliRunner().invoke(app, ["--store", str(tmp_path / "facts.db"), *words], input="")
         if run.exception is not None and not isinstance(run.exception, SystemExit):

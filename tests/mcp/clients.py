@@ -1,4 +1,4 @@
-"""Shared helpers of the tests of the server: a client of it, and a store with something on either side of a wall."""
+"""Helpers for the tests of the server: a client of it, and a store with facts on both sides of a wall."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NOAH: Final = MemorySubject("user", "who speaks", priority_level=1).individual("
 
 
 def opened(provider: InMemoryProvider | None = None, viewer: str | None = "maya", **options: Any) -> Memory:
-    """A memory that maya looks into."""
+    """Open a memory with maya as its viewer."""
     return Memory(provider or InMemoryProvider(), viewer=viewer, embedder=HashEmbedder(), **options)
 
 
 @asynccontextmanager
 async def connected(memory: ServedMemory, **options: Any) -> AsyncIterator[Client]:
-    """A client of a server of a memory, in this process."""
+    """Connect a client to a server of a memory, in this process."""
     async with Client(make_server(memory, **options)) as client:
         yield client
 
@@ -42,7 +42,7 @@ async def answer(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def refusal(client: Client, tool: str, **arguments: Any) -> str:
-    """Call a tool that must refuse, and return what it says."""
+    """Call a tool that must refuse, and return its message."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result.structured_content
     assert result.structured_content is None
@@ -59,7 +59,7 @@ async def text_of(client: Client, address: str) -> str:
 
 
 async def unreadable(client: Client, address: str) -> str:
-    """Read a resource that must not be readable, and return why."""
+    """Read a resource that must not be readable, and return the reason."""
     try:
         text = await text_of(client, address)
     except MCPError as error:
@@ -77,12 +77,12 @@ async def prompted(client: Client, prompt: str, **arguments: str) -> str:
 
 @attrs.frozen
 class Walled:
-    """A memory with facts that a client may see, and such as it may not.
+    """A memory with facts inside and outside a client's view.
 
     Attributes:
         memory: the memory.
         seen: the id of Oslo, which lies in ``/product/alpha`` and is about maya.
-        hidden: the ids of what lies elsewhere, is about somebody else, or is somebody else's.
+        hidden: the ids of facts in another scope, about another subject, or of another owner.
     """
 
     memory: Memory
@@ -95,7 +95,7 @@ HIDDEN_VALUES: Final = ("Hiddenburg", "Othertown", "Privatheim", "Allover")
 
 @asynccontextmanager
 async def walled() -> AsyncIterator[Walled]:
-    """A memory to be confined to ``/product/alpha``, maya and her eyes."""
+    """A memory to be confined to ``/product/alpha``, maya and her private facts."""
     provider = InMemoryProvider()
     async with opened(provider) as memory, opened(provider, "noah") as noahs:
         (seen,) = await memory.save(SingleFact(CITY, "Oslo"), subject=MAYA, scope="/product/alpha")

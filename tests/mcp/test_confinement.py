@@ -1,4 +1,4 @@
-"""Confinement: nothing that a client asks for leads out of the scopes, subjects and eyes of its server."""
+"""Confinement: no request of a client reaches beyond the scopes, subjects and viewer of its server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def confined() -> AsyncIterator[Confined]:
 
 
 async def everything(memory: Memory) -> list[Any]:
-    """Return everything that a store holds, for any viewer."""
+    """Return all records of a store, for any viewer."""
     seen = [await memory.as_viewer(name).list_records() for name in (None, "maya", "noah")]
     return sorted({str(record.value) for records in seen for record in records})
 
@@ -80,9 +80,9 @@ async def test_reading_shows_nothing_from_outside(confined: Confined) -> None:
     assert json.loads(await text_of(client, "factmem://tree"))["records"] == 1
 
 
-async def test_scores_tell_nothing_of_what_lies_outside() -> None:
-    """A client cannot find out by trying which words occur in scopes that its server does not show."""
-    told = []
+async def test_scores_are_independent_of_records_outside() -> None:
+    """A client cannot probe which words occur in scopes outside its server's view."""
+    seen = []
     for secrets in ((), ("The launch code is swordfish.", "Swordfish again, and Oslo.")):
         async with Memory(InMemoryProvider(), embedder=HashEmbedder(), clock=FakeClock(NOW)) as memory:
             for text in ("Maya lives in Oslo.", "The code of the garage is blue.", "Oslo is cold."):
@@ -92,8 +92,8 @@ async def test_scores_tell_nothing_of_what_lies_outside() -> None:
             async with connected(memory, scopes=["/product/alpha"]) as client:
                 queries = ("swordfish Oslo", "pineapple Oslo", "launch code", "garage code", "cold")
                 found = [await answer(client, "recall", query=query) for query in queries]
-        told.append([[(match["fact"]["value"], match["score"]) for match in of["matches"]] for of in found])
-    without_secrets, with_secrets = told
+        seen.append([[(match["fact"]["value"], match["score"]) for match in of["matches"]] for of in found])
+    without_secrets, with_secrets = seen
     assert with_secrets == without_secrets
     assert all(without_secrets)
 
@@ -110,9 +110,11 @@ async def test_no_scope_leads_out(confined: Confined, scope: str) -> None:
         ("remember", {"text": "Maya lives in Rome."}),
         ("save_fact", {"keyword": "city", "value": "Rome"}),
     ):
-        told = await refusal(client, tool, scope=scope, **arguments)
+        message = await refusal(client, tool, scope=scope, **arguments)
         assert (
-            ("lies outside of what this server shows" in told) or ("cannot climb" in told) or ("needs a name" in told)
+            ("lies outside of what this server shows" in message)
+            or ("cannot climb" in message)
+            or ("needs a name" in message)
         )
     assert await unreadable(client, f"factmem://facts{scope if scope.startswith('/') else '/' + scope}")
     assert await everything(confined.store.memory) == before
@@ -129,8 +131,8 @@ async def test_no_subject_leads_out(confined: Confined, subject: str) -> None:
         ("remember", {"text": "Noah lives in Rome."}),
         ("save_fact", {"keyword": "city", "value": "Rome"}),
     ):
-        told = await refusal(client, tool, subject=subject, **arguments)
-        assert told == "this server has nothing to do with that subject: name user:maya, or none"
+        message = await refusal(client, tool, subject=subject, **arguments)
+        assert message == "this server has nothing to do with that subject: name user:maya, or none"
     assert await everything(confined.store.memory) == before
 
 
@@ -151,8 +153,8 @@ async def test_no_id_leads_out_and_one_that_is_hidden_is_like_one_that_is_not_th
         assert await refusal(client, tool, **{key: named}, **given) == await refusal(
             client, tool, **{key: nobody}, **given
         )
-    told = await unreadable(client, f"factmem://record/{hidden}")
-    assert told == await unreadable(client, "factmem://record/nope")
+    message = await unreadable(client, f"factmem://record/{hidden}")
+    assert message == await unreadable(client, "factmem://record/nope")
     assert await refusal(client, "retract", ids=[confined.store.seen, hidden])
     assert await refusal(client, "forget", ids=[confined.store.seen, hidden])
     assert await everything(confined.store.memory) == before
@@ -161,12 +163,12 @@ async def test_no_id_leads_out_and_one_that_is_hidden_is_like_one_that_is_not_th
 async def test_what_a_client_writes_stays_in_the_view(confined: Confined) -> None:
     client = confined.client
     (fact,) = (await answer(client, "save_fact", keyword="pet", value="cat"))["facts"]
-    (told,) = (await answer(client, "remember", text="Maya has a dog."))["facts"]
-    assert {(item["scope"], item["subject"]) for item in (fact, told)} == {("/product/alpha", "user:maya")}
+    (result,) = (await answer(client, "remember", text="Maya has a dog."))["facts"]
+    assert {(item["scope"], item["subject"]) for item in (fact, result)} == {("/product/alpha", "user:maya")}
 
 
-async def test_a_private_fact_gives_no_type_away(confined: Confined) -> None:
-    """Noah's own keyword may be of any other type for maya."""
+async def test_a_private_fact_does_not_reveal_its_type(confined: Confined) -> None:
+    """Noah's private keyword may have any other type for maya."""
     async with opened() as memory, connected(memory, trust=True) as client:
         await memory.as_viewer("noah").save(SingleFact(CITY, "Privatheim"), private=True)
         (fact,) = (await answer(client, "save_fact", keyword="city", value=5))["facts"]
@@ -178,8 +180,10 @@ async def test_several_scopes_are_served_and_say_which_one_to_write_to() -> None
     async with opened() as memory:
         await memory.save(SingleFact(CITY, "Oslo"), scope="/product/gamma")
         async with connected(memory, scopes=["/product/alpha", "/product/beta"], trust=True) as client:
-            told = await refusal(client, "save_fact", keyword="city", value="Rome")
-            assert told == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
+            message = await refusal(client, "save_fact", keyword="city", value="Rome")
+            assert (
+                message == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
+            )
             await answer(client, "save_fact", keyword="city", value="Rome", scope="/product/beta")
             info = await answer(client, "info")
             assert (info["scopes"], info["server"]["scopes"]) == (

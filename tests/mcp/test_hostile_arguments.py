@@ -1,4 +1,4 @@
-"""Arguments that no well-meaning client sends: each is refused in words, and the server serves on."""
+"""Hostile arguments: each is refused with a message, and the server continues."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ async def test_a_hostile_argument_is_refused_in_a_few_words(
 ) -> None:
     async with opened() as memory, connected(memory, trust=True, allow_erase=True) as client:
         with caplog.at_level(logging.WARNING):
-            told = await refusal(client, tool, **arguments)
-        assert 10 < len(told) < 700
-        assert "xxxxxxxxxxxx" not in told.replace("x" * 50 + "…", "")
-        assert "Error executing tool" not in told, "it was not foreseen"
+            message = await refusal(client, tool, **arguments)
+        assert 10 < len(message) < 700
+        assert "xxxxxxxxxxxx" not in message.replace("x" * 50 + "…", "")
+        assert "Error executing tool" not in message, "the error is not handled"
         assert caplog.records == []
         assert await memory.list_records() == []
         assert (await answer(client, "info"))["records"] == 0
@@ -104,7 +104,7 @@ async def test_a_hostile_argument_is_refused_in_a_few_words(
     ids=["importance", "nan", "inf", "nested inf", "deep"],
 )
 async def test_what_only_other_clients_can_send_is_refused_as_well(tool: str, arguments: dict[str, Any]) -> None:
-    """The SDK's own client sends null for numbers that are none, and refuses to nest so deeply."""
+    """The SDK's own client sends null for NaN and infinity, and refuses such deep nesting."""
     async with opened() as memory:
         server = make_server(memory, trust=True)
         async with Client(server):

@@ -1,4 +1,4 @@
-"""Lines over stdio that are no JSON-RPC message: each is answered with an error, and the server serves on."""
+"""Lines over stdio that are not JSON-RPC messages: each is answered with an error, and the server continues."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ PING: Final = b'{"jsonrpc":"2.0","id":"ping","method":"ping"}'
 
 @attrs.frozen
 class Server:
-    """The command `factmem mcp` as a process, spoken to line by line."""
+    """The command `factmem mcp` as a process, used line by line."""
 
     process: subprocess.Popen[bytes]
 
     def answers(self, *lines: bytes) -> list[dict[str, Any]]:
-        """Send lines and a ping, and return all that the server writes until it answers the ping."""
+        """Send lines and a ping, and return all lines that the server writes until it answers the ping."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(b"".join(line + b"\n" for line in (*lines, PING)))
@@ -124,7 +124,7 @@ def test_the_end_of_a_line_that_is_too_long_is_not_taken_for_a_message(server: S
     ],
 )
 def test_a_message_is_let_through(line: bytes) -> None:
-    """The answers to malformed lines among them, or two peers would answer each other for ever."""
+    """This includes the answers to malformed lines, or two peers would answer each other without end."""
     assert answer_to(line) is None
 
 

@@ -1,4 +1,4 @@
-"""Resources and prompts, and how clients hear of changes."""
+"""Resources and prompts, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_facts_are_shown_as_a_block_of_their_scope() -> None:
         assert await text_of(client, "factmem://facts/product/gamma") == "Nothing is known there."
 
 
-async def test_what_does_not_fit_into_a_block_is_told_of() -> None:
+async def test_facts_that_do_not_fit_into_a_block_are_counted() -> None:
     async with opened() as memory, connected(memory) as client:
         for number in range(3):
             await memory.save(SingleFact(CITY, f"{number}" + "x" * 9_000), scope=f"/product/p{number}")

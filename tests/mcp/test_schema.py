@@ -1,4 +1,4 @@
-"""Tests of the server's description: names, schemas, hints. Every client sees any change of it."""
+"""The server's description: names, schemas, hints. Any change of it is visible to every client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ARGUMENTS = {
     "forget": "ids",
 }
 LARGEST_LISTING = 12_000
-"""In bytes: what the tools cost in every prompt of every client."""
+"""In bytes: the cost of the tools in every prompt of every client."""
 REQUIRED = {
     "recall": ["query"],
     "load": ["keyword"],
@@ -57,7 +57,7 @@ async def test_the_listing_of_all_tools_is_small() -> None:
 
 
 async def test_optional_arguments_may_still_be_null() -> None:
-    """Many clients send null for what they leave out, though no schema offers it."""
+    """Many clients send null for omitted arguments, though no schema offers it."""
     async with opened() as memory, connected(memory, trust=True) as client:
         nothing = {"scope": None, "subject": None, "since": None, "min_score": None}
         assert (await answer(client, "recall", query="x", **nothing))["matches"] == []
@@ -94,7 +94,7 @@ async def test_the_server_introduces_itself() -> None:
 
 
 @pytest.mark.parametrize("hidden", ["mcp", "mcp_types"])
-def test_a_missing_package_is_told_of_with_the_command_to_install_it(hidden: str) -> None:
+def test_a_missing_package_is_an_error_with_the_command_to_install_it(hidden: str) -> None:
     code = f"import sys; sys.modules[{hidden!r}] = None\ntry:\n import factmem.mcp\nexcept ImportError as e:\n print(e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "mcp>=2 is not installed: run  pip install 'factmem[mcp]'\n"

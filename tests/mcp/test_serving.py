@@ -29,7 +29,7 @@ TOKEN = "let-me-in"
 
 @pytest.fixture(params=["asyncio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """The server runs in a process of its own; which loop its client runs on makes no difference."""
+    """The server runs in a process of its own, so the client's event loop makes no difference."""
     return str(request.param)
 
 
@@ -52,7 +52,7 @@ def over_http(store: Path, *options: str, token: str = "") -> Iterator[str]:
             process.wait(20)
 
 
-async def test_two_processes_over_stdio_share_a_store_and_the_later_one_knows(tmp_path: Path) -> None:
+async def test_two_processes_over_stdio_share_a_store_and_the_later_one_reads_it(tmp_path: Path) -> None:
     store = tmp_path / "facts.db"
     async with Client(over_stdio(store, "--trust")) as writer, Client(over_stdio(store, "--read-only")) as reader:
         await answer(writer, "save_fact", keyword="city", value="Oslo", scope="/product/alpha")
@@ -106,7 +106,7 @@ async def test_many_clients_are_served_over_http(tmp_path: Path) -> None:
         assert await status(url, {"Origin": "https://evil.example"}) == 403
 
 
-async def test_over_http_a_token_is_asked_for(tmp_path: Path) -> None:
+async def test_over_http_a_token_is_required(tmp_path: Path) -> None:
     with over_http(tmp_path / "facts.db", token=TOKEN) as url:
         assert await status(url, {}) == 401
         assert await status(url, {"Authorization": "Bearer wrong"}) == 401
@@ -132,7 +132,7 @@ async def test_an_address_that_others_reach_needs_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "expected"),
     [
         (["--http", "nowhere"], 2, "is not HOST:PORT"),
         (["--http", ":99999"], 2, "is not HOST:PORT"),
@@ -144,10 +144,10 @@ async def test_an_address_that_others_reach_needs_a_token() -> None:
         (["--subject", "user:"], 2, "individual"),
     ],
 )
-async def test_wrong_options_are_told_of(tmp_path: Path, words: list[str], code: int, told: str) -> None:
+async def test_wrong_options_are_reported(tmp_path: Path, words: list[str], code: int, expected: str) -> None:
     def run() -> Any:
         return CliRunner().invoke(app, ["--store", str(tmp_path / "facts.db"), "mcp", *words])
 
     done = await to_thread.run_sync(run)
     assert done.exit_code == code
-    assert told in " ".join(done.stderr.replace("│", " ").split())
+    assert expected in " ".join(done.stderr.replace("│", " ").split())

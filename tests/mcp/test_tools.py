@@ -1,4 +1,4 @@
-"""Tests of the tools for a client that is trusted."""
+"""Tools for a trusted client."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_statement_that_was_overtaken_is_recalled_with_the_newer_one() -
         assert (found["I moved to Lisbon."]["newer"], found["I live in Oslo."]["retracted"]) == (None, False)
 
 
-async def test_what_scores_less_is_left_out_if_the_client_or_the_server_says_so() -> None:
+async def test_the_minimum_score_is_the_clients_or_the_servers() -> None:
     async with opened() as memory:
         for keyword, value in (("seats", "120 in the hall"), ("lunch", "soup")):
             await memory.save(SingleFact(Concept.single(keyword, ""), value))
@@ -91,10 +91,10 @@ async def test_the_weights_of_recall_are_the_servers() -> None:
 
 async def test_a_statement_is_remembered_with_its_words() -> None:
     async with opened() as memory, connected(memory, trust=True) as client:
-        told = await answer(
+        result = await answer(
             client, "remember", text="The launch is in May.", importance=0.9, categories=["plans"], private=True
         )
-        (fact,) = told["facts"]
+        (fact,) = result["facts"]
         assert (fact["value"], fact["importance"], fact["categories"]) == ("The launch is in May.", 0.9, ["plans"])
         assert (fact["private"], fact["source"]) == (True, "mcp")
         assert fact["evidence"][0]["quote"] == "The launch is in May."
@@ -119,7 +119,7 @@ async def test_a_statement_is_remembered_with_its_words() -> None:
     ],
 )
 async def test_a_value_is_kept_as_the_json_that_it_is(given: Any, type: str | None, kept: Any) -> None:
-    """Also a text that looks like JSON stays a text."""
+    """A text that looks like JSON stays a text."""
     async with opened() as memory, connected(memory, trust=True) as client:
         (fact,) = (await answer(client, "save_fact", keyword="k", value=given, type=type))["facts"]
         assert fact["value"] == kept
@@ -146,9 +146,9 @@ async def test_a_known_concept_says_which_values_are_right() -> None:
 async def test_another_type_for_a_known_concept_is_refused() -> None:
     async with opened() as memory, connected(memory, trust=True) as client:
         await memory.save(SingleFact(SEATS, 5))
-        told = await refusal(client, "save_fact", keyword="seats", value="many", type="str")
-        assert "seats" in told
-        assert "many" not in told
+        message = await refusal(client, "save_fact", keyword="seats", value="many", type="str")
+        assert "seats" in message
+        assert "many" not in message
 
 
 async def test_several_values_stand_beside_each_other() -> None:
@@ -170,8 +170,8 @@ async def test_history_shows_what_became_of_each_value_and_as_of_looks_back() ->
     async with opened() as memory, connected(memory, trust=True) as client:
         await answer(client, "save_fact", keyword="city", value="Oslo", said="2026-05-01")
         await answer(client, "save_fact", keyword="city", value="Rome", said="2026-05-03T10:00:00+02:00")
-        told = (await answer(client, "history", keyword="city"))["facts"]
-        assert [(fact["value"], fact["state"], fact["said"]) for fact in told] == [
+        result = (await answer(client, "history", keyword="city"))["facts"]
+        assert [(fact["value"], fact["state"], fact["said"]) for fact in result] == [
             ("Oslo", "superseded", "2026-05-01T00:00:00Z"),
             ("Rome", "active", "2026-05-03T08:00:00Z"),
         ]
@@ -184,8 +184,8 @@ async def test_history_shows_what_became_of_each_value_and_as_of_looks_back() ->
 async def test_history_takes_the_id_of_a_record_too() -> None:
     async with opened() as memory, connected(memory, trust=True) as client:
         (record,) = await memory.save(SingleFact(SEATS, 5), subject=MAYA)
-        (told,) = (await answer(client, "history", keyword=record.id))["facts"]
-        assert (told["id"], told["value"]) == (record.id, 5)
+        (result,) = (await answer(client, "history", keyword=record.id))["facts"]
+        assert (result["id"], result["value"]) == (record.id, 5)
         assert "list_records" in await refusal(client, "history", keyword="0" * 32)
         assert "history(id)" in await refusal(client, "load", keyword=record.id)
 
@@ -207,8 +207,8 @@ async def test_an_update_changes_a_record_and_its_history_keeps_what_it_was() ->
 async def test_what_is_retracted_can_be_restored() -> None:
     async with opened() as memory, connected(memory, trust=True) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
-        told = await answer(client, "retract", ids=[record.id], reason="wrong")
-        assert told["note"] == "Taken back; a person can bring it back with `factmem restore ID`."
+        result = await answer(client, "retract", ids=[record.id], reason="wrong")
+        assert result["note"] == "Taken back; a person can bring it back with `factmem restore ID`."
         assert await memory.list_records() == []
         await memory.restore(record.id)
         assert [item.value for item in await memory.list_records()] == ["Oslo"]
@@ -263,14 +263,14 @@ async def test_filters_narrow_what_is_recalled_and_listed() -> None:
         assert await listed(sources=["other"]) == []
 
 
-async def test_a_model_that_fails_is_told_of_and_the_words_are_kept() -> None:
+async def test_a_failing_model_is_reported_and_the_words_are_kept() -> None:
     def broken(*_: Any) -> Any:
         raise ValueError
 
     async with opened(model=ScriptedModel(broken)) as memory, connected(memory, trust=True) as client:
-        told = await answer(client, "remember", text="The launch is in May.")
-        assert told["note"].startswith("Kept as it was said: the model that reads for this memory failed (Model")
-        assert [fact["value"] for fact in told["facts"]] == ["The launch is in May."]
+        result = await answer(client, "remember", text="The launch is in May.")
+        assert result["note"].startswith("Kept as it was said: the model that reads for this memory failed (Model")
+        assert [fact["value"] for fact in result["facts"]] == ["The launch is in May."]
 
 
 async def test_many_calls_at_once_are_all_answered() -> None:
@@ -300,7 +300,7 @@ async def test_two_servers_of_one_store_see_what_either_saves() -> None:
 
 
 async def test_a_cancelled_call_leaves_the_store_as_it_was_or_should_be() -> None:
-    """Cancelled calls are kept whole or not at all, and the server serves on."""
+    """The call of a cancelled write is applied whole or not at all, and the server continues."""
     async with opened() as memory, connected(memory, trust=True) as client:
         for number in range(8):
             with anyio.move_on_after(0.002 * number):

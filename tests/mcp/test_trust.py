@@ -1,4 +1,4 @@
-"""Tests of the permissions of clients: read only, write what is kept apart, or write what is believed."""
+"""Permissions of clients: read only, write to quarantine, or write trusted facts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ async def known(memory: Memory) -> list[Any]:
         ("save_fact", {"keyword": "other", "value": "Rome", "private": True}),
     ],
 )
-async def test_what_clients_write_is_kept_apart_and_they_are_told(tool: str, arguments: dict[str, Any]) -> None:
+async def test_clients_writes_are_quarantined_and_the_answer_says_so(tool: str, arguments: dict[str, Any]) -> None:
     async with opened() as memory, connected(memory) as client:
         await memory.save(SingleFact(CITY, "Oslo"))
-        told = await answer(client, tool, **arguments)
-        assert told["kept_apart"]
-        assert "factmem quarantine accept" in told["note"]
-        assert [(fact["id"], fact["state"], fact["origin"]) for fact in told["facts"]] == [
+        result = await answer(client, tool, **arguments)
+        assert result["kept_apart"]
+        assert "factmem quarantine accept" in result["note"]
+        assert [(fact["id"], fact["state"], fact["origin"]) for fact in result["facts"]] == [
             (None, "quarantined", "unknown")
         ]
         assert await known(memory) == ["Oslo"]
@@ -45,8 +45,8 @@ async def test_what_clients_write_is_kept_apart_and_they_are_told(tool: str, arg
 async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
     async with opened() as memory, connected(memory) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
-        told = await answer(client, "update", id=record.id, value="Rome", importance=1.0)
-        assert (told["kept_apart"], await known(memory)) == (True, ["Oslo"])
+        result = await answer(client, "update", id=record.id, value="Rome", importance=1.0)
+        assert (result["kept_apart"], await known(memory)) == (True, ["Oslo"])
         (apart,) = await memory.quarantine.list()
         await memory.quarantine.accept(apart.id)
         assert await known(memory) == ["Rome"]
@@ -55,16 +55,16 @@ async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
 async def test_only_a_trusted_client_moves_a_record() -> None:
     async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"), scope="/product/alpha")
-        told = await refusal(client, "update", id=record.id, scope="/product/beta")
-        assert "quarantined words cannot move a record" in told
+        message = await refusal(client, "update", id=record.id, scope="/product/beta")
+        assert "quarantined words cannot move a record" in message
         (fact,) = (await answer(trusted, "update", id=record.id, scope="/product/beta"))["facts"]
         assert (fact["scope"], fact["value"], fact["id"] != record.id) == ("/product/beta", "Oslo", True)
         (found,) = await memory.list_records()
         assert (found.id, str(found.scope)) == (fact["id"], "/product/beta")
 
 
-async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted() -> None:
-    """Else whoever can plant words could make the user's own ones disappear."""
+async def test_an_untrusted_client_retracts_only_what_clients_wrote() -> None:
+    """Otherwise, planted words could remove the user's own facts."""
     async with opened() as memory, connected(memory) as client:
         (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "remember", text="Maya likes tea.")
@@ -81,7 +81,7 @@ async def test_a_client_takes_back_only_what_clients_wrote_unless_it_is_trusted(
 
 
 async def test_an_update_that_was_let_in_does_not_make_a_record_the_clients_own() -> None:
-    """Nor does a time when the server trusted them."""
+    """A time of trust in between does not change that."""
     async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
         (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "update", id=theirs.id, value="Rome")
@@ -93,14 +93,14 @@ async def test_an_update_that_was_let_in_does_not_make_a_record_the_clients_own(
         assert sorted(await known(memory)) == ["Rome", "cat"]
 
 
-async def test_a_client_is_told_why_nothing_comes_back_and_how_to_let_it_in() -> None:
-    """Once for each of the first things that somebody tries, with and without an answer."""
+async def test_an_empty_answer_explains_the_quarantine_and_how_to_release() -> None:
+    """The hint is given once for each of the usual first calls, with and without a result."""
     async with opened() as memory, connected(memory) as client:
         assert (await answer(client, "recall", query="tea"))["note"] is None
-        told = [(await answer(client, "remember", text="Maya likes tea."))["note"]]
-        told.append((await answer(client, "recall", query="tea"))["note"])
-        told.append((await answer(client, "load", keyword="drink"))["note"])
-        for note in told:
+        result = [(await answer(client, "remember", text="Maya likes tea."))["note"]]
+        result.append((await answer(client, "recall", query="tea"))["note"])
+        result.append((await answer(client, "load", keyword="drink"))["note"])
+        for note in result:
             assert "1 statement waits in quarantine" in note
             assert "factmem quarantine accept" in note
             assert "--trust" in note
@@ -115,13 +115,13 @@ async def test_a_client_is_told_why_nothing_comes_back_and_how_to_let_it_in() ->
 
 
 @pytest.mark.parametrize(
-    ("quota", "told"),
+    ("quota", "expected"),
     [
         (QuarantineQuota(total=3), "no more than 3 statements may wait"),
         (QuarantineQuota(total=9, per_writer=3), "no more than 3 statements of one writer may wait"),
     ],
 )
-async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, told: str) -> None:
+async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, expected: str) -> None:
     async with opened() as memory, connected(memory, quota=quota) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "remember", text="Maya likes tea.")
@@ -133,7 +133,7 @@ async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, told: 
             "update": {"id": record.id, "value": "Bergen"},
         }.items():
             refused = await refusal(client, tool, **arguments)
-            assert told in refused
+            assert expected in refused
             assert "factmem quarantine list" in refused
         assert await memory.quarantine.count() == 3
         first, *_ = await memory.quarantine.list()
@@ -172,8 +172,8 @@ async def test_a_read_only_server_offers_nothing_that_writes() -> None:
 
 async def test_a_read_only_memory_is_not_written_by_a_server_that_offers_to() -> None:
     async with opened(read_only=True) as memory, connected(memory, trust=True) as client:
-        told = await refusal(client, "save_fact", keyword="city", value="Oslo")
-        assert told == "this memory is open for reading only: nothing was changed"
+        message = await refusal(client, "save_fact", keyword="city", value="Oslo")
+        assert message == "this memory is open for reading only: nothing was changed"
 
 
 async def test_erasing_has_to_be_allowed() -> None:
@@ -193,7 +193,7 @@ async def test_only_the_tools_that_are_named_are_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"tools": ["recall", "nope"]}, "there is no tool nope"),
         ({"tools": ["forget"]}, "erasing has to be allowed first"),
@@ -202,9 +202,9 @@ async def test_only_the_tools_that_are_named_are_offered() -> None:
         ({"user_id": "maya"}, "a user_id is for an AgentMemory"),
     ],
 )
-async def test_what_cannot_be_offered_is_refused_at_once(options: dict[str, Any], told: str) -> None:
+async def test_what_cannot_be_offered_is_refused_at_once(options: dict[str, Any], expected: str) -> None:
     async with opened() as memory:
-        with pytest.raises(InvalidDataError, match=told):
+        with pytest.raises(InvalidDataError, match=expected):
             make_server(memory, **options)
 
 

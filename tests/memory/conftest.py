@@ -1,4 +1,4 @@
-"""A memory over each store, with a clock that is set by hand."""
+"""Fixtures: a memory over each store, with a clock that is set by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.postgres import postgres_address
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """From now on, a millisecond later at every look, and by hand."""
+    """A clock that starts now, advances by a millisecond with each reading, and can be set."""
     return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))
 
 
@@ -43,5 +43,5 @@ async def provider(
 
 @pytest.fixture
 def memory(provider: AgentMemoryProvider, clock: FakeClock) -> Memory:
-    """A memory that alice looks into."""
+    """A memory with alice as its viewer."""
     return Memory(provider, viewer="alice", embedder=HashEmbedder(), clock=clock)

@@ -1,4 +1,4 @@
-"""Providers that people write: four verbs over a dictionary, each with keys of its own."""
+"""Third-party providers: four verbs over a dictionary, each with keys of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Shelf(AgentMemoryProvider):
     """Four verbs: the newest value, or the union of all values.
 
     Args:
-        key: the part of a key that stands for the scope.
+        key: returns the part of a key that represents the scope.
     """
 
     def __init__(self, key: Callable[[MemoryScope], object] = str) -> None:

@@ -1,8 +1,8 @@
-"""Forks processes that submit texts until they are done or killed; a new interpreter for each would take too long.
+"""Fork processes that submit texts until they are done or killed; a new interpreter for each would take too long.
 
-Every line on standard input is an order: ``address<TAB>first number<TAB>how many``. Told on standard output:
+Every line on standard input is a command: ``address<TAB>first number<TAB>count``. Printed on standard output:
 ``started <pid>``, ``handed <first> <end>`` for each submission that returned, ``failed <error>``, and ``ended`` when
-the process is gone. With arguments (``way address first count``) it submits once and ends in that way.
+the process is gone. With arguments (``mode address first count``) it submits once and ends in that mode.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def text_of(number: int) -> str:
 
 
 class SlowDetector:
-    """Finds the number of each message, after a while."""
+    """A detector that finds the number of each message, after a delay."""
 
     def __init__(self, pause: float) -> None:
         self._pause = pause
@@ -51,7 +51,7 @@ def _candidate(message: Message, conversation_id: str | None) -> Candidate:
 
 
 def memory_at(address: str, *, pause: float | None = 0.0) -> Memory:
-    """Open a memory; without a pause, one that reads nothing."""
+    """Open a memory; without a delay, one that reads nothing."""
     return Memory(
         address,
         concepts=[NUMBERS],
@@ -76,7 +76,7 @@ async def submit(address: str, first: int, count: int) -> None:
             end = min(start + TOGETHER, first + count)
             submission = await memory.remember_many(batch(start, end), subject=USER)
             tell(f"handed {start} {end}")
-            if start // TOGETHER % 3 == 2:  # so that a kill also finds it applying what was read
+            if start // TOGETHER % 3 == 2:  # so that a kill may also interrupt the application of results
                 await submission.wait()
 
 

@@ -1,4 +1,4 @@
-"""Shared helpers of the submission tests: people to listen to, a model that understands them, its failure modes."""
+"""Helpers for the tests of submission: conversations, a model that understands them, and its faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TEXT: Final = re.compile(r"<text>\n(.*?)\n</text>", re.DOTALL)
 
 
 def talk(*said: str, id: str = "talk", start: dt.datetime = BEGAN) -> Conversation:
-    """A conversation of the user's messages, a minute apart."""
+    """Return a conversation of the user's messages, a minute apart."""
     times = (start + dt.timedelta(minutes=number) for number in range(len(said)))
     messages = [
         Message(content=text, id=f"m{number}", timestamp=time)
@@ -53,11 +53,11 @@ def talk(*said: str, id: str = "talk", start: dt.datetime = BEGAN) -> Conversati
 
 
 def understood(content: str) -> dict[str, Any]:
-    """Return the findings of a model that understands a handful of sentences."""
+    """Return the findings of a model that understands a few sentences."""
     found: dict[str, list[dict[str, Any]]] = {"city": [], "seats": [], "pets": [], "remember": [], "forget": []}
     for number, escaped in _MESSAGE.findall(content):
         said = html.unescape(escaped)
-        for name, pattern, told in (
+        for name, pattern, read in (
             ("city", _CITY, lambda match: {"value": match[1]}),
             ("seats", _SEATS, lambda match: {"value": int(match[1])}),
             ("pets", _PET, lambda match: {"values": [match[1]]}),
@@ -65,7 +65,7 @@ def understood(content: str) -> dict[str, Any]:
             ("remember", _REMEMBER, lambda match: {"memory": match[1]}),
         ):
             for match in pattern.finditer(said):
-                found[name].append({"quote": match[0], "message": int(number), **told(match)})
+                found[name].append({"quote": match[0], "message": int(number), **read(match)})
     return found
 
 
@@ -89,7 +89,7 @@ def answer_to(content: str, name: str) -> dict[str, Any]:
 
 
 def well(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
-    """The script of a model that is well: it answers under the keys that it was asked for."""
+    """Script of a healthy model: it answers under the keys of the request."""
     keys = {field.alias or name for name, field in answer.model_fields.items()}
     return {key: value for key, value in answer_to(prompt.content, answer.__name__).items() if key in keys}
 
@@ -103,14 +103,14 @@ def over_the_wire(request: dict[str, Any]) -> dict[str, Any]:
 
 @attrs.define
 class Gated:
-    """A model that keeps everybody waiting until its gate is opened.
+    """A model whose callers wait until its gate is opened.
 
     Attributes:
-        script: what it answers then.
-        asked: how often it was asked.
-        under_way: how many questions wait.
-        most: the most that ever waited at a time.
-        gate: set it to let the answers out.
+        script: returns its answers.
+        asked: number of questions.
+        under_way: number of questions waiting.
+        most: the maximum number that waited at a time.
+        gate: set it to release the answers.
     """
 
     script: Script = well
@@ -132,7 +132,7 @@ class Gated:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait until something is true; the test's own time limit ends what never is."""
+    """Wait until a condition holds; the time limit of the test ends a wait that lasts."""
     while not true():  # noqa: ASYNC110  # what is waited for is not always an event
         await anyio.sleep(0.002)
 
@@ -141,7 +141,7 @@ FOUND_ALONE = Policies(keep_words=False)
 
 
 def opened(provider: AgentMemoryProvider, model: LanguageModel | None = None, **options: Any) -> Memory:
-    """A memory that alice looks into, over a store, which keeps what is found in words, and not the words as well."""
+    """A memory with alice as its viewer that keeps facts without the words they were found in."""
     given: dict[str, Any] = {
         "viewer": "alice",
         "embedder": HashEmbedder(),
@@ -162,10 +162,10 @@ async def log_of(
 
 
 def said(records: Sequence[FactRecord[Any]]) -> list[Any]:
-    """The values of records, sorted by how they are written."""
+    """Return the values of records, sorted as texts."""
     return sorted((record.value for record in records), key=str)
 
 
 def words(records: Sequence[FactRecord[Any]]) -> list[str]:
-    """The free statements among records, sorted."""
+    """Return the free statements among records, sorted."""
     return said([record for record in records if record.concept.keyword == STATEMENT.keyword])

@@ -1,4 +1,4 @@
-"""Tests of recall counts: kept in memory, written in batches, stored beside the facts and erased with them."""
+"""Recall counts: kept in memory, written in batches, stored beside the facts and erased with them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DURABLE = [name for name in STORES if name != "memory"]
 
 @pytest.fixture(params=STORES)
 async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AgentMemoryProvider]:
-    """Every store that keeps them."""
+    """Every store that keeps access statistics."""
     async with STORES[request.param](tmp_path) as opened:
         yield opened
 
@@ -49,12 +49,12 @@ def anyio_backend() -> str:
 
 
 def counting(provider: AgentMemoryProvider, **options: Any) -> Memory:
-    """A memory that counts, as alice has it."""
+    """A counting memory with alice as its viewer."""
     return Memory(provider, **{"viewer": "alice", "embedder": HashEmbedder(), "access_statistics": True, **options})
 
 
 async def test_a_recall_counts_what_it_found(provider: AgentMemoryProvider) -> None:
-    """Each record once a recall, with the time of the last one; what was not found has none."""
+    """A record counts once per recall, with the time of the last one; a record that was not found has no statistics."""
     clock = FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(seconds=1))
     async with counting(provider, clock=clock) as memory:
         (seats,) = await memory.save(SingleFact(SEATS, 5))
@@ -71,7 +71,7 @@ async def test_a_recall_counts_what_it_found(provider: AgentMemoryProvider) -> N
 
 
 async def test_reads_write_nothing_until_the_memory_is_closed(provider: AgentMemoryProvider) -> None:
-    """Not the counts, and at no time an entry or a revision."""
+    """Neither counts nor any entry or revision are written."""
     assert isinstance(provider, KeepsAccesses)
     assert isinstance(provider, FeedsChanges)
     async with counting(provider) as memory:
@@ -89,7 +89,7 @@ async def test_reads_write_nothing_until_the_memory_is_closed(provider: AgentMem
 async def test_a_full_batch_is_written_in_the_background(
     provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And an old one by the next read."""
+    """The next read writes a batch that is old enough."""
     assert isinstance(provider, KeepsAccesses)
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
@@ -105,7 +105,7 @@ async def test_a_full_batch_is_written_in_the_background(
 
 @pytest.mark.parametrize("store", DURABLE)
 async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -> None:
-    """Two that are open at once, as two processes are, and one after them."""
+    """This holds for two open at once, as in two processes, and for one opened later."""
     stores = STORES[store](tmp_path), STORES[store](tmp_path)
     async with stores[0], stores[1], counting(stores[0]) as mine, counting(stores[1]) as theirs:
         (record,) = await mine.save(SingleFact(SEATS, 5))
@@ -118,7 +118,7 @@ async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -
 
 
 async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> None:
-    """However a store puts them together."""
+    """The sums are the same however a store groups the batches."""
     assert isinstance(provider, KeepsAccesses)
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
@@ -129,7 +129,7 @@ async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> N
 
 
 async def test_what_is_forgotten_is_not_counted_any_more(provider: AgentMemoryProvider) -> None:
-    """Nor what was counted before and comes to be written later; its neighbour's counts stay."""
+    """Earlier counts of it are dropped when they are written later; another record's counts stay."""
     assert isinstance(provider, KeepsAccesses)
     assert isinstance(provider, Erases)
     async with counting(provider) as memory:
@@ -149,8 +149,8 @@ async def test_what_is_forgotten_is_not_counted_any_more(provider: AgentMemoryPr
 
 
 @pytest.mark.parametrize("store", DURABLE)
-async def test_no_file_tells_what_was_counted_of_a_forgotten_record(store: str, tmp_path: Path) -> None:
-    """Its id stands in no file of counts any more: of its bytes nothing is left but what its tombstone says."""
+async def test_no_file_holds_the_counts_of_a_forgotten_record(store: str, tmp_path: Path) -> None:
+    """Its id is in no file of counts; only its tombstone remains of its bytes."""
     async with STORES[store](tmp_path) as provider:
         assert isinstance(provider, KeepsFiles)
         async with counting(provider) as memory:
@@ -167,7 +167,7 @@ async def test_no_file_tells_what_was_counted_of_a_forgotten_record(store: str, 
 
 @pytest.mark.parametrize("store", ["encrypted", "encrypted-sqlite"])
 async def test_counts_are_sealed(store: str, tmp_path: Path) -> None:
-    """No id of a record stands in any file in clear, nor the name of the place in a file's."""
+    """No record id and no name of a place is in clear in any file."""
     async with STORES[store](tmp_path) as provider:
         assert isinstance(provider, KeepsFiles)
         async with counting(provider) as memory:
@@ -180,7 +180,7 @@ async def test_counts_are_sealed(store: str, tmp_path: Path) -> None:
 
 
 async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
-    """Another viewer, a view and another organization are told of nothing that they do not see."""
+    """Another viewer, a view and another organization get no statistics of records they do not see."""
     async with counting(provider) as memory:
         (mine,) = await memory.save(SingleFact(SEATS, 5), private=True, scope="/product/alpha")
         await memory.recall("seats")
@@ -195,7 +195,7 @@ async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
 
 
 async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvider) -> None:
-    """Counts made by other memories can still be asked for."""
+    """Counts made by other memories can still be read."""
     async with counting(provider, access_statistics=False) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")
@@ -203,7 +203,7 @@ async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvid
 
 
 async def test_what_cannot_be_written_is_counted_on(caplog: pytest.LogCaptureFixture) -> None:
-    """A store that is away for a while costs no count, and no recall."""
+    """A store that is unavailable for a while loses no count and fails no recall."""
 
     class Away(InMemoryProvider):
         away = True
@@ -229,8 +229,8 @@ async def test_what_cannot_be_written_is_counted_on(caplog: pytest.LogCaptureFix
         assert (await provider.accesses(None, [record.id]))[record.id].count == 2
 
 
-async def test_what_was_counted_is_written_by_who_is_cancelled(provider: AgentMemoryProvider) -> None:
-    """Neither a write that is cancelled nor the closing of a memory that is cancelled loses or doubles a count."""
+async def test_a_cancelled_write_keeps_the_counts(provider: AgentMemoryProvider) -> None:
+    """A cancelled write and a cancelled close neither lose nor double a count."""
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")
@@ -267,8 +267,8 @@ async def test_what_a_store_fails_to_write_in_its_own_way_is_counted_on() -> Non
         assert (await memory.accesses(record.id))[record.id].count == 1
 
 
-async def test_who_cannot_count_is_told_so() -> None:
-    """At the opening, not at the first recall."""
+async def test_counting_without_the_capability_is_an_error() -> None:
+    """The error is raised on opening, not by the first recall."""
     with pytest.raises(CapabilityError, match="NoMemory"):
         Memory(NoMemory(), access_statistics=True)
     with pytest.raises(InvalidDataError, match="read-only"):
@@ -276,7 +276,7 @@ async def test_who_cannot_count_is_told_so() -> None:
 
 
 async def test_records_of_many_places_are_counted_together(provider: AgentMemoryProvider) -> None:
-    """A batch goes over all of them."""
+    """One batch covers all of them."""
     async with counting(provider) as memory:
         for number in range(4):
             await memory.save(MultipleFacts(STATEMENT, (f"Note {number}.",)), scope=f"/product/p{number}")

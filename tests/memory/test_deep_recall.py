@@ -1,4 +1,4 @@
-"""Deep recall takes a question apart, looks for its parts side by side, and asks after what is missing."""
+"""Deep recall: analysis of the question, search for its parts in parallel, and questions about missing details."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from factmem.memory import RecallDepth
 from factmem.recall import DeepSettings
 from factmem.recall.deep import confidence_of
 from factmem.testing import HashEmbedder
-from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values
+from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 
 CITY = Concept.single("city", "Where somebody lives")
 BOTH = "Where does Ana live, and what does Ben eat?"
@@ -29,11 +29,11 @@ BARN = (
     ("Who rents the barn?", "Who tunes the organ?"),
     ("Bo rents the barn from May to June.", "Cy tunes the organ in the early spring."),
 )
-"""A question made of two, its parts, and what answers them."""
+"""A question made of two, its parts, and the records that answer them."""
 
 
 class Counted(HashEmbedder):
-    """Notes what it is asked to embed."""
+    """An embedder that records its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,14 +44,14 @@ class Counted(HashEmbedder):
         return await super().embed(texts)
 
 
-async def told(memory: Memory, *texts: str, **about: Any) -> None:
+async def remember_all(memory: Memory, *texts: str, **about: Any) -> None:
     for text in texts:
         await memory.remember(text, **about)
 
 
-async def test_without_a_model_it_is_shallow_and_cannot_tell_how() -> None:
+async def test_without_a_model_it_is_shallow_and_has_no_report() -> None:
     memory = remembering()
-    await told(memory, "Ana lives in Faro.")
+    await remember_all(memory, "Ana lives in Faro.")
     assert await memory.recall("who?", depth="deep") == await memory.recall("who?")
     with pytest.raises(CapabilityError, match="model="):
         await memory.recall("who?", depth="deep", strict=True)
@@ -59,8 +59,8 @@ async def test_without_a_model_it_is_shallow_and_cannot_tell_how() -> None:
 
 
 async def test_there_are_two_depths() -> None:
-    memory = remembering(Asked())
-    await told(memory, "Ana lives in Faro.")
+    memory = remembering(ScriptedAnalyst())
+    await remember_all(memory, "Ana lives in Faro.")
     deep = await memory.recall("Ana", depth=RecallDepth.DEEP)
     assert deep == await memory.recall("Ana", depth="deep") == await memory.recall("Ana", depth="shallow")
     wrong: Any = "deeper"
@@ -69,16 +69,16 @@ async def test_there_are_two_depths() -> None:
 
 
 async def test_a_blank_question_is_refused_as_it_is_by_plain_recall() -> None:
-    memory = remembering(Asked())
+    memory = remembering(ScriptedAnalyst())
     for wrong in ({"question": " "}, {"question": "who", "limit": 0}, {"question": "who", "semantic": False}):
         with pytest.raises(InvalidDataError):
             await deeply(memory, **{"lexical": "semantic" not in wrong, **wrong})  # type: ignore[arg-type]
 
 
 async def test_only_a_question_that_is_not_answered_with_confidence_is_taken_apart() -> None:
-    """No model is asked if the best match stands out, and the result is that of plain recall."""
-    memory = remembering(analyst := Asked(parts("Where is Ana?")))
-    await told(memory, *VILLAGE, "The choir sings on Monday.")
+    """No model is called if the best match stands out, and the result is that of plain recall."""
+    memory = remembering(analyst := ScriptedAnalyst(parts("Where is Ana?")))
+    await remember_all(memory, *VILLAGE, "The choir sings on Monday.")
     for question in ("Who sings in the choir?", f"{'So tell me, please: ' * 20}who sings in the choir?"):
         plain = await memory.recall(question)
         confidence = confidence_of([plain])
@@ -94,10 +94,10 @@ async def test_only_a_question_that_is_not_answered_with_confidence_is_taken_apa
 
 
 async def test_the_parts_of_a_question_find_what_it_does_not() -> None:
-    """Both halves are answered, though many records share more words with the whole than the answer to one of them."""
+    """Both parts are answered, although many records share more words with the whole question than one answer does."""
     question, halves, answers = BARN
-    memory = remembering(Asked(parts(*halves)))
-    await told(memory, *VILLAGE, *answers)
+    memory = remembering(ScriptedAnalyst(parts(*halves)))
+    await remember_all(memory, *VILLAGE, *answers)
     plain = await memory.recall(question)
     assert not set(answers) <= set(values(plain))
     found = await deeply(memory, question)
@@ -115,19 +115,19 @@ async def test_the_parts_of_a_question_find_what_it_does_not() -> None:
 )
 async def test_irrelevant_parts_displace_nothing_but_the_last_places(irrelevant: Sequence[str]) -> None:
     question, *_ = BARN
-    memory = remembering(Asked(parts(*irrelevant)))
-    await told(memory, *VILLAGE, "The choir sings on Monday.", "The mill burnt in May.", "The shop sells salt.")
+    memory = remembering(ScriptedAnalyst(parts(*irrelevant)))
+    await remember_all(memory, *VILLAGE, "The choir sings on Monday.", "The mill burnt in May.", "The shop sells salt.")
     plain = await memory.recall(question)
     for share, kept in ((0.3, 7), (0.0, 10), (0.19, 9)):
         found = await deeply(memory, question, deep=attrs.evolve(ALWAYS, added_share=share))
         assert list(found.matches[:kept]) == plain[:kept]
-    assert list((await deeply(memory, question)).matches) == plain, "what does not fit has no place at all"
+    assert list((await deeply(memory, question)).matches) == plain, "a record that does not match has no place"
 
 
 async def test_each_match_has_its_score_for_the_question_itself() -> None:
     question, halves, answers = BARN
-    memory = remembering(Asked(parts(*halves)))
-    await told(memory, *VILLAGE, *answers)
+    memory = remembering(ScriptedAnalyst(parts(*halves)))
+    await remember_all(memory, *VILLAGE, *answers)
     everything = {match.record.id: match.score for match in await memory.recall(question, limit=99)}
     found = await deeply(memory, question)
     assert [match.score for match in found.matches] == [everything[match.record.id] for match in found.matches]
@@ -135,8 +135,8 @@ async def test_each_match_has_its_score_for_the_question_itself() -> None:
 
 async def test_all_parts_are_embedded_at_once() -> None:
     embedder = Counted()
-    memory = remembering(Asked(parts("Where is Ana?", "What does Ben eat?")), embedder=embedder)
-    await told(memory, "Ana lives in Faro.")
+    memory = remembering(ScriptedAnalyst(parts("Where is Ana?", "What does Ben eat?")), embedder=embedder)
+    await remember_all(memory, "Ana lives in Faro.")
     await memory.recall("Ana")
     embedder.batches.clear()
     question = f"{BOTH} And before the move to Faro?"
@@ -148,8 +148,8 @@ async def test_all_parts_are_embedded_at_once() -> None:
 
 
 async def test_the_model_is_offered_what_is_in_use_and_only_that_counts() -> None:
-    memory = remembering(analyst := Asked())
-    await told(memory, "Ana likes tea.", "Ben likes tea.", scope="/product/alpha")
+    memory = remembering(analyst := ScriptedAnalyst())
+    await remember_all(memory, "Ana likes tea.", "Ben likes tea.", scope="/product/alpha")
     await memory.save(SingleFact(CITY, "Faro", timestamp=NOW), scope="/product/beta")
     analyst.analysis = parts(scopes=("/product/beta", "/product/gamma", "/"), complexity=Complexity.COMPLEX)
     analyst.analysis = parts("where", scopes=("/product/beta", "/product/gamma", "", "/product"))
@@ -161,10 +161,10 @@ async def test_the_model_is_offered_what_is_in_use_and_only_that_counts() -> Non
 
 
 async def test_what_lies_in_a_scope_that_is_meant_has_one_of_the_last_places() -> None:
-    memory = remembering(Asked(parts(scopes=("/product/beta",))))
+    memory = remembering(ScriptedAnalyst(parts(scopes=("/product/beta",))))
     for number in range(12):
-        await told(memory, f"The launch of part {number} is late.", scope="/product/alpha")
-    await told(memory, "The launch is said to be somewhat late this time.", scope="/product/beta")
+        await remember_all(memory, f"The launch of part {number} is late.", scope="/product/alpha")
+    await remember_all(memory, "The launch is said to be somewhat late this time.", scope="/product/beta")
     plain = await memory.recall("Is the launch late?")
     found = await deeply(memory, "Is the launch late?")
     assert "beta" not in str([match.record.scope for match in plain])
@@ -173,8 +173,8 @@ async def test_what_lies_in_a_scope_that_is_meant_has_one_of_the_last_places() -
 
 
 async def test_a_part_may_name_the_concept_that_answers_it() -> None:
-    memory = remembering(analyst := Asked())
-    await told(memory, *(f"Somebody called number {number} lives well in a home." for number in range(12)))
+    memory = remembering(analyst := ScriptedAnalyst())
+    await remember_all(memory, *(f"Somebody called number {number} lives well in a home." for number in range(12)))
     await memory.save(SingleFact(CITY, "Faro", timestamp=NOW - dt.timedelta(days=20)))
     question = "Tell of the home where somebody lives and of number 4."
     for keyword in ("employer", "city"):
@@ -184,7 +184,7 @@ async def test_a_part_may_name_the_concept_that_answers_it() -> None:
 
 
 async def test_a_time_that_the_question_names_counts_without_a_model_saying_so() -> None:
-    memory = remembering(Asked())
+    memory = remembering(ScriptedAnalyst())
     for month in (5, 6, 7):
         when = dt.datetime(2026, month, 10, tzinfo=dt.UTC)
         await memory.remember(Message(content="We talked about the budget.", timestamp=when, id=f"{month}"))
@@ -207,9 +207,9 @@ async def test_plain_recall_knows_the_time_that_a_question_names() -> None:
     assert {match.parts.dated for match in by_meaning} == {0}
 
 
-async def test_a_time_may_be_told_by_what_happened_then() -> None:
-    """It is looked for when that was: the move is known, the wedding is not."""
-    memory = remembering(Asked())
+async def test_a_time_may_be_given_by_an_event() -> None:
+    """The search uses the date of the event: the move is recorded, the wedding is not."""
+    memory = remembering(ScriptedAnalyst())
     for month, text in ((1, "Ana drove a van to work."), (3, "Ana moved to Faro."), (5, "Ana drove a bus to work.")):
         await memory.remember(Message(content=text, timestamp=dt.datetime(2026, month, 10, tzinfo=dt.UTC)))
     before = await deeply(memory, "What did Ana drive to work before the move to Faro?")
@@ -222,22 +222,22 @@ async def test_a_time_may_be_told_by_what_happened_then() -> None:
 
 async def test_a_time_of_the_model_counts_as_well() -> None:
     since = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
-    memory = remembering(Asked(parts(since=since)))
+    memory = remembering(ScriptedAnalyst(parts(since=since)))
     found = await deeply(memory, "How was it?")
     assert [(span.start, span.end) for span in found.times] == [(since, NOW + dt.timedelta(days=1))]
-    naive = remembering(Asked(parts(since=since.replace(tzinfo=None), until=since)))
+    naive = remembering(ScriptedAnalyst(parts(since=since.replace(tzinfo=None), until=since)))
     assert [span.start for span in (await deeply(naive, "How was it?")).times] == [None]
 
 
-async def test_what_is_missing_is_asked_after_and_looked_for() -> None:
-    analyst = Asked(gaps=[[Gap(missing="the employer", question="Who employs Ana?")]])
+async def test_missing_details_are_requested_and_searched_for() -> None:
+    analyst = ScriptedAnalyst(gaps=[[Gap(missing="the employer", question="Who employs Ana?")]])
     memory = remembering(analyst)
-    await told(memory, "The mill employs Ana.", "Ana likes her salary.")
-    await told(memory, *(f"The pay of woman number {number} is good." for number in range(9)))
+    await remember_all(memory, "The mill employs Ana.", "Ana likes her salary.")
+    await remember_all(memory, *(f"The pay of woman number {number} is good." for number in range(9)))
     found = await deeply(memory, "How is the pay of that woman?", limit=4)
     assert (found.rounds, found.gaps) == (1, ())
     assert found.questions == ("How is the pay of that woman?", "Who employs Ana?")
-    assert values(found.matches)[3] == "The mill employs Ana.", "it has the last place, though it shares no word"
+    assert values(found.matches)[3] == "The mill employs Ana.", "it has the last place, although it shares no word"
     plain = await memory.recall("How is the pay of that woman?", limit=4)
     assert (list(found.matches[:3]), "mill" in str(values(plain))) == (plain[:3], False)
     assert analyst.asked == [("How is the pay of that woman?",)]
@@ -245,21 +245,21 @@ async def test_what_is_missing_is_asked_after_and_looked_for() -> None:
 
 async def test_what_nothing_fills_is_a_gap() -> None:
     gap = Gap(missing="the price", question="What does the harpsichord cost?")
-    memory = remembering(Asked(gaps=[[gap]]))
-    await told(memory, "Ana plays the flute.")
+    memory = remembering(ScriptedAnalyst(gaps=[[gap]]))
+    await remember_all(memory, "Ana plays the flute.")
     found = await deeply(memory, "What is she to pay?")
     assert (found.gaps, found.rounds) == ((gap,), 1)
 
 
 async def test_nothing_missing_is_no_gap_and_costs_no_search() -> None:
-    memory = remembering(analyst := Asked())
+    memory = remembering(analyst := ScriptedAnalyst())
     found = await deeply(memory, "Where is the key?")
     assert (found.gaps, found.rounds, len(analyst.shown), len(found.questions)) == ((), 0, 1, 1)
 
 
 async def test_a_question_that_was_asked_is_not_asked_again() -> None:
     again = Gap(missing="the key", question="where is   the KEY")
-    analyst = Asked(gaps=[[again], [again]])
+    analyst = ScriptedAnalyst(gaps=[[again], [again]])
     memory = remembering(analyst, deep=DeepSettings(exploration_budget=5))
     found = await deeply(memory, "Where is the key?")
     assert (found.questions, found.rounds, found.gaps) == (("Where is the key?",), 0, (again,))
@@ -269,7 +269,7 @@ async def test_a_question_that_was_asked_is_not_asked_again() -> None:
 @pytest.mark.parametrize("budget", [0, 1, 2])
 async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
     gaps = [[Gap(missing="more", question=f"What of the thing number {number}?")] for number in range(5)]
-    analyst = Asked(gaps=list(gaps))
+    analyst = ScriptedAnalyst(gaps=list(gaps))
     found = await deeply(remembering(analyst, deep=DeepSettings(exploration_budget=budget)), "Where is it?")
     assert (found.rounds, len(analyst.shown), len(found.questions)) == (budget, budget, 1 + budget)
 
@@ -287,9 +287,9 @@ async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
     ],
 )
 async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexity: str, explores: bool) -> None:
-    analyst = Asked(parts(complexity=Complexity(complexity)))
+    analyst = ScriptedAnalyst(parts(complexity=Complexity(complexity)))
     memory = remembering(analyst)
-    await told(memory, "Ana lives in Faro.", "Ben eats no meat.")
+    await remember_all(memory, "Ana lives in Faro.", "Ben eats no meat.")
     found = await deeply(memory, "Where does Ana live?", deep=settings)
     assert 0.1 < found.confidence < 0.9
     assert (len(analyst.shown) == 1) is explores
@@ -316,7 +316,7 @@ def test_settings_are_checked(wrong: dict[str, Any]) -> None:
 
 
 def test_programs_without_an_event_loop_have_the_same() -> None:
-    analyst = Asked(parts("Where does Ana live?"))
+    analyst = ScriptedAnalyst(parts("Where does Ana live?"))
     with BlockingMemory(remembering(analyst)) as memory:
         memory.remember("Ana lives in Faro.", scope="/product/alpha")
         view = memory.scope("/product/alpha", read_only=True)

@@ -1,4 +1,4 @@
-"""Deep recall with a failing model: it finds what plain recall finds, in time, and reports what went wrong."""
+"""Deep recall with a failing model: it finds the results of plain recall, in time, and reports the fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from factmem.errors import (
 )
 from factmem.llm.asking import meter
 from factmem.testing import HashEmbedder, ScriptedModel
-from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values
+from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 
 QUESTION = "Where does Ana live?"
 
@@ -35,7 +35,7 @@ async def knowing(analyst: Any, **options: Any) -> Memory:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "told"),
+    ("answer", "error", "failure"),
     [
         (ModelUnavailableError("the model is away"), ModelUnavailableError, "the model is away"),
         (ModelRefusedError("it refused"), ModelRefusedError, "it refused"),
@@ -45,21 +45,21 @@ async def knowing(analyst: Any, **options: Any) -> Memory:
         (parts(scopes=7), ModelAnswerError, "the question analyst failed with TypeError"),
     ],
 )
-async def test_without_the_model_it_is_plain_recall(answer: Any, error: type[ModelError], told: str) -> None:
-    analyst = Asked(answer, gaps=[[Gap(missing="more", question="What more?")]])
+async def test_without_the_model_it_is_plain_recall(answer: Any, error: type[ModelError], failure: str) -> None:
+    analyst = ScriptedAnalyst(answer, gaps=[[Gap(missing="more", question="What more?")]])
     memory = await knowing(analyst)
     found = await deeply(memory, QUESTION)
     assert list(found.matches) == await memory.recall(QUESTION)
-    assert (found.failure, found.questions, found.rounds) == (told, (QUESTION,), 0)
-    assert analyst.shown == [], "who failed once is not asked again"
-    with pytest.raises(error, match=told):
+    assert (found.failure, found.questions, found.rounds) == (failure, (QUESTION,), 0)
+    assert analyst.shown == [], "a failed analyst is not called again"
+    with pytest.raises(error, match=failure):
         await deeply(memory, QUESTION, strict=True)
     assert values(await memory.recall(QUESTION, depth="deep"))[0] == "Ana lives in Faro."
 
 
 @pytest.mark.parametrize("answer", [ModelRefusedError("it refused"), 7, KeyError("x"), None])
 async def test_a_model_that_fails_while_exploring_costs_what_it_would_have_added(answer: Any) -> None:
-    memory = await knowing(Asked(parts("What does Ben eat?"), gaps=[answer] * 2))
+    memory = await knowing(ScriptedAnalyst(parts("What does Ben eat?"), gaps=[answer] * 2))
     found = await deeply(memory, "What of them?")
     assert (found.questions, found.rounds, found.gaps) == (("What of them?", "What does Ben eat?"), 0, ())
     assert found.failure
@@ -68,7 +68,7 @@ async def test_a_model_that_fails_while_exploring_costs_what_it_would_have_added
 
 
 async def test_a_package_that_is_missing_is_no_fault_of_the_model() -> None:
-    memory = await knowing(Asked(MissingPackageError("instructor", extra="llm")))
+    memory = await knowing(ScriptedAnalyst(MissingPackageError("instructor", extra="llm")))
     with pytest.raises(MissingPackageError):
         await deeply(memory, QUESTION)
 
@@ -77,7 +77,7 @@ async def test_answers_that_cannot_be_used_are_passed_over() -> None:
     useless = ("", "  ", "?!", "x" * 501, "\ud800 where", 7, None)
     analysis = QuestionAnalysis(questions=(*parts(*useless).questions, "Ben?", *parts("Cy?").questions))  # type: ignore[arg-type]
     gaps = [[*(Gap(missing="it", question=text) for text in useless), "Ben?", Gap(missing="it", question="Who?")]]  # type: ignore[arg-type]
-    found = await deeply(await knowing(Asked(analysis, gaps=gaps)), "What of them?")
+    found = await deeply(await knowing(ScriptedAnalyst(analysis, gaps=gaps)), "What of them?")
     assert (found.questions, found.failure) == (("What of them?", "Cy?", "Who?"), None)
 
 
@@ -85,14 +85,14 @@ async def test_it_takes_no_more_questions_than_it_may() -> None:
     many = [f"What of the thing number {number}?" for number in range(9)]
     gaps = [[Gap(missing="it", question=f"And {text}") for text in many]]
     deep = attrs.evolve(ALWAYS, most_questions=2)
-    found = await deeply(await knowing(Asked(parts(*many), gaps=gaps)), "What of them?", deep=deep)
+    found = await deeply(await knowing(ScriptedAnalyst(parts(*many), gaps=gaps)), "What of them?", deep=deep)
     assert found.questions == ("What of them?", *many[:2], f"And {many[0]}", f"And {many[1]}")
     assert len(found.gaps) == 2
 
 
 @pytest.mark.parametrize("exploring", [False, True])
 async def test_a_model_that_is_too_slow_is_not_waited_for(exploring: bool) -> None:
-    analyst = Asked()
+    analyst = ScriptedAnalyst()
 
     async def think() -> None:
         await (anyio.lowlevel.checkpoint() if exploring and not analyst.shown else anyio.sleep_forever())
@@ -114,7 +114,7 @@ async def test_it_can_be_cancelled_and_leaves_nothing_behind() -> None:
         thinks.set()
         await anyio.sleep_forever()
 
-    analyst = Asked(meanwhile=think)
+    analyst = ScriptedAnalyst(meanwhile=think)
     memory = await knowing(analyst)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(deeply, memory, QUESTION)
@@ -125,7 +125,7 @@ async def test_it_can_be_cancelled_and_leaves_nothing_behind() -> None:
 
 
 async def test_what_changes_while_the_model_thinks_is_found_as_it_is_then() -> None:
-    analyst = Asked(gaps=[[Gap(missing="it", question="What of the mill?")], []])
+    analyst = ScriptedAnalyst(gaps=[[Gap(missing="it", question="What of the mill?")], []])
     memory = await knowing(analyst)
 
     async def meanwhile() -> None:
@@ -151,7 +151,7 @@ async def test_it_stops_asking_when_the_tokens_are_spent() -> None:
         meter(questions=1, response=Response())
 
     for budget, rounds in ((101, 1), (100, 0)):
-        analyst = Asked(gaps=[[Gap(missing="it", question="What of it?")]], meanwhile=spend)
+        analyst = ScriptedAnalyst(gaps=[[Gap(missing="it", question="What of it?")]], meanwhile=spend)
         deep = attrs.evolve(ALWAYS, token_budget=budget)
         found = await deeply(await knowing(analyst), "What of them?", deep=deep)
         assert (found.rounds, found.calls, found.tokens) == (rounds, 1 + rounds, 100 * (1 + rounds))
@@ -164,7 +164,7 @@ async def test_an_embedder_that_fails_midway_leaves_words_to_go_by_as_in_plain_r
                 raise OSError("away")
             return await super().embed(texts)
 
-    memory = await knowing(Asked(parts("What of Ben?")), embedder=Broken())
+    memory = await knowing(ScriptedAnalyst(parts("What of Ben?")), embedder=Broken())
     found = await deeply(memory, QUESTION)
     assert found.words_only is not None
     assert {match.parts.cosine for match in found.matches} == {0.0}
@@ -174,7 +174,7 @@ async def test_an_embedder_that_fails_midway_leaves_words_to_go_by_as_in_plain_r
 
 
 async def test_another_moment_is_looked_at_as_it_was() -> None:
-    analyst = Asked(gaps=[[Gap(missing="it", question="What of Ana now?")]])
+    analyst = ScriptedAnalyst(gaps=[[Gap(missing="it", question="What of Ana now?")]])
     memory = remembering(analyst)
     for days, city in ((30, "Lyon"), (3, "Faro")):
         said = Message(content=f"Ana lives in {city}.", timestamp=NOW - dt.timedelta(days=days))
@@ -187,7 +187,7 @@ async def test_another_moment_is_looked_at_as_it_was() -> None:
 
 
 async def test_a_model_makes_an_analyst() -> None:
-    """`Memory(model=…)` is all it takes; what the model is asked is counted."""
+    """`Memory(model=…)` is enough; the analyst's questions are counted."""
 
     def script(prompt: Any, answer: Any) -> dict[str, Any]:
         if answer.__name__ == "QuestionAnswer":

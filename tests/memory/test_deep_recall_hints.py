@@ -1,4 +1,4 @@
-"""A model's answers in deep recall are hints: they open no wall, hide nothing, and have the same effect every time."""
+"""Hints of a model in deep recall: they open no wall, hide no match, and have the same effect every time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.memory.recaller import Searches
 from factmem.recall.deep import Hint, Look, confidence_of
-from tests.memory.asking import ALWAYS, NOW, Asked, deeply, parts, remembering, values
+from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 
 CITY = Concept.single("city", "Where somebody lives")
 USER = MemorySubject("user", "who speaks", priority_level=1)
@@ -32,8 +32,8 @@ FILTERS: list[dict[str, Any]] = [
 WORDS = ("red", "green", "door", "cat", "mill", "Ana", "lives", "Faro", "likes", "sold")
 
 
-async def filled(analyst: Asked, **options: Any) -> Memory:
-    """A memory of facts in several places, some of them alice's own."""
+async def filled(analyst: ScriptedAnalyst, **options: Any) -> Memory:
+    """A memory of facts in several places, some of them private to alice."""
     memory = remembering(analyst, viewer="alice", **options)
     chance = random.Random(7)
     for number in range(40):
@@ -90,19 +90,19 @@ async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(
     assert {scope for asked in analyst.requests for scope in asked.scopes_in_use} == {str(it.scope) for it in records}
 
 
-_memory: RunVar[tuple[Memory, Asked]] = RunVar("memory")
+_memory: RunVar[tuple[Memory, ScriptedAnalyst]] = RunVar("memory")
 
 
-async def _once() -> tuple[Memory, Asked]:
+async def _once() -> tuple[Memory, ScriptedAnalyst]:
     """One memory for all examples, with its analyst."""
     if (made := _memory.get(None)) is None:
-        analyst = Asked()
+        analyst = ScriptedAnalyst()
         _memory.set(made := (await filled(analyst), analyst))
     return made
 
 
 async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
-    analyst = Asked(parts("Who is in Faro?", scopes=("/product/beta", "/product/alpha/plans")))
+    analyst = ScriptedAnalyst(parts("Who is in Faro?", scopes=("/product/beta", "/product/alpha/plans")))
     memory = await filled(analyst)
     for view in (memory.scope("/product/alpha/plans"), memory.slice([], exact=["/product/alpha"])):
         analyst.requests.clear()
@@ -116,9 +116,9 @@ async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
 
 
 async def test_of_what_several_places_have_only_the_strongest_is_found() -> None:
-    """A hint at the weaker one's place does not make it hold."""
+    """A hint at the weaker fact's place does not make it current."""
     memory = remembering(
-        Asked(QuestionAnalysis(scopes=("/product/beta",), questions=(SubQuestion("c", keyword="city"),)))
+        ScriptedAnalyst(QuestionAnalysis(scopes=("/product/beta",), questions=(SubQuestion("c", keyword="city"),)))
     )
     for subject, scope, city in ((USER, "/product/alpha", "Faro"), (MemorySubject.EVERYTHING, "/product/beta", "Rome")):
         await memory.save(SingleFact(CITY, city, timestamp=NOW), subject=subject, scope=scope)
@@ -128,7 +128,7 @@ async def test_of_what_several_places_have_only_the_strongest_is_found() -> None
 
 
 async def test_the_same_is_found_every_time() -> None:
-    analyst = Asked(parts("Who sold the cat?", "Where does Ana live?", scopes=PRODUCTS[:1]))
+    analyst = ScriptedAnalyst(parts("Who sold the cat?", "Where does Ana live?", scopes=PRODUCTS[:1]))
     memory = await filled(analyst)
     first = await deeply(memory, "What of the green door last month?")
     for _ in range(4):
@@ -138,16 +138,16 @@ async def test_the_same_is_found_every_time() -> None:
 async def test_confidence_knows_neither_how_recent_nor_how_important_a_record_is() -> None:
     confident = []
     for days, importance in ((0, 1.0), (900, 0.0)):
-        memory = remembering(Asked())
+        memory = remembering(ScriptedAnalyst())
         said = Message(content="Ana lives in Faro.", timestamp=NOW - dt.timedelta(days=days))
         await memory.remember(said, importance=importance)
         confident.append((await deeply(memory, "Where does Ana live?")).confidence)
     assert confident[0] == pytest.approx(confident[1])
-    assert (await deeply(remembering(Asked()), "Where does Ana live?")).confidence == 0
+    assert (await deeply(remembering(ScriptedAnalyst()), "Where does Ana live?")).confidence == 0
 
 
-async def test_confidence_tells_how_far_the_best_match_stands_out() -> None:
-    memory = remembering(Asked())
+async def test_confidence_measures_how_far_the_best_match_stands_out() -> None:
+    memory = remembering(ScriptedAnalyst())
     for text in ("Ana lives in Faro.", *(f"Ben ate {number} figs." for number in range(20))):
         await memory.remember(text)
     ana, ben = [await memory.recall(text, limit=20) for text in ("Who lives in Faro?", "Who ate figs?")]
@@ -161,13 +161,13 @@ async def test_confidence_tells_how_far_the_best_match_stands_out() -> None:
 
 
 async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
-    memory = await filled(Asked())
+    memory = await filled(ScriptedAnalyst())
     found = [await deeply(memory, "Who sold the red door?", limit=limit) for limit in (1, 3, 10, 50)]
     assert len({item.confidence for item in found}) == 1
 
 
 async def test_only_so_many_searches_are_under_way_at_once() -> None:
-    memory = await filled(Asked())
+    memory = await filled(ScriptedAnalyst())
     under_way, most, lock = 0, 0, threading.Lock()
     query = memory._recaller.search("x", 5, 0.0, True, False, False, None, {}).query
 

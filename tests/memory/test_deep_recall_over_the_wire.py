@@ -1,4 +1,4 @@
-"""Deep recall with a model behind a socket, asked by the real clients: what it adds, and what its faults cost."""
+"""Deep recall with a model behind a socket and the real clients: its benefit, and the cost of its faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from factmem.recall import DeepRecall
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.memory.asking import ALWAYS, NOW, deeply, values
+from tests.memory.scripted_analyst import ALWAYS, NOW, deeply, values
 
 QUESTION = "Where did Ana and Ben work when the bridge was built?"
 SAID = {
@@ -38,7 +38,7 @@ MISSING = {
 
 
 def answering(**answers: dict[str, Any] | Answer) -> Callable[[str, dict[str, Any]], Answer]:
-    """Answer by what is asked for."""
+    """Answer according to the requested type."""
 
     def respond(path: str, request: dict[str, Any]) -> Answer:
         answer = answers[request["response_format"]["json_schema"]["name"]]
@@ -48,7 +48,7 @@ def answering(**answers: dict[str, Any] | Answer) -> Callable[[str, dict[str, An
 
 
 async def asked(server: LoopbackOpenAIServer, *, strict: bool = False) -> tuple[DeepRecall, list[Any]]:
-    """Ask the question of a memory with the model of a server; what plain recall finds comes beside it."""
+    """Return the result of deep recall with a server's model, and that of plain recall."""
     model = InstructorModel("stand-in", base_url=server.base_url, retries=0, tries=2)
     deep = attrs.evolve(ALWAYS, added_share=0.5)  # one of three places
     async with Memory("memory:", model=model, embedder=HashEmbedder(), deep=deep) as memory:

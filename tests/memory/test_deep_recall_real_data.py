@@ -1,4 +1,4 @@
-"""Deep recall on real conversations, where they are at hand."""
+"""Deep recall on real conversations, if they are present."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from factmem import Message, RecallMatch
 from factmem.abc import Conversation
 from factmem.recall import default_embedder
 from factmem.testing import FakeClock
-from tests.memory.asking import ALWAYS, Asked, deeply, parts, remembering
+from tests.memory.scripted_analyst import ALWAYS, ScriptedAnalyst, deeply, parts, remembering
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ async def test_three_irrelevant_parts_cost_no_more_than_a_hundredth_of_what_is_f
     plain, deep = [], []
     for store in stores("locomo.jsonl.gz", 2):
         clock = FakeClock(dt.datetime.fromisoformat(max(item["asked_at"] for item in store["questions"])))
-        memory = remembering(analyst := Asked(), embedder=default_embedder(), clock=clock)
+        memory = remembering(analyst := ScriptedAnalyst(), embedder=default_embedder(), clock=clock)
         for item in store["conversations"]:
             said = [
                 Message(

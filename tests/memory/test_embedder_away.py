@@ -1,4 +1,4 @@
-"""An embedder that is away, hangs or comes back: nothing is lost, and what needs no vector does not notice."""
+"""An embedder that is unavailable, hangs or returns: nothing is lost, and calls that need no vector are unaffected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUERIES = ("Who plays the cello?", "sailing to Bergen", "zebra", "Where does the
 
 
 class Away(HashEmbedder):
-    """An embedder whose model is there, away, or hangs."""
+    """An embedder whose model is available, unavailable, or hangs."""
 
     def __init__(self, *, away: bool = False, hangs: bool = False, without_a_name: bool = False) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def opened(store: AgentMemoryProvider, embedder: Away, **settings: Any) -> Memor
     return Memory(store, embedder=embedder, clock=FakeClock(NOW), **settings)
 
 
-async def told(memory: Memory, texts: Sequence[str]) -> None:
+async def remember_all(memory: Memory, texts: Sequence[str]) -> None:
     for number, text in enumerate(texts):
         await memory.remember(text, scope=f"/product/{number}")
 
@@ -86,14 +86,14 @@ FAULTS: dict[str, dict[str, bool]] = {
 async def test_what_is_saved_meanwhile_is_durable_and_equals_what_a_store_has_that_never_lost_the_embedder(
     store: AgentMemoryProvider, fault: dict[str, bool]
 ) -> None:
-    """Old facts and new ones: read without the embedder, recalled by words, and by both once it is back."""
+    """Old and new facts are read without the embedder, recalled by words, and by both once it is back."""
     whole = InMemoryProvider(clock=FakeClock(NOW))
     for provider, broken in ((store, Away(**fault)), (whole, Away())):
         async with opened(provider, Away()) as memory:
-            await told(memory, OLD)
+            await remember_all(memory, OLD)
             await memory.save(SingleFact(CITY, "Oslo", timestamp=NOW))
         async with opened(provider, broken) as memory:
-            await told(memory, NEW)
+            await remember_all(memory, NEW)
             await memory.save(SingleFact(SEATS, 120, timestamp=NOW))
             broken.asked = 0
             assert await memory.load(CITY) == SingleFact(CITY, "Oslo", timestamp=NOW)
@@ -104,7 +104,7 @@ async def test_what_is_saved_meanwhile_is_durable_and_equals_what_a_store_has_th
             assert await memory.as_of(NOW).load(CITY) is not None
             (found, *_) = by_words = await memory.recall("cello", semantic=False)
             assert (found.record.value, by_words.failure) == (NEW[0], None)
-            assert broken.asked == 0, "what needs no vector does not ask for any"
+            assert broken.asked == 0, "calls that need no vector request none"
     async with opened(store, Away(**fault)) as memory, opened(whole, Away()) as other:
         for query in QUERIES[:2]:
             alone = await memory.recall(query)
@@ -118,19 +118,19 @@ async def test_what_is_saved_meanwhile_is_durable_and_equals_what_a_store_has_th
 
 
 async def test_one_memory_goes_on_when_its_embedder_comes_back(store: AgentMemoryProvider) -> None:
-    """Also what was laid out before it was embedded, for now and for another moment."""
+    """This includes records indexed before they were embedded, for the present and for another moment."""
     embedder = Away()
     whole = InMemoryProvider(clock=FakeClock(NOW))
     async with opened(store, embedder) as memory, opened(whole, Away()) as other:
-        await told(memory, OLD)
+        await remember_all(memory, OLD)
         await memory.recall(QUERIES[0])
         embedder.away = True
-        await told(memory, NEW)
+        await remember_all(memory, NEW)
         assert len(await memory.list_records()) == 5
         assert (await memory.recall(QUERIES[0])).failure is not None
         embedder.away = False
-        await told(other, OLD)
-        await told(other, NEW)
+        await remember_all(other, OLD)
+        await remember_all(other, NEW)
         for query in QUERIES:
             assert seen(await memory.recall(query)) == seen(await other.recall(query))
             assert seen(await memory.as_of(NOW).recall(query)) == seen(await other.as_of(NOW).recall(query))
@@ -139,7 +139,7 @@ async def test_one_memory_goes_on_when_its_embedder_comes_back(store: AgentMemor
         embedder = Away()
         again = opened(store, embedder)
         await again.recall(QUERIES[0])
-        assert embedder.asked == 1, "the store has kept the vectors that were made: the query alone is embedded"
+        assert embedder.asked == 1, "the store kept the vectors, so only the query is embedded"
 
 
 async def test_recall_by_words_says_so_in_its_result_its_log_and_to_observers(
@@ -148,7 +148,7 @@ async def test_recall_by_words_says_so_in_its_result_its_log_and_to_observers(
     events: list[OperationEvent] = []
     embedder = Away()
     async with opened(InMemoryProvider(), embedder, observers=[events.append]) as memory:
-        await told(memory, OLD)
+        await remember_all(memory, OLD)
         embedder.away = True
         caplog.clear()
         events.clear()
@@ -174,7 +174,7 @@ async def test_recall_by_words_says_so_in_its_result_its_log_and_to_observers(
 async def test_what_goes_by_meaning_alone_raises(fault: dict[str, bool]) -> None:
     provider = InMemoryProvider()
     async with opened(provider, Away()) as memory:
-        await told(memory, OLD)
+        await remember_all(memory, OLD)
         before = await memory.recall(QUERIES[0])
     async with opened(provider, Away(**fault)) as memory:
         with pytest.raises(EmbedderError):
@@ -188,7 +188,7 @@ async def test_what_goes_by_meaning_alone_raises(fault: dict[str, bool]) -> None
 
 
 async def test_a_read_that_needs_no_vector_does_not_wait_for_one_that_does() -> None:
-    """However long the embedder takes over what has no vector yet."""
+    """This holds however long the embedder takes over records without a vector."""
     provider, begun, going_on = InMemoryProvider(), anyio.Event(), anyio.Event()
 
     class Slow(HashEmbedder):
@@ -199,14 +199,14 @@ async def test_a_read_that_needs_no_vector_does_not_wait_for_one_that_does() -> 
             return await super().embed(texts)
 
     async with opened(provider, Away(away=True)) as memory:
-        await told(memory, OLD)
+        await remember_all(memory, OLD)
     async with Memory(provider, embedder=Slow(), embedder_timeout=None) as memory, anyio.create_task_group() as tasks:
         tasks.start_soon(memory.recall, QUERIES[0])
         await begun.wait()
         assert len(await memory.list_records()) == 3
         (match, *_) = await memory.recall("Bergen", semantic=False)
         assert match.record.value == OLD[0]
-        await memory.forget(match.record.id)  # what goes meanwhile is not missed
+        await memory.forget(match.record.id)  # records forgotten meanwhile are not missed
         await memory.remember("A word in between.")
         going_on.set()
     assert {record.value for record in await memory.list_records()} == {*OLD[1:], "A word in between."}

@@ -1,4 +1,4 @@
-"""A list of what may be that came out empty lets nothing through."""
+"""An empty list as a filter matches nothing."""
 
 from __future__ import annotations
 

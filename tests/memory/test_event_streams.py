@@ -1,4 +1,4 @@
-"""Streams of events: known by their ids, in the order of their times, on disk at once, and read together."""
+"""Streams of events: identified by their ids, ordered by their times, on disk at once, and read together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATER = Trigger(count=99)
 
 
 def event(text: str, minute: int = 0, **options: Any) -> Message:
-    """Something that the user said, so many minutes after the beginning; its id is the minute."""
+    """Return an event of the user, some minutes after the beginning; its id is the minute."""
     return Message(content=text, **{"id": f"e{minute}", "timestamp": BEGAN + minute * MINUTE, **options})
 
 
@@ -29,7 +29,7 @@ OSLO, CAT, DOG = (
 )
 
 
-async def told(memory: Memory, *events: Message, trigger: Trigger | None = None, **options: Any) -> Submission:
+async def add_events(memory: Memory, *events: Message, trigger: Trigger | None = None, **options: Any) -> Submission:
     return await memory.ingest_events("chat", events, trigger=trigger, subject=USER, **options)
 
 
@@ -38,15 +38,15 @@ async def known(memory: Memory) -> list[Any]:
 
 
 async def test_an_event_is_known_by_its_id(provider: AgentMemoryProvider) -> None:
-    """Handed in again it changes nothing, whatever it says then: while it waits, in one call, and after it was read."""
+    """A repeated event with another text changes nothing: while it is pending, in one call, and after it was read."""
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
-        await told(memory, CAT, event("I have a cow.", 1), trigger=LATER)
-        await told(memory, event("I have a pig.", 1), trigger=LATER)
+        await add_events(memory, CAT, event("I have a cow.", 1), trigger=LATER)
+        await add_events(memory, event("I have a pig.", 1), trigger=LATER)
         assert words(await memory.list_records()) == ["I have a cat."]
         await memory.flush()
         assert await known(memory) == ["cat"]
-        assert await (await told(memory, event("I have a hen.", 1))).wait() == ()
+        assert await (await add_events(memory, event("I have a hen.", 1))).wait() == ()
         assert await known(memory) == ["cat"]
     assert len(model.prompts) == 1
 
@@ -55,19 +55,19 @@ async def test_an_event_without_an_id_is_known_by_what_it_says_and_when(provider
     cat = event("I have a cat.", id=None)
     async with opened(provider, ScriptedModel(well)) as memory:
         for _ in range(2):
-            await told(memory, cat, cat, trigger=LATER)
+            await add_events(memory, cat, cat, trigger=LATER)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
-        await told(memory, event("I have a cat.", 1, id=None), trigger=LATER)
-        await told(memory, event("I have a cat.", id=None, name="Ana"), trigger=LATER)
+        await add_events(memory, event("I have a cat.", 1, id=None), trigger=LATER)
+        await add_events(memory, event("I have a cat.", id=None, name="Ana"), trigger=LATER)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 3}
 
 
 async def test_events_are_read_in_the_order_of_their_times(provider: AgentMemoryProvider) -> None:
-    """Not of their arrival; so what was said last is what is known."""
+    """The order of arrival does not matter, so the last statement by time is current."""
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
-        await told(memory, event("I live in Rome.", 3), DOG, trigger=LATER)
-        await told(memory, CAT, OSLO, trigger=LATER)
+        await add_events(memory, event("I live in Rome.", 3), DOG, trigger=LATER)
+        await add_events(memory, CAT, OSLO, trigger=LATER)
         assert [item.evidence[0].position for item in await memory.list_records(descending=False)] == [0, 1, 0, 1]
         await memory.flush()
         assert (city := await memory.load(CITY, subject=USER)) is not None
@@ -82,7 +82,7 @@ async def test_events_are_read_in_the_order_of_their_times(provider: AgentMemory
 async def test_events_are_on_disk_and_can_be_seen_before_they_are_read(provider: AgentMemoryProvider) -> None:
     model = Gated()
     async with opened(provider, model) as memory:
-        submission = await told(memory, OSLO, CAT)
+        submission = await add_events(memory, OSLO, CAT)
         assert words(await opened(provider).list_records()) == ["I have a cat.", "I live in Oslo."]
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}
         (match, *_) = await memory.recall("Where is Oslo?")
@@ -95,34 +95,34 @@ async def test_events_are_on_disk_and_can_be_seen_before_they_are_read(provider:
 
 async def test_a_flush_reads_what_waits_whatever_the_trigger_says(provider: AgentMemoryProvider) -> None:
     async with opened(provider, ScriptedModel(well)) as memory:
-        waiting = await told(memory, OSLO, trigger=LATER)
+        waiting = await add_events(memory, OSLO, trigger=LATER)
         assert waiting.pending == 1
-        flushed = await told(memory, trigger=LATER, flush=True)
+        flushed = await add_events(memory, trigger=LATER, flush=True)
         assert flushed is waiting
         (outcome,) = await waiting.wait()
         assert said(outcome.records) == ["Oslo"]
-        await told(memory, CAT, trigger=LATER)
+        await add_events(memory, CAT, trigger=LATER)
         await memory.ingest_events("another", [DOG], trigger=LATER, subject=USER)
         await memory.flush()
         assert await known(memory) == ["Oslo", "cat", "dog"]
         await memory.flush()
-        assert (await (await told(memory, flush=True)).wait()) == ()
+        assert (await (await add_events(memory, flush=True)).wait()) == ()
 
 
 async def test_a_restart_continues_where_the_last_process_left_off(provider: AgentMemoryProvider) -> None:
-    """Waiting events keep waiting, and count; events already read are known as read; the trigger is remembered."""
+    """Pending events stay pending and count; events already read are known as read; the trigger is kept."""
     model, trigger = ScriptedModel(well), Trigger(count=3)
     async with opened(provider, model) as memory:
-        await told(memory, OSLO, CAT, trigger=trigger)
+        await add_events(memory, OSLO, CAT, trigger=trigger)
     assert model.prompts == []
     async with opened(provider, model) as memory:
         await memory.resume()
         assert words(await memory.list_records()) == ["I have a cat.", "I live in Oslo."]
-        submission = await told(memory, CAT, DOG, trigger=trigger)
+        submission = await add_events(memory, CAT, DOG, trigger=trigger)
         (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat", "dog"]
     async with opened(provider, model) as memory:
-        assert (await (await told(memory, OSLO, CAT, DOG, trigger=trigger)).wait()) == ()
+        assert (await (await add_events(memory, OSLO, CAT, DOG, trigger=trigger)).wait()) == ()
         assert await known(memory) == ["Oslo", "cat", "dog"]
     assert len(model.prompts) == 1
 
@@ -132,7 +132,7 @@ async def test_a_restart_reads_what_broke_off_while_it_was_read(provider: AgentM
 
     async def killed() -> None:
         async with opened(provider, model) as memory:
-            await told(memory, OSLO)
+            await add_events(memory, OSLO)
             await until(lambda: model.under_way == 1)
             raise RuntimeError("killed")
 
@@ -145,15 +145,15 @@ async def test_a_restart_reads_what_broke_off_while_it_was_read(provider: AgentM
 
 
 async def test_the_same_name_behind_another_wall_is_another_stream(provider: AgentMemoryProvider) -> None:
-    """Of another scope, another subject or another owner; a flush reads what its viewer may see."""
+    """Another scope, subject or owner makes another stream; a flush reads the streams that its viewer may see."""
     model, trigger = ScriptedModel(well), Trigger(count=2)
     async with opened(provider, model) as memory:
         bobs = memory.as_viewer("bob")
-        await told(memory, CAT, trigger=trigger, scope="/product/alpha")
-        await told(memory, CAT, trigger=trigger, scope="/product/beta")
+        await add_events(memory, CAT, trigger=trigger, scope="/product/alpha")
+        await add_events(memory, CAT, trigger=trigger, scope="/product/beta")
         await memory.ingest_events("chat", [CAT], trigger=trigger)
-        await told(memory, CAT, trigger=trigger, private=True)
-        await told(bobs, DOG, trigger=trigger, private=True)
+        await add_events(memory, CAT, trigger=trigger, private=True)
+        await add_events(bobs, DOG, trigger=trigger, private=True)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 5}
         assert model.prompts == []
         await memory.flush()
@@ -168,10 +168,10 @@ async def test_what_a_model_cannot_read_is_a_dead_letter_and_not_a_new_event() -
     down = True
     model = ScriptedModel(lambda prompt, answer: ModelUnavailableError("away") if down else well(prompt, answer))
     async with opened(InMemoryProvider(), model) as memory:
-        (outcome,) = await (await told(memory, CAT)).wait()
+        (outcome,) = await (await add_events(memory, CAT)).wait()
         assert (outcome.failure, words(outcome.records)) == ("ModelUnavailableError", ["I have a cat."])
         down = False
-        (outcome,) = await (await told(memory, CAT, DOG)).wait()
+        (outcome,) = await (await add_events(memory, CAT, DOG)).wait()
         assert said(outcome.records) == ["dog"]
         (letter,) = await memory.dead_letters.list()
         (outcome,) = await memory.dead_letters.retry(letter.id)
@@ -180,12 +180,12 @@ async def test_what_a_model_cannot_read_is_a_dead_letter_and_not_a_new_event() -
 
 
 async def test_only_what_was_said_is_an_event() -> None:
-    """Memory's own prompt text, instructions and blank messages are passed over; tools are not believed."""
+    """Rendered blocks, instructions and blank messages are skipped; results of tools are not trusted."""
     model, provider = ScriptedModel(well), InMemoryProvider()
     async with opened(provider, model) as memory:
         unsaid = [event("I have a cat.", role=MEMORY_ROLE), event("I have a cow.", 1, role="system"), event("  ", 2)]
-        assert (await (await told(memory, *unsaid)).wait()) == ()
-        await (await told(memory, event("I have a pig.", 3, role="tool"))).wait()
+        assert (await (await add_events(memory, *unsaid)).wait()) == ()
+        await (await add_events(memory, event("I have a pig.", 3, role="tool"))).wait()
         assert (await known(memory), model.prompts) == ([], [])
         assert [entry.value for entry in await memory.quarantine.list()] == ["I have a pig."]
 
@@ -210,33 +210,33 @@ async def test_malformed_events_are_refused_and_nothing_is_kept(
         with pytest.raises(InvalidDataError):
             await memory.ingest_events(**told_wrongly)
         assert (await log_of(provider))[0] == []
-        await (await told(memory, OSLO)).wait()
+        await (await add_events(memory, OSLO)).wait()
         assert await known(memory) == ["Oslo"]
 
 
-async def test_who_may_not_write_or_is_not_open_takes_no_events() -> None:
+async def test_a_read_only_or_unopened_memory_takes_no_events() -> None:
     provider = InMemoryProvider()
     with pytest.raises(CapabilityError):
-        await told(opened(provider, ScriptedModel(well)), OSLO)
+        await add_events(opened(provider, ScriptedModel(well)), OSLO)
     async with opened(provider, ScriptedModel(well), read_only=True) as memory:
         with pytest.raises(ReadOnlyError):
-            await told(memory, OSLO)
+            await add_events(memory, OSLO)
     assert (await log_of(provider))[0] == []
 
 
 async def test_without_a_model_events_are_kept_as_they_are(provider: AgentMemoryProvider) -> None:
-    """Each once, known by its id all the same, also to a model that comes later; nothing is waited for."""
+    """Each is kept once and identified by its id, also by a model that comes later; nothing is pending."""
     model = ScriptedModel(well)
     async with opened(provider) as memory:
-        submission = await told(memory, OSLO, trigger=LATER)
+        submission = await add_events(memory, OSLO, trigger=LATER)
         assert submission.pending == 0
-        await told(memory, OSLO, event("I live in Rome.", 0), trigger=LATER)
-        await told(memory, event("I have a cat.", 1, timestamp=None))
-        await told(memory, event("I have a cow.", 1, timestamp=None))
+        await add_events(memory, OSLO, event("I live in Rome.", 0), trigger=LATER)
+        await add_events(memory, event("I have a cat.", 1, timestamp=None))
+        await add_events(memory, event("I have a cow.", 1, timestamp=None))
         assert await known(memory) == ["I have a cat.", "I live in Oslo."]
         await memory.flush()
     async with opened(provider, model) as memory:
-        await told(memory, OSLO, event("I have a cow.", 1, timestamp=None))
-        await (await told(memory, event("I have a dog.", 2))).wait()
+        await add_events(memory, OSLO, event("I have a cow.", 1, timestamp=None))
+        await (await add_events(memory, event("I have a dog.", 2))).wait()
         assert await known(memory) == ["I have a cat.", "I live in Oslo.", "dog"]
     assert len(model.prompts) == 1

@@ -19,7 +19,7 @@ from factmem.memory.streams import ABANDONED_AFTER, due_at
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import Gated, log_of, opened, said, until, well
-from tests.memory.test_event_streams import CAT, DOG, OSLO, event, known, told
+from tests.memory.test_event_streams import CAT, DOG, OSLO, add_events, event, known
 
 SECOND, MINUTE, HOUR = dt.timedelta(seconds=1), dt.timedelta(minutes=1), dt.timedelta(hours=1)
 SOON = dt.timedelta(milliseconds=5)
@@ -29,23 +29,23 @@ LONG = event("\n\n".join(f"{'word ' * 400}{number}." for number in range(9)), 7)
 async def test_without_a_trigger_events_are_read_at_once(provider: AgentMemoryProvider) -> None:
     async with opened(provider, ScriptedModel(well)) as memory:
         for number, (message, found) in enumerate(((OSLO, "Oslo"), (CAT, "cat")), start=1):
-            (outcome,) = await (await told(memory, message)).wait()
+            (outcome,) = await (await add_events(memory, message)).wait()
             assert said(outcome.records) == [found]
             assert len(await known(memory)) == number
 
 
 async def test_so_many_events_are_read_together(provider: AgentMemoryProvider) -> None:
-    """Those that came in one call or in several; whoever handed one of them in is told of all."""
+    """Events of one call or several are read together; each submission gets the outcomes of its own events."""
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
-        first = await told(memory, OSLO, trigger=Trigger(count=3))
-        second = await told(memory, CAT, trigger=Trigger(count=3))
+        first = await add_events(memory, OSLO, trigger=Trigger(count=3))
+        second = await add_events(memory, CAT, trigger=Trigger(count=3))
         assert (first is second, first.pending, model.prompts) == (True, 1, [])
-        third = await told(memory, DOG, event("I have a cow.", 3), trigger=Trigger(count=3))
+        third = await add_events(memory, DOG, event("I have a cow.", 3), trigger=Trigger(count=3))
         assert third is first
         (outcome,) = await first.wait()
         assert said(outcome.records) == ["Oslo", "cat", "cow", "dog"]
-        assert await told(memory, event("I have a pig.", 4), trigger=Trigger(count=3)) is not first
+        assert await add_events(memory, event("I have a pig.", 4), trigger=Trigger(count=3)) is not first
         assert len(model.prompts) == 1
 
 
@@ -67,12 +67,12 @@ async def test_so_many_events_are_read_together(provider: AgentMemoryProvider) -
 async def test_events_are_due_by_whatever_comes_first(
     clock: FakeClock, trigger: Trigger, since: str, after: dt.timedelta
 ) -> None:
-    """By when they were handed in, not by when they were said."""
+    """The time of submission counts, not that of the message."""
     provider = InMemoryProvider(clock=clock)
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        await told(memory, DOG, trigger=Trigger(count=9))
+        await add_events(memory, DOG, trigger=Trigger(count=9))
         clock.advance(10 * MINUTE)
-        await told(memory, LONG, trigger=Trigger(count=9))
+        await add_events(memory, LONG, trigger=Trigger(count=9))
         log, _ = await log_of(provider)
         (unit,) = units_in(log, states_of(log), {})
     assert len(unit.words) > 2
@@ -82,10 +82,10 @@ async def test_events_are_due_by_whatever_comes_first(
 
 
 async def test_a_long_event_counts_once() -> None:
-    """However many statements its words are kept in."""
+    """The number of statements it is stored in makes no difference."""
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(well)) as memory:
-        submission = await told(memory, LONG, trigger=Trigger(count=2))
+        submission = await add_events(memory, LONG, trigger=Trigger(count=2))
         assert len((await log_of(provider))[0]) > 1
         assert submission.pending == 1
 
@@ -93,14 +93,14 @@ async def test_a_long_event_counts_once() -> None:
 async def test_an_idle_stream_is_read_and_a_lively_one_is_not(provider: AgentMemoryProvider, clock: FakeClock) -> None:
     trigger = Trigger(idle=HOUR)
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        await told(memory, OSLO, trigger=trigger)
+        await add_events(memory, OSLO, trigger=trigger)
         clock.advance(HOUR - SECOND)
-        await told(memory, CAT, trigger=trigger)
+        await add_events(memory, CAT, trigger=trigger)
         clock.advance(HOUR - SECOND)
-        submission = await told(memory, CAT, trigger=trigger)
+        submission = await add_events(memory, CAT, trigger=trigger)
         assert submission.pending == 1
         clock.advance(2 * SECOND)
-        assert await told(memory, trigger=trigger) is submission
+        assert await add_events(memory, trigger=trigger) is submission
         (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat"]
 
@@ -110,24 +110,24 @@ async def test_an_interval_counts_from_the_first_event_that_waits(
 ) -> None:
     trigger = Trigger(interval=HOUR)
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        submission = await told(memory, OSLO, trigger=trigger)
+        submission = await add_events(memory, OSLO, trigger=trigger)
         for minute in range(1, 4):
             clock.advance(HOUR / 4)
-            assert await told(memory, event(f"I have a cat{minute}.", minute), trigger=trigger) is submission
+            assert await add_events(memory, event(f"I have a cat{minute}.", minute), trigger=trigger) is submission
         assert submission.pending == 1
         clock.advance(HOUR / 4)
-        await told(memory, trigger=trigger)
+        await add_events(memory, trigger=trigger)
         (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat1", "cat2", "cat3"]
-        assert (await told(memory, DOG, trigger=trigger)).pending == 1
+        assert (await add_events(memory, DOG, trigger=trigger)).pending == 1
 
 
 async def test_idle_time_that_ran_out_between_two_processes_has_run_out(
     provider: AgentMemoryProvider, clock: FakeClock
 ) -> None:
-    """The next one reads at its opening, unasked."""
+    """The next process reads them on opening, by itself."""
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        await told(memory, OSLO, trigger=Trigger(idle=HOUR))
+        await add_events(memory, OSLO, trigger=Trigger(idle=HOUR))
     clock.advance(2 * HOUR)
     model = ScriptedModel(well)
     async with opened(provider, model, clock=clock) as memory:
@@ -139,7 +139,7 @@ async def test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day(
     provider: AgentMemoryProvider, clock: FakeClock
 ) -> None:
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        submission = await told(memory, OSLO, trigger=Trigger(count=9))
+        submission = await add_events(memory, OSLO, trigger=Trigger(count=9))
         clock.advance(ABANDONED_AFTER - SECOND)
         await memory.resume()
         assert submission.pending == 1
@@ -153,37 +153,37 @@ async def test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day(
 async def test_a_stream_is_watched_and_read_without_anybody_asking(trigger: Trigger) -> None:
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         for message, found in ((OSLO, "Oslo"), (CAT, "cat")):
-            (outcome,) = await (await told(memory, message, trigger=trigger)).wait()
+            (outcome,) = await (await add_events(memory, message, trigger=trigger)).wait()
             assert said(outcome.records) == [found]
 
 
-async def test_a_trigger_that_changes_is_heeded_at_once() -> None:
-    """A caller who waited for the old trigger is not left to it."""
+async def test_a_changed_trigger_applies_at_once() -> None:
+    """A caller waiting for the old trigger gets the result of the new one."""
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
-        submission = await told(memory, OSLO, trigger=Trigger(count=9))
-        await told(memory, CAT, trigger=Trigger(idle=SOON))
+        submission = await add_events(memory, OSLO, trigger=Trigger(count=9))
+        await add_events(memory, CAT, trigger=Trigger(idle=SOON))
         (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo", "cat"]
 
 
 async def test_a_busy_stream_leaves_no_watchers_behind() -> None:
-    """One at a time watches, however often the stream was read."""
+    """At most one task watches, however often the stream was read."""
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         for minute in range(20):
-            await told(memory, event(f"I have a cat{minute}.", minute), trigger=Trigger(idle=HOUR))
-            await (await told(memory, trigger=Trigger(idle=HOUR), flush=True)).wait()
+            await add_events(memory, event(f"I have a cat{minute}.", minute), trigger=Trigger(idle=HOUR))
+            await (await add_events(memory, trigger=Trigger(idle=HOUR), flush=True)).wait()
         assert memory._backend.worker._tasks is not None
         await until(lambda: memory._backend.worker._watched == {})
 
 
 async def test_overlapping_events_are_read_along_and_give_nothing_anew(provider: AgentMemoryProvider) -> None:
-    """They stand in the prompt, are not counted, and what is found in them once more is left out."""
+    """They are in the prompt, are not counted, and repeated findings in them are dropped."""
     model, trigger = ScriptedModel(well), Trigger(count=2, overlap=1)
     async with opened(provider, model) as memory:
-        await (await told(memory, OSLO, CAT, trigger=trigger)).wait()
-        waiting = await told(memory, DOG, trigger=trigger)
+        await (await add_events(memory, OSLO, CAT, trigger=trigger)).wait()
+        waiting = await add_events(memory, DOG, trigger=trigger)
         assert waiting.pending == 1
-        await told(memory, event("I have a cow.", 3), trigger=trigger)
+        await add_events(memory, event("I have a cow.", 3), trigger=trigger)
         (outcome,) = await waiting.wait()
         assert (said(outcome.records), outcome.dropped) == (["cow", "dog"], {})
         assert await known(memory) == ["Oslo", "cat", "cow", "dog"]
@@ -198,21 +198,21 @@ async def test_overlapping_events_are_read_along_and_give_nothing_anew(provider:
 async def test_overlap_reaches_behind_a_restart(provider: AgentMemoryProvider) -> None:
     trigger = Trigger(overlap=2)
     async with opened(provider, ScriptedModel(well)) as memory:
-        await (await told(memory, OSLO, CAT, DOG, trigger=trigger)).wait()
+        await (await add_events(memory, OSLO, CAT, DOG, trigger=trigger)).wait()
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
-        await (await told(memory, event("I have a cow.", 3), trigger=trigger)).wait()
+        await (await add_events(memory, event("I have a cow.", 3), trigger=trigger)).wait()
     assert [text in model.prompts[0].content for text in ("Oslo", "cat", "dog", "cow")] == [False, True, True, True]
 
 
 async def test_events_that_come_while_others_are_read_wait_for_the_next_time() -> None:
-    """They are counted by themselves, and none is read twice."""
+    """They count towards the next trigger, and none is read twice."""
     model, trigger = Gated(), Trigger(count=2)
     async with opened(InMemoryProvider(), model) as memory:
-        first = await told(memory, OSLO, trigger=Trigger(count=1))
+        first = await add_events(memory, OSLO, trigger=Trigger(count=1))
         await until(lambda: model.under_way == 1)
-        assert await told(memory, OSLO, trigger=trigger) is first
-        second = await told(memory, CAT, trigger=trigger)
+        assert await add_events(memory, OSLO, trigger=trigger) is first
+        second = await add_events(memory, CAT, trigger=trigger)
         assert second is not first
         model.gate.set()
         await first.wait()
@@ -222,7 +222,7 @@ async def test_events_that_come_while_others_are_read_wait_for_the_next_time() -
 
 @attrs.define
 class Picky:
-    """A model that keeps everything waiting but cows."""
+    """A model whose callers wait, except for questions about cows."""
 
     gated: Gated = attrs.field(factory=Gated)
     max_chars: int = 24_000
@@ -235,9 +235,9 @@ class Picky:
 async def test_a_flush_waits_for_what_is_being_read_already() -> None:
     model, flushed = Picky(), anyio.Event()
     async with opened(InMemoryProvider(), model) as memory, anyio.create_task_group() as tasks:
-        await told(memory, DOG)
+        await add_events(memory, DOG)
         await until(lambda: model.gated.under_way == 1)
-        await told(memory, event("I have a cow.", 3), trigger=Trigger(count=9))
+        await add_events(memory, event("I have a cow.", 3), trigger=Trigger(count=9))
 
         async def flush() -> None:
             await memory.flush()
@@ -253,12 +253,12 @@ async def test_a_flush_waits_for_what_is_being_read_already() -> None:
 
 
 async def test_of_two_processes_each_event_is_read_by_one(provider: AgentMemoryProvider) -> None:
-    """An event handed to one memory while the other is reading is read, though its plan came too late."""
+    """An event added by one memory while the other reads is read, although it missed the other's plan."""
     ones, others = Gated(), Gated()
     async with opened(provider, ones) as one, opened(provider, others) as other:
-        first = await told(one, OSLO)
+        first = await add_events(one, OSLO)
         await until(lambda: ones.under_way == 1)
-        second = await told(other, CAT)
+        second = await add_events(other, CAT)
         await until(lambda: others.under_way == 1)
         ones.gate.set()
         await first.wait()
@@ -293,12 +293,12 @@ def test_a_trigger_of_another_type_or_below_nothing_is_refused(wrong: dict[str, 
 
 
 async def test_a_trigger_reaches_no_further_than_time_does() -> None:
-    """Near the end of the calendar the last moment stands for what would lie behind it."""
+    """Near the end of the calendar, the last representable moment is used."""
     clock = FakeClock(dt.datetime(9999, 12, 31, 12, tzinfo=dt.UTC))
     provider = InMemoryProvider(clock=clock)
     trigger = Trigger(count=3, interval=999 * HOUR)
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
-        submission = await told(memory, OSLO, trigger=trigger)
+        submission = await add_events(memory, OSLO, trigger=trigger)
         assert submission.pending == 1
     log, _ = await log_of(provider)
     (unit,) = units_in(log, states_of(log), {})

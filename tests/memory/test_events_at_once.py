@@ -1,4 +1,4 @@
-"""Events that are handed in at once, by one process or by two, and many streams that are read at once."""
+"""Events submitted concurrently, by one process or two, and many streams that are read together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from factmem.memory.streams import ABANDONED_AFTER
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import USER, Gated, log_of, opened, said, until, well
-from tests.memory.test_event_streams import CAT, LATER, MINUTE, event, told
+from tests.memory.test_event_streams import CAT, LATER, MINUTE, add_events, event
 
 NOW = event("I have a cat.", timestamp=None)
 NAMELESS = event("I have a cat.", id=None, timestamp=None)
@@ -36,12 +36,12 @@ def counting(provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("message", [NOW, NAMELESS, CAT], ids=["an id", "nothing", "an id and a time"])
 async def test_an_event_that_comes_twice_at_once_is_kept_once(provider: AgentMemoryProvider, message: Message) -> None:
-    """Whether it tells its time or not, and whoever's view of the memory it is handed in to."""
+    """This holds with and without a time, and through any view of the memory."""
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
         async with anyio.create_task_group() as tasks:
             for viewer in ("alice", "bob", "alice", None):
-                tasks.start_soon(partial(told, memory.as_viewer(viewer), message, trigger=LATER))
+                tasks.start_soon(partial(add_events, memory.as_viewer(viewer), message, trigger=LATER))
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
         await memory.flush()
         assert said(await memory.list_records()) == ["cat"]
@@ -51,7 +51,7 @@ async def test_an_event_that_comes_twice_at_once_is_kept_once(provider: AgentMem
 async def test_two_processes_that_take_in_an_event_at_once_read_it_once(
     provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each dates an event that tells no time; the model is shown it once, and what it finds is there once."""
+    """Each dates an event without a time; the model is shown it once, and its finding is stored once."""
     model = ScriptedModel(well)
 
     async def looked_before(ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
@@ -60,7 +60,7 @@ async def test_two_processes_that_take_in_an_event_at_once_read_it_once(
     async with opened(provider, model) as memory, opened(provider, model) as other:
         monkeypatch.setattr(other._streams, "_events", looked_before)
         for each in (memory, other):
-            await told(each, NOW, trigger=LATER)
+            await add_events(each, NOW, trigger=LATER)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}
         await memory.flush()
         (record,) = await memory.list_records()
@@ -72,7 +72,7 @@ async def test_two_processes_that_take_in_an_event_at_once_read_it_once(
 async def test_a_flush_reads_all_streams_together(
     provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many questions at a time as are allowed, and one transaction for all that was found."""
+    """Questions run up to the limit, and one transaction stores all findings."""
     model = Gated()
     async with opened(provider, model, background=Background(concurrency=4)) as memory:
         submissions = [
@@ -93,7 +93,7 @@ async def test_a_flush_reads_all_streams_together(
 async def test_a_restart_reads_all_streams_together_that_are_due(
     provider: AgentMemoryProvider, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of each owner by what that owner sees."""
+    """The streams of each owner are read with that owner's view."""
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
         for viewer in ("alice", "bob"):
             for minute in range(3):
@@ -108,18 +108,18 @@ async def test_a_restart_reads_all_streams_together_that_are_due(
     assert AssertionState.PENDING not in (await log_of(provider))[1]
 
 
-async def test_who_waits_for_a_stream_is_not_sent_away_by_who_finds_nothing_new() -> None:
-    """Two hand in the same event while a third one waits for it to be read."""
+async def test_a_submission_with_nothing_new_does_not_release_another_that_waits() -> None:
+    """Two submit the same event while a third caller waits for it to be read."""
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:
-        first = await told(memory, CAT, trigger=Trigger(count=1))
+        first = await add_events(memory, CAT, trigger=Trigger(count=1))
         await until(lambda: model.under_way == 1)
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
-                tasks.start_soon(partial(told, memory, CAT, trigger=Trigger(count=1)))
+                tasks.start_soon(partial(add_events, memory, CAT, trigger=Trigger(count=1)))
         model.gate.set()
         (outcome,) = await first.wait()
         assert said(outcome.records) == ["cat"]
         assert first.pending == 0
-        second = await told(memory, event("I have a dog.", 1), trigger=Trigger(idle=MINUTE))
+        second = await add_events(memory, event("I have a dog.", 1), trigger=Trigger(idle=MINUTE))
         assert second.pending == 1

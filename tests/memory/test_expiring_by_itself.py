@@ -1,4 +1,4 @@
-"""Expired records are removed for good without anybody asking for it."""
+"""Expired records are erased without a call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def kept(provider: AgentMemoryProvider, organization: str | None = None) -
 
 
 async def planted(memory: Memory) -> None:
-    """A fact that lasts a day and one that lasts, of all and of alice; a record that was updated for a day."""
+    """Save facts that last a day and facts that last, public and private to alice, and an update that lasts a day."""
     for whose in (memory, memory.as_viewer("alice")):
         private = whose is not memory
         await whose.save(SingleFact(CITY, "Oslo"), ttl=DAY, private=private)
@@ -37,7 +37,7 @@ async def planted(memory: Memory) -> None:
 
 
 async def test_it_goes_when_the_memory_is_opened(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    """Expired records are removed whoever owns them; closing waits for work that has begun."""
+    """Expired records of every owner are erased; closing waits for work that has begun."""
     memory = over(provider, clock)
     await planted(memory)
     async with memory:
@@ -63,7 +63,7 @@ def expiries(events: list[Any]) -> list[Any]:
     return [event for event in events if event.operation is Operation.EXPIRE]
 
 
-async def test_nothing_is_told_where_nothing_has_expired(clock: FakeClock) -> None:
+async def test_no_event_is_sent_if_nothing_has_expired(clock: FakeClock) -> None:
     events: list[Any] = []
     async with over(InMemoryProvider(clock=clock), clock, observers=[events.append]) as memory:
         await planted(memory)

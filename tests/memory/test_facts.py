@@ -1,4 +1,4 @@
-"""Saving and loading typed facts through the facade."""
+"""Saving and loading of typed facts."""
 
 from __future__ import annotations
 

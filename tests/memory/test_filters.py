@@ -24,7 +24,7 @@ GREATER, LESS = MetadataOperator.GREATER_THAN, MetadataOperator.LESS_THAN
 
 
 async def note(memory: Memory, text: str, *, day: int = 0, private: bool = False, **details: object) -> None:
-    """Keep a note, said so many days after the first of May."""
+    """Save a note, dated some days after the first of May."""
     fact = MultipleFacts(NOTE, (text,), timestamp=MAY + day * DAY)
     await memory.save(fact, details=FactDetails(**details), private=private)  # type: ignore[arg-type]
 
@@ -129,7 +129,7 @@ async def test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranki
 
 
 async def both(memory: Memory, query: str, **filters: object) -> set[str]:
-    """Return the values that a filter keeps, in a listing and in recall alike."""
+    """Return the values that a filter keeps, which must be the same in a listing and in recall."""
     listed = {record.value for record in await memory.list_records(**filters)}  # type: ignore[arg-type]
     recalled = {match.record.value for match in await memory.recall(query, **filters)}  # type: ignore[arg-type]
     assert listed == recalled
@@ -199,7 +199,7 @@ async def test_the_last_page_says_so_and_a_page_of_another_order_is_refused(memo
 
 
 def made_up(*token: object) -> str:
-    """The token of a page that nobody gave out."""
+    """Return the token of a page that no listing returned."""
     return base64.urlsafe_b64encode(json.dumps(token).encode()).decode()
 
 
@@ -214,7 +214,7 @@ async def test_a_page_that_somebody_made_up_is_refused(memory: Memory, time: obj
 
 @pytest.mark.parametrize("seq", [10**30, -(10**30)])
 async def test_a_page_may_go_on_anywhere(memory: Memory, seq: int) -> None:
-    """At a moment and a record that are none, as after one that was erased meanwhile."""
+    """The page may start at any moment and id, as after a record that was erased meanwhile."""
     await note(memory, "The mill is old.")
     for time, there in (("0001-01-01T00:00:00+14:00", 0), ("9999-12-31T23:59:59+00:00", 1)):
         assert len(await memory.list_records(page=made_up(RecordOrder.SAID.value, True, time, seq))) == there

@@ -1,4 +1,4 @@
-"""Forgetting a fact, and the words it was found in; and what lies in quarantine beside a fact."""
+"""Forgetting of a fact with the words it was found in, and quarantined assertions of the same record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = dt.timedelta(days=1)
 
 
 class Counting:
-    """A detector that takes numbers of seats out of what the user said."""
+    """A detector that finds numbers of seats in the user's messages."""
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
         found = [
@@ -65,7 +65,7 @@ async def test_forgetting_a_fact_erases_the_words_it_was_found_in(kind: str, tmp
     assert b"quokka" in left  # another message, in which nothing was found
 
 
-async def test_what_was_forgotten_is_learned_again_only_from_being_told_again(memory: Memory, clock: FakeClock) -> None:
+async def test_a_forgotten_fact_is_saved_again_only_from_a_new_message(memory: Memory, clock: FakeClock) -> None:
     said = talk(clock, "There are 40 seats.")
     seats = next(record for record in await memory.remember(said) if record.concept == SEATS)
     await memory.retract(seats.id)
@@ -79,7 +79,7 @@ async def test_what_was_forgotten_is_learned_again_only_from_being_told_again(me
 
 
 async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(memory: Memory, clock: FakeClock) -> None:
-    """Forgetting by the id of a plant must never erase the user's own fact."""
+    """Forgetting by the id of a planted assertion must never erase the user's own fact."""
     (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
     await memory.save(SingleFact(SEATS, 999, timestamp=clock()), details=FactDetails(origin=Origin.DOCUMENT))
     (planted,) = await memory.quarantine.list()
@@ -121,12 +121,11 @@ async def test_quarantine_of_others_is_not_ones_own(memory: Memory) -> None:
 
 
 class Forgetful(InMemoryProvider):
-    """A store in which another process erases something just before this one writes."""
+    """A store in which another process erases a record just before each append."""
 
     doomed: Sequence[str] = ()
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """Erase first."""
         await self.erase(self.doomed, tenant=None)
         return await super().append(statements)
 

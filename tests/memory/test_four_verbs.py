@@ -1,4 +1,4 @@
-"""A provider with the four verbs only: what is found is kept, and what cannot be kept is told."""
+"""A provider with the four verbs only: findings are kept, and losses are reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALPHA = MemoryScope.product("alpha")
 
 def over(provider: AgentMemoryProvider, model: Any = None, **options: Any) -> Memory:
     given: dict[str, Any] = {"subjects": [USER], "scopes": [ALPHA], "concepts": CONCEPTS} | options
-    given.setdefault("policies", Policies(keep_words=False))  # what was found alone is looked at here
+    given.setdefault("policies", Policies(keep_words=False))  # findings are checked without the words beside them
     return Memory(provider, model=model, embedder=HashEmbedder(), **given)
 
 
@@ -69,7 +69,7 @@ async def test_words_without_a_model_are_statements() -> None:
 
 
 async def test_what_others_said_is_not_taken_for_the_users_words() -> None:
-    """It would have to be attributed or quarantined, which four verbs cannot."""
+    """Four verbs can neither attribute nor quarantine such words."""
     shelf = Shelf()
     words = Conversation(
         messages=[
@@ -87,7 +87,7 @@ async def test_what_others_said_is_not_taken_for_the_users_words() -> None:
     }
 
 
-async def test_what_is_to_be_forgotten_is_told_and_stays() -> None:
+async def test_a_request_to_forget_is_reported_and_not_applied() -> None:
     memory = over(Shelf(), ScriptedModel(well))
     await memory.remember(talk("I have a cat."), subject=USER, scope=ALPHA)
     outcome = await memory.remember(talk("Forget that I have a cat.", id="later"), subject=USER, scope=ALPHA)
@@ -222,8 +222,8 @@ async def test_an_event_is_read_once_by_a_process() -> None:
         assert (known.outcomes, await known.wait(), len(model.prompts)) == ((), (), asked + 1)
 
 
-async def test_a_place_that_was_not_told_of_is_seen_when_it_is_asked_about() -> None:
-    """By the process that saved there, and by another one."""
+async def test_an_unknown_place_is_seen_on_request() -> None:
+    """It is seen by the process that saved there, and by another one."""
     shelf, alice = Shelf(), USER.individual("alice")
     await over(shelf).save(SingleFact(CITY, "Oslo"), subject=alice, scope=ALPHA)
     for memory in (over(shelf), over(shelf).scope("/product/alpha")):

@@ -1,4 +1,4 @@
-"""Arguments as people write them: texts for subjects, paths, names of models, message dicts; a memory for one user."""
+"""Convenient arguments: texts for subjects, paths, names of models, message dicts; a memory for one user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generating memories: from messages, ready facts or a stored session, with everything that can be said about them."""
+"""Generation of memories: from messages, ready facts or a stored session, with every option."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def statement(text: str, minute: int = 0) -> Any:
 
 
 class Merging:
-    """A consolidator that lets what is new take the place of what is similar."""
+    """A consolidator that replaces each similar record by the candidate."""
 
     def __init__(self) -> None:
         self.asked: list[Novelty] = []
@@ -77,7 +77,7 @@ async def test_it_is_a_long_running_operation_that_can_be_awaited_or_left(provid
 
 
 async def test_messages_alone_give_memories_of_the_managed_topics() -> None:
-    """Managed topics are what is looked for unless the request says otherwise; labels become topics of the memory."""
+    """Managed topics are the default of a request; labels become topics of the memory."""
 
     def script(prompt: Prompt, answer: Any) -> dict[str, Any]:
         item = {"quote": "I take tea, never coffee", "message": 1, "memory": "The user takes tea, never coffee."}
@@ -115,7 +115,7 @@ async def test_nothing_to_remember_is_a_success() -> None:
 
 
 async def test_any_number_of_ready_facts_is_taken(provider: AgentMemoryProvider) -> None:
-    """Typed and free ones, in one operation; Memory Bank takes five. They cost no question for themselves."""
+    """Typed and free facts go in one operation, without a call of the model; Memory Bank takes five."""
     facts = [
         *(statement(f"Fact number {number} is about {number * 7} bees.", number) for number in range(12)),
         SEATS.fact([12], timestamp=BEGAN),
@@ -135,7 +135,7 @@ async def test_any_number_of_ready_facts_is_taken(provider: AgentMemoryProvider)
 
 
 async def test_a_stored_session_is_read_in_part_or_whole(provider: AgentMemoryProvider) -> None:
-    """A session kept word for word by an earlier process is read between two times; its words stay as they are."""
+    """A session kept verbatim by an earlier process is read between two times; its messages are unchanged."""
     lines = ["I live in Oslo.", "We booked 12 seats.", "I have a cat."]
     request = DetectionRequest(subjects=[USER], concepts=[CITY, SEATS, PETS])
     async with opened(provider) as memory:
@@ -155,7 +155,7 @@ async def test_a_stored_session_is_read_in_part_or_whole(provider: AgentMemoryPr
             await memory.as_viewer("bob").generate(StoredSession(id="s"), subject=USER, scope="/product/alpha")
 
 
-async def test_a_session_of_somebody_elses_own_is_not_there() -> None:
+async def test_a_session_private_to_another_viewer_is_not_found() -> None:
     provider = InMemoryProvider()
     async with opened(provider) as memory:
         await memory.remember(talk("I live in Oslo.", id="s"), subject=USER, private=True)
@@ -192,7 +192,7 @@ async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_cre
     ],
 )
 async def test_metadata_joins_as_was_said(merge: MetadataMerge, metadata: dict[str, int] | None) -> None:
-    """If an exact match is required and there is none, the record stays as it is and the new one is created."""
+    """Without the required exact match, the record is unchanged and the new one is created."""
     async with opened(InMemoryProvider(), consolidator=Merging()) as memory:
         await generated(memory, [statement(OLD)], metadata={"a": 1, "b": 1})
         (outcome,) = await generated(memory, [statement(NEW, 1)], metadata={"b": 2, "c": 3}, merge=merge)
@@ -220,13 +220,13 @@ async def test_labels_belong_to_the_revisions_that_this_makes() -> None:
             (revision,) = [
                 item
                 for item in await memory.history(STATEMENT, labels={"run": label})
-                if item.state is not AssertionState.RETRACTED  # the words as handed in, which the update took over
+                if item.state is not AssertionState.RETRACTED  # the words as submitted, which the update replaced
             ]
             assert (revision.value, revision.state) == (value, state)
 
 
 async def test_what_is_generated_lasts_as_long_as_the_policy_says(clock: FakeClock) -> None:
-    """Created records, and updated ones from the update on, last their own time; the caller's expiry stands."""
+    """Created records, and updated ones from the update on, use the policy's times; an explicit expiry wins."""
     policy = TtlPolicy(generate_created=HOUR, generate_updated=3 * HOUR)
     clock.set(BEGAN + 24 * HOUR)
     async with opened(
@@ -272,7 +272,7 @@ async def test_what_is_no_source_is_refused_and_nothing_is_kept(source: Any) -> 
 
 
 async def test_calls_of_functions_and_what_is_no_text_give_nothing() -> None:
-    """Roles of tools are quarantined, unread; an empty text is no message."""
+    """Results of tools are quarantined and not read; an empty text is not a message."""
     model = ScriptedModel(well)
     spoken = Conversation(messages=[Message(content="I live in Rome.", role="tool"), Message(content=" ")], id="c")
     async with opened(InMemoryProvider(), model) as memory:

@@ -1,4 +1,4 @@
-"""The journal, without a store: what words wait for, and the conversation that they are put together to again."""
+"""The journal without a store: the jobs of pending messages, and the conversation rebuilt from them."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_what_is_in_use_is_looked_up_anew_and_not_kept() -> None:
 
 
 @pytest.mark.parametrize("seconds", [86_399_999_913_600.0, 86_400_000_000_000.0])
-def test_a_trigger_that_an_earlier_version_let_through_waits_a_hundred_years(seconds: float) -> None:
-    """Its words are read all the same."""
+def test_an_overlong_trigger_of_an_earlier_version_is_cut_to_a_hundred_years(seconds: float) -> None:
+    """Its messages are read all the same."""
     job = Job(id="one", kind=JobKind.DETECT, trigger=Trigger(interval=dt.timedelta(days=1)))
     document = {**job_json(job), "trigger": {"interval": seconds}}
     assert job_from(document, {}).trigger == Trigger(interval=dt.timedelta(days=36_525))
@@ -113,7 +113,7 @@ def test_a_trigger_below_nothing_is_refused(wrong: dict[str, int]) -> None:
         Trigger(**wrong)  # type: ignore[arg-type]
 
 
-async def test_words_wait_with_what_the_caller_said_about_them() -> None:
+async def test_pending_words_keep_the_callers_details() -> None:
     (word,) = await kept(Conversation(messages=[Message(content="It has 40 seats.")], id="c", started_at=NOW))
     assert word.assertion.state is AssertionState.PENDING
     assert word.assertion.details.importance == 0.7
@@ -143,7 +143,7 @@ ROLES = st.sampled_from(["user", "assistant", "tool", "document"])
 
 @given(said=st.lists(st.tuples(ROLES, TEXTS), min_size=1, max_size=5), max_chars=st.sampled_from([20, 60, 10_000]))
 def test_a_conversation_is_put_together_again_from_its_words(said: list[tuple[str, str]], max_chars: int) -> None:
-    """Cut into pieces or not, every piece stands again where it stood, in a message with its speaker and time."""
+    """Every piece of a long message returns to its position, in a message with its speaker and time."""
     conversation = Conversation(
         messages=[Message(content=text, role=role, name="Ann", timestamp=NOW) for role, text in said], id="c"
     )

@@ -1,7 +1,7 @@
-"""Nothing that was submitted is lost: not to `kill -9` at any moment, not to a process that just ends.
+"""No submitted text is lost: neither to `kill -9` at any moment nor to a process that ends without closing.
 
 The same experiments lose 20 of 20 texts in CrewAI (killed half a second after `remember_many` returned) and 15 of
-15 (the interpreter ended by itself): it acknowledges what is in the memory of the process only.
+15 (the interpreter ended by itself): it acknowledges texts that are only in the memory of the process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ durable_providers = pytest.mark.parametrize("name", ["file", "sqlite-vec"])
 
 
 class Hands:
-    """The process that forks the processes that submit."""
+    """The process that forks the submitting processes."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -44,7 +44,7 @@ class Hands:
         self._ended = False
 
     def start(self, address: str, first: int) -> int:
-        """Let a process submit numbered texts from a number on; return its process id."""
+        """Start a process that submits numbered texts from a number on, and return its process id."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{address}\t{first}\t10000\n")
         self._process.stdin.flush()
@@ -59,7 +59,7 @@ class Hands:
             self._read()
 
     def handed(self) -> set[int]:
-        """Wait until the process is gone; return the numbers whose submission returned."""
+        """Wait until the process has ended, and return the numbers whose submission returned."""
         while not self._ended:
             self._read()
         return self._handed
@@ -89,7 +89,7 @@ def hands() -> Iterator[Hands]:
 
 
 async def numbers_in(address: str) -> tuple[Counter[int], set[str]]:
-    """Return the numbers read and the waiting texts, as they were said, after a restart and before reading on."""
+    """Return the numbers read and the pending texts verbatim, after a restart and before resuming."""
     async with memory_at(address, pause=None) as memory:
         records = await memory.list_records()
     read = Counter(record.value for record in records if record.concept.keyword == NUMBERS.keyword)
@@ -97,7 +97,7 @@ async def numbers_in(address: str) -> tuple[Counter[int], set[str]]:
 
 
 async def read_on(address: str) -> None:
-    """Open the store with a detector, which resumes by itself, and wait until nothing waits any more."""
+    """Open the store with a detector, which resumes by itself, and wait until nothing is pending."""
     async with memory_at(address) as memory:
         await (await memory.resume()).wait()
 
@@ -112,7 +112,7 @@ async def states_at(address: str) -> Counter[tuple[str, AssertionState]]:
 
 
 def check_nothing_lost(address: str, handed: set[int]) -> None:
-    """Every acknowledged text is read or waits; after reading on, every fact is there exactly once."""
+    """Check that each acknowledged text is read or pending, and that resuming stores each fact exactly once."""
     read, waiting = anyio.run(numbers_in, address)
     assert handed <= set(read) | {number for number in handed if text_of(number) in waiting}
     there = set(read) | {int(text.split()[-1].rstrip(".")) for text in waiting}
@@ -130,7 +130,7 @@ def check_nothing_lost(address: str, handed: set[int]) -> None:
 @pytest.mark.timeout(1800)
 @durable_providers
 def test_no_submitted_text_is_lost_to_a_kill(name: str, hands: Hands, tmp_path: Path, big: bool) -> None:
-    """At any moment: while opening, resuming, submitting or applying; and again on what a kill left behind."""
+    """The kill comes while opening, resuming, submitting or applying, and again on the store left by a kill."""
     chance = random.Random(5)
     for store in range((200 if big else 10) // KILLS_PER_STORE):
         address = f"{name}:{tmp_path / str(store)}"
@@ -149,7 +149,7 @@ def test_no_submitted_text_is_lost_to_a_kill(name: str, hands: Hands, tmp_path: 
 @durable_providers
 @pytest.mark.parametrize("way", ["_exit", "sys.exit", "return", "blocking"])
 def test_a_process_that_just_ends_loses_nothing(name: str, way: str, tmp_path: Path) -> None:
-    """It closes nothing and the model is still thinking; nor does it wait for the model."""
+    """The process closes nothing, and does not wait for the model."""
     address = f"{name}:{tmp_path / 'store'}"
     ended = subprocess.run(
         [sys.executable, str(SCRIPT), way, address, "0", "20"],

@@ -1,4 +1,4 @@
-"""The life of a conversation: told again and again, corrected, taken back; whose words count, and whose do not."""
+"""The life of a conversation: repetition, correction and forgetting, and the origins of its words."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ LATER = talk("actually it is Bergen.", "We booked 14 seats.", id="later", start=
 
 
 async def known(memory: Memory) -> dict[str, list[Any]]:
-    """Everything that is known, by keyword."""
+    """Return all current values, by keyword."""
     found: dict[str, list[Any]] = {}
     for record in await memory.list_records():
         found.setdefault(record.concept.keyword, []).append(record.value)
     return {keyword: sorted(values) for keyword, values in sorted(found.items())}
 
 
-async def test_a_conversation_that_is_told_a_hundred_times_is_known_once(provider: AgentMemoryProvider) -> None:
-    """One set of facts, one question; alone, in a batch with itself, and in another process."""
+async def test_a_conversation_submitted_a_hundred_times_is_saved_once(provider: AgentMemoryProvider) -> None:
+    """There is one set of facts and one question: alone, in a batch with itself, and in another process."""
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
         first = await memory.remember(FIRST, subject=USER)
@@ -65,7 +65,7 @@ async def test_a_conversation_that_is_told_a_hundred_times_is_known_once(provide
 
 
 async def test_a_conversation_that_goes_on_is_read_where_it_goes_on(provider: AgentMemoryProvider) -> None:
-    """Handed in again with more messages, only the new ones are asked about; the old facts stay as they are."""
+    """Submitted again with more messages, only the new ones are read; the old facts are unchanged."""
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
         before = await memory.remember(FIRST, subject=USER)
@@ -86,7 +86,7 @@ def _after(conversation: Conversation, *texts: str) -> list[Message]:
 
 
 async def test_conversations_in_any_order_come_to_the_same(provider: AgentMemoryProvider) -> None:
-    """The time of saying counts, not the time of arrival."""
+    """The time of a message counts, not the time of arrival."""
     async with opened(provider, ScriptedModel(well)) as memory:
         late = await memory.remember(LATER, subject=USER)
         assert {change.kind for change in late.changes} == {ChangeKind.CREATED}
@@ -99,8 +99,8 @@ async def test_conversations_in_any_order_come_to_the_same(provider: AgentMemory
         assert fact.value == "Oslo"
 
 
-async def test_a_correction_updates_and_tells_what_it_was(provider: AgentMemoryProvider) -> None:
-    """The record keeps its id, shows the words of the correction, and can be rolled back."""
+async def test_a_correction_updates_and_keeps_the_old_value(provider: AgentMemoryProvider) -> None:
+    """The record keeps its id, quotes the correction, and can be rolled back."""
     async with opened(provider, ScriptedModel(well)) as memory:
         first = await memory.remember(FIRST, subject=USER)
         outcome = await memory.remember(LATER, subject=USER)
@@ -116,7 +116,7 @@ async def test_a_correction_updates_and_tells_what_it_was(provider: AgentMemoryP
 
 
 async def test_what_is_asked_to_be_forgotten_is_gone_and_can_come_back(provider: AgentMemoryProvider) -> None:
-    """A removal is a removal with a date: its words stay in history, and taking the wish back restores them."""
+    """The removal is dated: its words stay in history, and undoing it restores them."""
     wish = talk("Forget that I have a cat.", id="wish", start=BEGAN + dt.timedelta(days=1))
     async with opened(provider, ScriptedModel(well)) as memory:
         await memory.remember(FIRST, subject=USER)
@@ -133,7 +133,7 @@ async def test_what_is_asked_to_be_forgotten_is_gone_and_can_come_back(provider:
 async def test_a_statement_that_is_asked_to_be_forgotten_is_retracted_and_restored(
     provider: AgentMemoryProvider,
 ) -> None:
-    """Exactly those words are meant without asking a model; nothing else goes."""
+    """The exact words are matched without a model, and no other statement is retracted."""
     wish = talk("Forget that tea is good.", id="wish", start=BEGAN + dt.timedelta(days=1))
     async with opened(provider, ScriptedModel(well)) as memory:
         await memory.remember(FIRST, subject=USER)
@@ -143,11 +143,11 @@ async def test_a_statement_that_is_asked_to_be_forgotten_is_retracted_and_restor
         await memory.restore(change.record.id)
         assert (await known(memory))["statement"] == ["tea is good"]
         await memory.remember(wish, subject=USER)
-        assert (await known(memory))["statement"] == ["tea is good"], "a wish that was met is not met twice"
+        assert (await known(memory))["statement"] == ["tea is good"], "a request that was applied is not applied twice"
 
 
 async def test_secrets_neither_leave_the_process_nor_reach_the_store(provider: AgentMemoryProvider) -> None:
-    """In a conversation, a text and events, for a detector, an analyst and a consolidator."""
+    """This covers a conversation, a text and events, for a detector, an analyst and a consolidator."""
     secret = "hunter2-Zx81"
     confession = f"I live in Oslo. My password is {secret}."
     with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
@@ -190,7 +190,7 @@ async def test_the_assistants_words_stay_what_the_assistant_said(provider: Agent
 
 
 async def test_words_of_tools_documents_and_strangers_are_kept_apart(provider: AgentMemoryProvider) -> None:
-    """They are not in the question, not recalled, not counted; what memory and the system said is nowhere."""
+    """They are not in the question, not recalled, not counted; rendered blocks and instructions are not kept."""
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
         await memory.remember(SPOKEN, subject=USER)
@@ -205,7 +205,7 @@ async def test_words_of_tools_documents_and_strangers_are_kept_apart(provider: A
         assert "Bonn" not in stored
 
 
-async def test_somebody_lets_in_what_was_kept_apart_or_turns_it_away(provider: AgentMemoryProvider) -> None:
+async def test_quarantined_words_are_accepted_or_rejected(provider: AgentMemoryProvider) -> None:
     async with opened(provider, ScriptedModel(well)) as memory:
         await memory.remember(SPOKEN, subject=USER)
         tool, page, stranger = await memory.quarantine.list()
@@ -235,7 +235,7 @@ async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMe
 
 
 async def test_a_planted_value_of_another_type_does_not_stand_in_the_users_way(provider: AgentMemoryProvider) -> None:
-    """A quarantined value that came first does not determine the type of the user's own facts."""
+    """An earlier quarantined value does not determine the type of the user's own facts."""
     planted = Concept.multiple("seats", "A poisoned type", str).fact(["many"], timestamp=BEGAN)
     async with opened(provider, ScriptedModel(well), concepts=()) as memory:
         await memory.save(planted, subject=USER, details=FactDetails(origin=Origin.TOOL))

@@ -1,4 +1,4 @@
-"""Updating and rolling back: metadata, labels, revisions."""
+"""Updates and rollbacks: metadata, labels, revisions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_labels_belong_to_one_revision(memory: Memory, clock: FakeClock) -
 
 
 async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: Memory, clock: FakeClock) -> None:
-    """Another machine's clock may go before this one's, by as much as the skew that a memory allows."""
+    """Another machine's clock may be ahead by as much as the skew that a memory allows."""
     fact = SingleFact(CITY, "Porto", timestamp=clock() + dt.timedelta(minutes=2))
     (record,) = await memory.save(fact, subject=USER)
     change = await memory.update(record.id, value="Faro")
@@ -89,7 +89,7 @@ async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: M
 
 
 async def test_a_record_let_in_from_quarantine_can_be_updated(provider: AgentMemoryProvider, memory: Memory) -> None:
-    """The update is not quarantined again for the origin of what it updates."""
+    """The update is not quarantined again because of the origin of the updated record."""
     record = await quarantined(memory)
     assert isinstance(provider, KeepsHistory)
     await let_in(memory, provider, record)
@@ -147,7 +147,7 @@ async def test_rolling_back_to_what_is_current_changes_nothing(memory: Memory, c
 
 
 async def test_a_late_word_about_earlier_times_can_be_rolled_back_to(memory: Memory, clock: FakeClock) -> None:
-    """The order of revisions is that in which they were said, not that in which they came."""
+    """Revisions are ordered by the time of the statement, not by arrival."""
     now = clock()
     await memory.save(SingleFact(CITY, "Porto", timestamp=now), subject=USER)
     (late,) = await memory.save(SingleFact(CITY, "Lisbon", timestamp=now - DAY), subject=USER)
@@ -175,7 +175,7 @@ async def test_a_value_that_another_record_has_by_now_cannot_be_rolled_back_to(
     assert {item.id: item.value for item in await memory.list_records()} == {tea.id: "coffee", other.id: "tea"}
 
 
-async def test_nothing_leaves_the_quarantine_by_a_rollback(provider: AgentMemoryProvider, memory: Memory) -> None:
+async def test_a_rollback_does_not_release_from_quarantine(provider: AgentMemoryProvider, memory: Memory) -> None:
     record = await quarantined(memory)
     with pytest.raises(RecordNotFoundError):
         await memory.rollback(record.revision)

@@ -18,6 +18,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.abc import AgentMemoryProvider, KeepsFiles
 from factmem.errors import InvalidDataError
 from factmem.facts import FactType
 from factmem.fold import Moment, fold
@@ -39,7 +40,7 @@ Opened = Callable[[TtlPolicy], Memory]
 
 @pytest.fixture
 def opened(provider: AgentMemoryProvider, clock: FakeClock) -> Opened:
-    """Open a memory of alice's with a policy."""
+    """Open a memory with a policy and alice as its viewer."""
     return lambda policy: Memory(
         provider, viewer="alice", embedder=HashEmbedder(), clock=clock, policies=Policies(ttl=policy)
     )
@@ -132,7 +133,9 @@ async def test_an_update_that_expires_does_not_bring_back_what_it_updated(memory
     assert await city(memory) == "Lisbon"
 
 
-async def test_expire_erases_what_has_expired_and_nothing_else(memory: Memory, clock: FakeClock) -> None:
+async def test_expire_erases_what_has_expired_and_nothing_else(
+    memory: Memory, provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
     await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER)
     await memory.save(SingleFact(CITY, "Faro", timestamp=clock()), subject=USER, ttl=DAY)
     await memory.save(MultipleFacts(NOTE, ("short",), timestamp=clock()), ttl=DAY)
@@ -141,7 +144,8 @@ async def test_expire_erases_what_has_expired_and_nothing_else(memory: Memory, c
     assert (await memory.expire(dry_run=True)).expired == 2
     assert len(await memory.history(CITY)) == 2
     receipt = await memory.expire()
-    assert (receipt.expired, receipt.superseded, receipt.pending) == (2, 0, False)
+    assert (receipt.expired, receipt.superseded) == (2, 0)
+    assert not (receipt.pending and isinstance(provider, KeepsFiles))  # a server writes over its log later
     assert [item.value for item in await memory.history(CITY)] == ["Porto"]
     assert {item.value for item in await memory.list_records()} == {"Porto", "long"}
     assert (await memory.expire()).expired == 0
@@ -168,7 +172,7 @@ async def test_what_a_passing_value_hides_is_no_old_revision(opened: Opened, clo
     assert await city(memory) == "Porto"
 
 
-async def test_what_others_keep_to_themselves_does_not_expire_at_ones_hands(
+async def test_expire_does_not_erase_private_records_of_others(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
     other = Memory(provider, organization="acme", embedder=HashEmbedder(), clock=clock)
@@ -187,12 +191,12 @@ async def test_a_dry_run_reports_and_forget_erases_exactly_that(memory: Memory, 
             MultipleFacts(NOTE, (f"note {number}",), timestamp=clock()), details=FactDetails(metadata={"n": number})
         )
     wanted = [[MetadataCondition("n", 1)], [MetadataCondition("n", 2, operator=MetadataOperator.GREATER_THAN)]]
-    told = await memory.forget(where=wanted, dry_run=True)
-    assert (len(told), told.dry_run, told.erased) == (2, True, 0)
-    assert [record.value for record in told.records] == ["note 1", "note 3"]
+    preview = await memory.forget(where=wanted, dry_run=True)
+    assert (len(preview), preview.dry_run, preview.erased) == (2, True, 0)
+    assert [record.value for record in preview.records] == ["note 1", "note 3"]
     assert len(await memory.list_records()) == 4
     done = await memory.forget(where=wanted)
-    assert (done.records, done.dry_run, done.erased) == (told.records, False, 2)
+    assert (done.records, done.dry_run, done.erased) == (preview.records, False, 2)
     assert {record.value for record in await memory.list_records()} == {"note 0", "note 2"}
     assert await memory.recall("note 1", limit=9, where=wanted) == []
     assert len(await memory.forget(where=wanted, dry_run=True)) == 0

@@ -1,4 +1,4 @@
-"""Trees, counts and lists at a size where others cut them: all of it is there, once, through views as well."""
+"""Trees, counts and lists of many records: complete, without repetition, and through views as well."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATHS = [f"/product/p{number % 40}/part {number}" for number in range(600)] + ["
 
 @attrs.frozen(kw_only=True)
 class Planted:
-    """One record that was put in."""
+    """A record of the imported file."""
 
     number: int
     path: str
@@ -39,7 +39,7 @@ class Planted:
 
     @property
     def said(self) -> str:
-        """Its words."""
+        """Its text."""
         return f"Note {self.number}"
 
 
@@ -56,7 +56,7 @@ def planted(size: int) -> Iterator[Planted]:
 
 
 def exported(records: Iterator[Planted]) -> io.StringIO:
-    """The file that they are taken in from, all at once."""
+    """The file from which the records are imported."""
     file = io.StringIO()
     file.write(json.dumps({"v": FORMAT_VERSION, "kind": "factmem-export"}) + "\n")
     for record in records:
@@ -81,12 +81,12 @@ async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Use one event loop only: the counts do not depend on it, and counting takes its time."""
+    """Use one event loop only: the counts do not depend on it, and counting is slow."""
     return "asyncio"
 
 
 async def test_nothing_is_cut_at_any_size(provider: AgentMemoryProvider, big: bool) -> None:
-    """The facade, a view, a slice and a viewer each against a plain count of what was put in."""
+    """The facade, a view, a slice and a viewer are each compared with a plain count of the imported records."""
     everything = list(planted(30_000 if big else 2_500))
     async with Memory(provider, viewer="alice", embedder=HashEmbedder()) as memory:
         for owner in (None, "alice", "bob"):

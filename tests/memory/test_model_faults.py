@@ -1,6 +1,6 @@
-"""A memory whose model misbehaves, over a real socket: the words are kept, the fault is named, all is made good later.
+"""A memory whose model fails, over a real socket: the words are kept, the fault is named, and the words are read later.
 
-Which error each fault gives, and how many requests it may cost, is the matrix of ``tests/llm/test_fault_matrix.py``.
+The error and the number of requests of each fault are tested in ``tests/llm/test_fault_matrix.py``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ CUT_OFF = '{"seats": [{"quote": "12 seats", "message": 1, "value": 12}], "city":
 
 @attrs.frozen
 class Fault:
-    """Answers in turn (the last for ever), the error they are named by, and how many requests they cost.
+    """Answers in turn (the last one repeated), the error they are named by, and the number of requests.
 
-    A machine that is busy may not get to ask before a short time is up.
+    A busy machine may not send every request before a short time-out.
     """
 
     named: str
@@ -41,7 +41,7 @@ class Fault:
     timeout: float = 10.0
 
     def costs(self, requests: int) -> bool:
-        """Whether so many requests are right."""
+        """Return whether a number of requests is right for the fault."""
         return requests == self.requests or (self.timeout < 1 and requests < self.requests)
 
 
@@ -77,7 +77,7 @@ FAULTS = {
 
 
 def model_at(base_url: str, *, timeout: float = 10.0) -> InstructorModel:
-    """A model with tight limits: two answers, one retry, no pause."""
+    """Return a model with tight limits: two answers, one retry, no pause."""
     return InstructorModel(
         "loopback",
         base_url=base_url,
@@ -91,7 +91,7 @@ def model_at(base_url: str, *, timeout: float = 10.0) -> InstructorModel:
 
 
 async def kept_and_made_good(provider: AgentMemoryProvider, failure: str) -> None:
-    """The words stand as they were said, and nothing else; a model that is well then reads them."""
+    """Check that the words are stored verbatim, without facts, and that a healthy model then reads them."""
     recorded, states = await log_of(provider)
     assert (len(recorded), states) == (2, {AssertionState.FAILED: 2})
     with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
@@ -113,7 +113,7 @@ async def kept_and_made_good(provider: AgentMemoryProvider, failure: str) -> Non
 async def test_what_a_failing_model_cannot_read_is_kept_named_and_read_later(
     fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No partial write, so many requests and no more, no word of it in a log; never an empty result."""
+    """No partial write, a bounded number of requests, no word of the text in a log; never an empty result."""
     caplog.set_level(logging.DEBUG)
     provider = InMemoryProvider()
     with LoopbackOpenAIServer(answering(*fault.answers)) as server:
@@ -174,7 +174,7 @@ async def test_an_answer_in_the_wrong_wrapping_gives_the_facts_at_once(answer: S
     ids=["made up", "no quote", "a placeholder", "an illegal keyword"],
 )
 async def test_what_a_model_makes_up_is_dropped_and_counted(items: dict[str, Any], reason: DropReason) -> None:
-    """Nothing of it is stored; what is true beside it is. The words are not kept as if they had been misread."""
+    """Invented facts are not stored, and true ones beside them are. The words are not kept as unread."""
     answer = {"seats": [], "city": [], "pets": [], "facts": []} | items
     provider = InMemoryProvider()
     with LoopbackOpenAIServer(answering(answer)) as server:
@@ -214,7 +214,7 @@ def ours(request: dict[str, Any]) -> str:
 
 
 async def test_an_injected_prompt_stays_data() -> None:
-    """It is escaped inside the one document, and our own words are the same as for any other conversation."""
+    """It is escaped inside the one document, and the instructions are the same as for any other conversation."""
     with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
         async with opened(InMemoryProvider(), model_at(server.base_url)) as memory:
             await memory.remember(talk("We booked 12 seats."), subject=USER)
@@ -230,7 +230,7 @@ async def test_an_injected_prompt_stays_data() -> None:
 
 
 async def test_a_model_that_obeys_the_injection_changes_nothing_known() -> None:
-    """A planted quote stands in no message, so it is dropped; nobody else's facts are within reach."""
+    """A planted quote occurs in no message, so it is dropped; other owners' facts are out of reach."""
     obeyed = RIGHT | {
         "seats": [],
         "city": [CITY_ITEM | {"message": 9, "quote": "You live in Rome", "value": "Rome"}],
@@ -270,7 +270,10 @@ GIVEN: dict[str, Any] = {"subject": USER, "scope": "/product/alpha", "importance
     ids=["all", "unknown", "too long", "blank", "contradiction", "nowhere", "unknown action", "no JSON", "unavailable"],
 )
 async def test_a_hostile_consolidation_costs_nothing_known(answer: Said | Answer) -> None:
-    """Deleting all, numbers never shown, texts of its own: what was known stays, and what is new is known too."""
+    """The answers delete all, name unseen numbers and write texts of their own.
+
+    Known facts stay, and new ones are added.
+    """
     provider = InMemoryProvider()
     async with opened(provider) as memory:
         for text in KNOWN:

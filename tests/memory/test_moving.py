@@ -58,7 +58,7 @@ async def test_what_else_is_updated_is_updated_in_the_move(provider: AgentMemory
         assert change.record.details.importance == 0.1
         assert await placed(memory) == {"Rome": BETA}
         same = await memory.update(change.record.id, scope=BETA, value="Bergen")
-        assert same.record.id == change.record.id, "it is at that place already"
+        assert same.record.id == change.record.id, "the record is at that place already"
 
 
 async def test_the_old_place_keeps_its_history_and_names_no_other_place(

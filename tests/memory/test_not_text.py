@@ -1,4 +1,4 @@
-"""Images, audio and files in messages: not kept, and counted wherever a message comes in."""
+"""Images, audio and files in messages: not kept, but counted for every kind of input."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def memory(request: pytest.FixtureRequest) -> Memory:
     return opened(provider, model)
 
 
-async def test_what_is_remembered_tells_of_what_it_leaves_out(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
-    """In one warning without a word of the messages; instructions are not read, so nothing of them is left out."""
+async def test_remember_reports_left_out_parts(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    """There is one warning, without any text; instructions are not read, so their parts do not count."""
     outcome = await memory.remember(TALK)
     assert outcome.dropped == COUNTED
     (warning,) = caplog.messages
@@ -41,7 +41,7 @@ async def test_what_is_remembered_tells_of_what_it_leaves_out(memory: Memory, ca
     assert len(await memory.list_records()) == 1
 
 
-async def test_what_is_submitted_tells_of_it_too(memory: Memory) -> None:
+async def test_a_submission_reports_left_out_parts(memory: Memory) -> None:
     async with memory:
         submission = await memory.remember_many([TALK, "We booked 12 seats."])
         outcomes = await submission.wait()
@@ -51,7 +51,7 @@ async def test_what_is_submitted_tells_of_it_too(memory: Memory) -> None:
 
 
 async def test_events_are_counted_once(memory: Memory) -> None:
-    """Also those without any words, of which nothing is in the store."""
+    """This includes events without any text, which are not stored."""
     async with memory:
         submission = await memory.ingest_events("chat", TALK.messages)
         await submission.wait()

@@ -1,4 +1,4 @@
-"""Two organizations on one store: whatever is submitted in one is unheard of in the other, and stays untouched."""
+"""Two organizations on one store: submissions of one are invisible to the other, and unaffected by it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.memory.telling import BEGAN, SOON, USER, log_of, opened, said, talk, 
 from tests.memory.test_event_streams import LATER
 
 SECRET = "lynx"
-"""Stands in everything that acme says, and in nothing else."""
+"""A word in every text of acme, and in no other."""
 
 
 @attrs.define
 class Listening:
-    """A model that refuses what it is told to refuse, and remembers everything else that it was shown."""
+    """A model that rejects some questions, and records the others."""
 
     refuses: str = "nothing"
     shown: list[str] = attrs.field(factory=list)
@@ -40,7 +40,7 @@ def of(provider: AgentMemoryProvider, organization: str | None, script: Listenin
 
 
 async def fill(memory: Memory) -> None:
-    """Let acme keep something in every way that there is, public and private."""
+    """Save something for acme in every way, public and private."""
     for private in (False, True):
         about: dict[str, Any] = {"subject": USER, "private": private}
         concept = Concept.single(f"lynx_{private}".lower(), "Where the lynx lives")
@@ -57,7 +57,7 @@ async def fill(memory: Memory) -> None:
 
 
 async def shown_by(memory: Memory) -> str:
-    """Everything that a memory tells of itself."""
+    """Return everything that a memory shows."""
     exported = io.StringIO()
     await memory.export(exported)
     found: list[object] = [
@@ -84,7 +84,7 @@ async def shown_by(memory: Memory) -> str:
 async def test_nothing_of_an_organization_is_shown_to_another(
     provider: AgentMemoryProvider, other: str | None, viewer: str
 ) -> None:
-    """Neither to its callers nor to its model, though they use the same names, sessions and streams."""
+    """Neither callers nor the model see it, although both use the same names, sessions and streams."""
     async with of(provider, "acme", Listening(refuses="unreadable")) as acme:
         await fill(acme)
         assert SECRET in await shown_by(acme)

@@ -1,4 +1,4 @@
-"""Statements that were overtaken, and those whose fact was taken back, are marked as such when they are recalled."""
+"""Superseded statements, and those whose fact was retracted, are marked in the results of recall."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OLD, NEW = "I live in Oslo.", "I moved to Lisbon."
 
 @pytest.fixture
 def memory(provider: AgentMemoryProvider, clock: FakeClock) -> Memory:
-    """A memory that alice looks into, with typed concepts."""
+    """A memory with typed concepts, and alice as its viewer."""
     return Memory(provider, viewer="alice", embedder=HashEmbedder(), clock=clock, concepts=[CITY, PETS])
 
 
@@ -46,19 +46,19 @@ def talk(*texts: str, id: str, at: dt.datetime, name: str | None = None) -> Conv
 
 
 async def found(memory: Memory, text: str = OLD, **options: Any) -> RecallMatch:
-    """The match of a statement, whatever its rank."""
+    """Return the match of a statement, whatever its rank."""
     matches = await memory.recall(text, limit=50, **options)
     return next(match for match in matches if match.record.value == text)
 
 
 async def newer(memory: Memory, text: str = OLD, **options: Any) -> Any:
-    """The value of the record that overtakes a statement; None if none does."""
+    """Return the value of the record that supersedes a statement, or None."""
     match = await found(memory, text, **options)
     return None if match.newer is None else match.newer.value
 
 
-async def drawn(memory: Memory, fact: Any, message: str, quote: str, *, private: bool = False) -> Any:
-    """Save a fact as one that was found in a message of the conversation ``talk``."""
+async def save_found(memory: Memory, fact: Any, message: str, quote: str, *, private: bool = False) -> Any:
+    """Save a fact that was found in a message of the conversation ``talk``."""
     evidence = Evidence(quote=quote, message_id=message, conversation_id="talk", role="user", position=int(message[1:]))
     return await memory.save(fact, details=FactDetails(evidence=(evidence,)), private=private)
 
@@ -73,7 +73,7 @@ async def test_an_older_statement_is_marked_with_the_newer_one_and_keeps_its_ran
     assert (await memory.recall("Where do I live in Oslo?"))[0].record == before[0].record
 
 
-async def test_the_newest_of_several_is_told(memory: Memory) -> None:
+async def test_the_newest_of_several_is_returned(memory: Memory) -> None:
     for text in (OLD, NEW, "I moved to Rome."):
         await memory.remember(text)
     assert [await newer(memory, text) for text in (OLD, NEW)] == ["I moved to Rome."] * 2
@@ -90,7 +90,7 @@ async def test_a_newer_statement_is_found_beyond_the_results(memory: Memory) -> 
 
 
 async def test_of_pairs_in_a_chat_the_older_ones_are_marked(clock: FakeClock) -> None:
-    """Among small talk, and each with its pair alone."""
+    """Each is matched with its own pair alone, among other remarks."""
     marked = 0
     for older, later in UNSEEN:
         memory = Memory("memory:", embedder=HashEmbedder(), clock=clock)
@@ -135,7 +135,7 @@ async def test_the_newer_record_lies_in_the_view_and_passes_the_filters(memory: 
     assert await newer(memory, until=between) is None
 
 
-async def test_only_what_was_known_then_is_told(memory: Memory, clock: FakeClock) -> None:
+async def test_only_records_known_then_are_returned(memory: Memory, clock: FakeClock) -> None:
     (old,) = (await memory.remember(OLD)).records
     (new,) = (await memory.remember(NEW)).records
     for then in (memory.as_of, memory.known_at):
@@ -163,12 +163,12 @@ async def test_another_organisation_overtakes_nothing(provider: AgentMemoryProvi
 
 async def test_the_words_of_a_fact_are_marked_with_its_new_value(memory: Memory, clock: FakeClock) -> None:
     await memory.remember(talk("Oslo it is, for me.", id="talk", at=clock()))
-    await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
     text = "Oslo it is, for me."
     assert await newer(memory, text) is None
     await memory.save(SingleFact(CITY, "Rome"))
     assert await newer(memory, text) == "Rome"
-    assert await newer(memory, text, concepts=["statement"]) == "Rome", "a filter by concept is no wall"
+    assert await newer(memory, text, concepts=["statement"]) == "Rome", "a filter by concept does not hide it"
     await memory.save(SingleFact(CITY, "Oslo"))
     assert await newer(memory, text) is None
 
@@ -176,8 +176,8 @@ async def test_the_words_of_a_fact_are_marked_with_its_new_value(memory: Memory,
 async def test_words_of_which_another_fact_still_holds_are_not_overtaken(memory: Memory, clock: FakeClock) -> None:
     text = "Oslo for me and the cat."
     await memory.remember(talk(text, id="talk", at=clock()))
-    await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo for me")
-    await drawn(memory, MultipleFacts(PETS, ("cat",)), "m0", "the cat")
+    await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo for me")
+    await save_found(memory, MultipleFacts(PETS, ("cat",)), "m0", "the cat")
     await memory.save(SingleFact(CITY, "Rome"))
     assert await newer(memory, text) is None
 
@@ -185,7 +185,7 @@ async def test_words_of_which_another_fact_still_holds_are_not_overtaken(memory:
 async def test_the_words_of_a_retracted_fact_are_marked_until_it_is_restored(memory: Memory, clock: FakeClock) -> None:
     text = "Oslo it is, for me."
     await memory.remember(talk(text, "Nice weather.", id="talk", at=clock()))
-    (fact,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    (fact,) = await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
     before = clock()
     await memory.retract(fact.id, reason="it was a joke")
     assert [(await found(memory, said)).retracted for said in (text, "Nice weather.")] == [True, False]
@@ -201,7 +201,7 @@ async def test_the_words_of_a_retracted_fact_are_marked_until_it_is_restored(mem
 async def test_the_words_of_a_removed_value_are_marked(memory: Memory, clock: FakeClock) -> None:
     text = "The cat and the dog say hello."
     await memory.remember(talk(text, id="talk", at=clock()))
-    (cat, _) = await drawn(memory, MultipleFacts(PETS, ("cat", "dog")), "m0", "The cat and the dog")
+    (cat, _) = await save_found(memory, MultipleFacts(PETS, ("cat", "dog")), "m0", "The cat and the dog")
     assert not (await found(memory, text)).retracted
     await memory.retract(cat.id)
     assert (await found(memory, text)).retracted
@@ -209,8 +209,8 @@ async def test_the_words_of_a_removed_value_are_marked(memory: Memory, clock: Fa
 
 async def test_a_rollback_marks_the_words_of_the_value_that_it_took_back(memory: Memory, clock: FakeClock) -> None:
     await memory.remember(talk("Oslo it is.", "No, Rome it is.", id="talk", at=clock()))
-    (oslo,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
-    await drawn(memory, SingleFact(CITY, "Rome"), "m1", "Rome it is")
+    (oslo,) = await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    await save_found(memory, SingleFact(CITY, "Rome"), "m1", "Rome it is")
     assert await newer(memory, "Oslo it is.") == "Rome"
     await memory.rollback(oslo)
     first, second = [await found(memory, text) for text in ("Oslo it is.", "No, Rome it is.")]
@@ -219,7 +219,7 @@ async def test_a_rollback_marks_the_words_of_the_value_that_it_took_back(memory:
 
 async def test_a_statement_whose_fact_was_retracted_overtakes_nothing(memory: Memory, clock: FakeClock) -> None:
     await memory.remember(talk(OLD, NEW, id="talk", at=clock()))
-    (fact,) = await drawn(memory, SingleFact(CITY, "Lisbon"), "m1", NEW)
+    (fact,) = await save_found(memory, SingleFact(CITY, "Lisbon"), "m1", NEW)
     assert await newer(memory) == NEW
     await memory.retract(fact.id)
     assert await newer(memory) is None
@@ -228,7 +228,7 @@ async def test_a_statement_whose_fact_was_retracted_overtakes_nothing(memory: Me
 async def test_a_private_fact_marks_public_words_for_its_owner_alone(memory: Memory, clock: FakeClock) -> None:
     text = "Oslo it is, for me."
     await memory.remember(talk(text, id="talk", at=clock()))
-    (fact,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is", private=True)
+    (fact,) = await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is", private=True)
     await memory.retract(fact.id)
     assert [(await found(seen, text)).retracted for seen in (memory, memory.as_viewer("bo"))] == [True, False]
 
@@ -236,7 +236,7 @@ async def test_a_private_fact_marks_public_words_for_its_owner_alone(memory: Mem
 async def test_a_fact_outside_of_the_view_marks_nothing(memory: Memory, clock: FakeClock) -> None:
     text = "Oslo it is, for me."
     await memory.remember(talk(text, id="talk", at=clock()), scope="/product/alpha")
-    (fact,) = await drawn(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
+    (fact,) = await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is")
     await memory.save(SingleFact(CITY, "Rome"))
     assert await newer(memory, text) == "Rome"
     for options in ({}, {"scope": "/product/alpha"}):

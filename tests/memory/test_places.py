@@ -1,4 +1,4 @@
-"""Scopes as walls, tenants, listings, export and import, the blocking twin."""
+"""Scopes as walls, tenants, listings, export and import, and the blocking twin."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def test_a_malformed_import_is_a_typed_error_that_names_the_line(
         await memory.import_(file)
 
 
-async def test_an_import_that_the_store_refuses_says_what_the_store_says(tmp_path: Path) -> None:
+async def test_an_import_that_the_store_refuses_raises_the_stores_error(tmp_path: Path) -> None:
     address, file = f"sqlite-vec:{tmp_path}/facts.db", tmp_path / "export.jsonl"
     async with Memory(address, embedder=HashEmbedder()) as memory:
         await noted(memory, "/product/a")
@@ -188,7 +188,7 @@ async def test_an_import_that_the_store_refuses_says_what_the_store_says(tmp_pat
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, InvalidDataError, UnicodeError])
-async def test_what_the_caller_raises_during_an_import_comes_out_as_it_is(
+async def test_an_error_of_the_callers_progress_function_propagates(
     memory: Memory, tmp_path: Path, error: type[Exception]
 ) -> None:
     await noted(memory, "/product/a")

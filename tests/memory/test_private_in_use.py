@@ -1,4 +1,4 @@
-"""Facts shown to a model as in use: no private ones when public words are read, and never anybody else's."""
+"""Known facts in a model's prompt: no private ones when public words are read, and never another owner's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def model() -> ScriptedModel:
 
 @pytest.fixture
 async def provider() -> InMemoryProvider:
-    """A store with something public, something of alice and something of bob, all of it about the user."""
+    """A store with a public fact, one of alice and one of bob, all about the user."""
     provider = InMemoryProvider()
     alice = opened(provider)
     for memory, concept, scope, category, private in (
@@ -43,7 +43,7 @@ def seen(model: ScriptedModel) -> str:
 
 
 async def say(memory: Memory, how: str, *, private: bool) -> None:
-    """Let words be read in every way that there is."""
+    """Have words read in every way there is."""
     options: dict[str, Any] = {"subject": USER, "private": private}
     said = talk("I have a cat.")
     match how:
@@ -98,7 +98,7 @@ async def test_words_of_a_dead_letter_are_read_again_without_anything_private(
 
 @pytest.mark.parametrize("private", [True, False])
 async def test_a_wish_to_forget_all_of_a_concept_goes_for_its_own_owner_alone(private: bool) -> None:
-    """Public and private facts are neither shown for each other nor taken back by each other."""
+    """Public and private facts are neither shown for each other nor retracted by each other."""
     wish = {"quote": "Forget my pets", "message": 0, "what": "my pets", "keyword": "pets", "value": None}
     model = ScriptedModel(
         lambda prompt, answer: {"forget": [wish]} if answer.__name__ == "Findings" else well(prompt, answer)

@@ -1,4 +1,4 @@
-"""Profiles: classes filled with what is known."""
+"""Profiles: classes filled with known facts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class UserProfile:
 
 
 class UserModel(pydantic.BaseModel):
-    """The same kind of thing as a pydantic model."""
+    """The same profile as a pydantic model."""
 
     name: str = pydantic.Field(description="What the user is called", alias="fullName")
     age: Annotated[int, pydantic.Field(ge=0)] | None = None
@@ -174,7 +174,7 @@ async def test_all_of_a_profile_is_kept_or_nothing(memory: Memory) -> None:
         await memory.profile(UserModel, subject=USER)
 
 
-async def test_what_the_class_does_not_accept_is_told_without_its_value(memory: Memory) -> None:
+async def test_a_value_that_the_class_rejects_is_reported_without_it(memory: Memory) -> None:
     await memory.save(SingleFact(Concept.single("score", "s", float), 66.25), subject=USER)
     await memory.save(SingleFact(Concept.single("name", "n"), "Maya"), subject=USER)
     with pytest.raises(InvalidDataError, match="score") as caught:

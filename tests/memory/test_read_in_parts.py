@@ -1,4 +1,4 @@
-"""Words of which somebody else reads a part meanwhile: two processes that submit halves of one conversation."""
+"""Two processes submit overlapping halves of one conversation, so that each reads a part for the other."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ ALL = ["Rome", "cat", "cow", "dog", "hen", "pig"]
 
 
 async def test_the_rest_is_read_at_once(provider: AgentMemoryProvider) -> None:
-    """A waiting caller is told of all of it; messages already read elsewhere are only read along."""
+    """The caller gets the outcomes of all of it; messages already read elsewhere serve as context."""
     slow = Gated()
-    other = opened(provider, ScriptedModel(well))  # not entered: its resuming would read what the first one reads
+    other = opened(provider, ScriptedModel(well))  # not entered: it would resume the words that the first one reads
     async with opened(provider, slow) as memory:
         submission = await memory.remember_many([EARLIER], subject=USER)
         await until(lambda: slow.under_way == 1)
@@ -38,7 +38,7 @@ async def test_the_rest_is_read_at_once(provider: AgentMemoryProvider) -> None:
 
 async def test_what_comes_together_with_it_is_not_read_again(provider: AgentMemoryProvider) -> None:
     slow, others = Gated(), [talk(f"I have a goat{number}.", id=f"talk{number}") for number in range(4)]
-    other = opened(provider, ScriptedModel(well))  # not entered: its resuming would read what the first one reads
+    other = opened(provider, ScriptedModel(well))  # not entered: it would resume the words that the first one reads
     async with opened(provider, slow) as memory:
         submission = await memory.remember_many([*others, EARLIER], subject=USER)
         await until(lambda: slow.under_way == 4)
@@ -50,9 +50,9 @@ async def test_what_comes_together_with_it_is_not_read_again(provider: AgentMemo
 
 
 async def test_what_cannot_be_read_of_the_rest_is_a_dead_letter() -> None:
-    """And not what somebody else has read."""
+    """Words that the other process has read do not become a dead letter."""
     provider, slow = InMemoryProvider(), Gated(lambda prompt, answer: ModelRefusedError("no"))
-    other = opened(provider, ScriptedModel(well))  # not entered: its resuming would read what the first one reads
+    other = opened(provider, ScriptedModel(well))  # not entered: it would resume the words that the first one reads
     async with opened(provider, slow) as memory:
         submission = await memory.remember_many([EARLIER], subject=USER)
         await until(lambda: slow.under_way == 1)
@@ -69,7 +69,7 @@ async def test_what_cannot_be_read_of_the_rest_is_a_dead_letter() -> None:
 async def test_many_who_submit_overlapping_parts_leave_nothing_unread(
     provider: AgentMemoryProvider, hands: int
 ) -> None:
-    """Each memory stands for a process: it knows nothing of what the others are reading."""
+    """Each memory stands for a process, and is unaware of the reads in progress of the others."""
 
     async def submit(memory: Memory, part: Conversation) -> None:
         await memory.remember(part, subject=USER)

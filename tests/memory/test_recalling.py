@@ -1,4 +1,4 @@
-"""A question that names what it asks for is answered by the fact of that name, with what it was before."""
+"""A question that names a concept is answered by the fact of that name, with its earlier values on request."""
 
 from __future__ import annotations
 
@@ -92,21 +92,21 @@ async def test_a_fact_is_found_by_whom_or_what_it_is_about(provider: AgentMemory
         assert (first.record.subject.name, first.parts.named) == ("kitchen", 1)
 
 
-async def test_a_result_tells_what_it_was_before_if_asked(provider: AgentMemoryProvider) -> None:
+async def test_a_result_has_its_earlier_values_on_request(provider: AgentMemoryProvider) -> None:
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
         await filled(memory)
         plain = await memory.recall("home city of Ann")
-        told = await memory.recall("home city of Ann", history=True)
+        matches = await memory.recall("home city of Ann", history=True)
         assert [match.earlier for match in plain] == [()] * len(plain)
-        assert [match.record for match in told] == [match.record for match in plain]
-        assert [record.value for record in told[0].earlier] == ["Rome", "Oslo"]
-        assert [record.value for match in told[1:] for record in match.earlier] == []
+        assert [match.record for match in matches] == [match.record for match in plain]
+        assert [record.value for record in matches[0].earlier] == ["Rome", "Oslo"]
+        assert [record.value for match in matches[1:] for record in match.earlier] == []
         then = memory.as_of(JANUARY + dt.timedelta(days=31))
         (first, *_) = await then.recall("home city of Ann", history=True)
         assert (first.record.value, [record.value for record in first.earlier]) == ("Rome", ["Oslo"])
 
 
-async def test_what_arrives_late_is_told_as_earlier_too(provider: AgentMemoryProvider) -> None:
+async def test_a_late_value_is_returned_as_earlier(provider: AgentMemoryProvider) -> None:
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
         await memory.save(SingleFact(CITY, "Bern", timestamp=JANUARY + dt.timedelta(days=60)), subject=ANN)
         await memory.save(SingleFact(CITY, "Oslo", timestamp=JANUARY), subject=ANN)
@@ -114,7 +114,7 @@ async def test_what_arrives_late_is_told_as_earlier_too(provider: AgentMemoryPro
         assert (found.record.value, [record.value for record in found.earlier]) == ("Bern", ["Oslo"])
 
 
-async def test_what_was_private_before_is_told_to_nobody_else(provider: AgentMemoryProvider) -> None:
+async def test_a_private_earlier_value_is_returned_to_its_owner_only(provider: AgentMemoryProvider) -> None:
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
         mine = memory.as_viewer("ann")
         await mine.save(
@@ -145,7 +145,7 @@ async def test_words_that_mean_the_same_are_found_behind_the_word_itself(provide
         ("Which flat did they rent since the move?", "They rent a flat in Lyon."),
     ],
 )
-async def test_a_time_may_be_told_by_what_happened_then(provider: AgentMemoryProvider, query: str, flat: str) -> None:
+async def test_a_time_may_be_given_by_an_event(provider: AgentMemoryProvider, query: str, flat: str) -> None:
     said = ("They rent a flat in Bern.", "The move was a lot of work.", "They rent a flat in Lyon.")
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=600))) as memory:
         for months, text in enumerate(said):
@@ -178,7 +178,7 @@ async def test_what_was_said_at_a_time_that_is_named_goes_before_its_like(provid
 
 
 async def test_a_query_is_read_in_a_worker_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one reads the table of related words, which takes the loop's time for as long as a frame."""
+    """The first query reads the table of related words, which would block the loop for as long as a frame."""
     read_in = []
 
     def noted(*given: Any) -> Term:
@@ -207,7 +207,7 @@ async def test_a_query_that_nothing_answers_can_be_cut_off(depth: Literal["shall
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan, True, "0.5"])
-async def test_a_least_score_out_of_range_is_refused(wrong: Any) -> None:
+async def test_a_minimum_score_out_of_range_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidDataError, match="min_score"):
         await Memory("memory:").recall("Oslo", min_score=wrong)
 

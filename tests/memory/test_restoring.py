@@ -1,4 +1,4 @@
-"""Restoring brings back what the last retraction took, and tells before it writes anything what cannot come back."""
+"""Restoring undoes the last retraction, and raises before any write if a record cannot be restored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def number(memory: Memory) -> int | None:
 @pytest.mark.parametrize("reason", [None, "a mistake"])
 @pytest.mark.parametrize("back_to", [0, 1])
 async def test_what_was_rolled_back_before_stays_so(memory: Memory, back_to: int, reason: str | None) -> None:
-    """The order of the revisions makes no difference, nor does giving the same reason for both changes."""
+    """Neither the order of the revisions nor an equal reason of both changes makes a difference."""
     revisions = await saved(memory, 1, 2, 3)
     await memory.rollback(revisions[back_to], reason=reason)
     await memory.retract(revisions[0].id, reason=reason)
@@ -43,7 +43,7 @@ async def test_what_was_rolled_back_before_stays_so(memory: Memory, back_to: int
 
 
 async def test_all_that_one_retraction_took_comes_back(memory: Memory) -> None:
-    """And what was said since the first one is not taken for it."""
+    """Statements made since the first retraction are not part of it."""
     record, *_ = await saved(memory, 1, 2)
     await memory.retract(record.id)
     await memory.restore(record.id)
@@ -74,7 +74,7 @@ async def test_what_was_restored_is_not_restored_twice(memory: Memory) -> None:
 async def test_a_record_that_has_expired_is_left_as_it_is(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
-    """Neither it nor what is restored with it is written."""
+    """Nothing is written, neither the record nor those restored with it."""
     expiring = FactDetails(expires_at=clock() + DAY)
     cat, dog = [
         record

@@ -36,7 +36,7 @@ QUERIES = ["which city does the user live in", "tea or coffee", "what food do th
 
 
 class FourVerbs(AgentMemoryProvider):
-    """A store of one's own: a dictionary and the four verbs."""
+    """A third-party store: a dictionary and the four verbs."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[object, ...], dict[str, Fact[Any]]] = {}

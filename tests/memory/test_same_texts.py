@@ -1,4 +1,4 @@
-"""Texts of one call that say the same are kept once, where no model compares them."""
+"""Equal texts of one call are kept once, although no model compares them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DUPLICATE = {DropReason.DUPLICATE: 1}
 
 
 async def test_texts_that_say_the_same_are_kept_once(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    """The first one stands, and the others lead to its record; what tells of other numbers is something else."""
+    """The first one is kept, and the others return its record; texts with other numbers differ."""
     async with Memory(provider, embedder=HashEmbedder(), clock=clock) as memory:
         submission = await memory.remember_many([SAME[0], OTHERS[0], *SAME[1:], *OTHERS[1:], SAME[0]])
         outcomes = await submission.wait()
@@ -33,7 +33,7 @@ async def test_texts_that_say_the_same_are_kept_once(provider: AgentMemoryProvid
 
 
 async def test_what_people_said_stays_whoever_says_the_same(clock: FakeClock) -> None:
-    """Messages and conversations are evidence of who said what, and when."""
+    """Messages and conversations are evidence of the speaker and the time."""
     said: list[str | Message] = [Message(content=SAME[0], name=name, id=name) for name in ("Ana", "Bo")]
     async with Memory(InMemoryProvider(clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
         await (await memory.remember_many([*said, talk(*SAME), SAME[0]])).wait()
@@ -48,7 +48,7 @@ async def test_what_is_not_to_be_compared_stays(clock: FakeClock) -> None:
 
 
 class Away(HashEmbedder):
-    """An embedder that is away."""
+    """An embedder that is unavailable."""
 
     async def embed(self, texts: Sequence[str]) -> NDArray[Any]:
         raise EmbedderError("it is away")

@@ -1,4 +1,4 @@
-"""Saving a text with a model: what the caller leaves open is found out in one call, and what the caller says stands."""
+"""Saving a text with a model: it completes the properties left open in one call, and never changes given ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALL: dict[str, Any] = {"scope": "/product/alpha", "categories": ["plans"], "impo
 
 
 def analysing(**changed: Any) -> ScriptedModel:
-    """A model that analyses every text like this, and finds nothing similar worth a change."""
+    """Return a model that analyses every text like this, and changes no similar record."""
 
     def script(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
         if answer.__name__ == "Analysis":
@@ -46,7 +46,7 @@ def analysing(**changed: Any) -> ScriptedModel:
 
 @attrs.define
 class Counting:
-    """An embedder that counts how often it is called, and with how many texts."""
+    """An embedder that counts its calls and their texts."""
 
     calls: list[int] = attrs.field(factory=list)
     embedder: HashEmbedder = attrs.field(factory=HashEmbedder)
@@ -61,7 +61,7 @@ class Counting:
 
 @attrs.define
 class Deciding:
-    """A consolidator that answers what it is told to, and keeps what it was asked."""
+    """A consolidator with scripted answers that records its questions."""
 
     answer: Callable[[Novelty], Verdicts] = lambda novelty: Verdicts()
     asked: list[Novelty] = attrs.field(factory=list)
@@ -86,17 +86,17 @@ async def test_what_is_left_open_is_found_out_in_one_call(provider: AgentMemoryP
 
 @pytest.mark.parametrize("given", [{name: ALL[name]} for name in ALL], ids=ALL)
 async def test_what_the_caller_says_stands_and_is_not_asked(given: dict[str, Any]) -> None:
-    """Also key by key of the metadata. In CrewAI the model's metadata overwrites the caller's."""
+    """Metadata is merged key by key. In CrewAI the model's metadata overwrites the caller's."""
     model = analysing()
     metadata: dict[str, Json] = {"entities": "mine", "ticket": 7}
     async with opened(InMemoryProvider(), model) as memory:
         (record,) = await memory.remember(TEXT, subject=USER, metadata=metadata, **given)
-    told = {
+    asked = {
         "scope": str(record.scope),
         "categories": list(record.details.categories),
         "importance": record.importance,
     }
-    assert told == {name: ANALYSIS[name] for name in told} | given
+    assert asked == {name: ANALYSIS[name] for name in asked} | given
     assert record.details.metadata == {"entities": "mine", "ticket": 7, "dates": ["3 June"]}
     assert f'"{next(iter(given))}"' not in model.prompts[0].examples[0].answer
 
@@ -120,7 +120,7 @@ async def test_a_given_text_that_is_similar_to_a_known_one_costs_one_call() -> N
 
 
 async def test_scopes_and_categories_in_use_are_shown_to_be_taken_up() -> None:
-    """Those that the viewer sees, whole paths and not only the first level; nothing that is somebody else's own."""
+    """They are those that the viewer sees, as whole paths; other owners' private ones are left out."""
     provider, model = InMemoryProvider(), analysing()
     async with opened(provider, viewer="bob") as bobs:
         await bobs.remember("Mine.", scope="/product/secret", categories=["hidden"], importance=0.5, private=True)
@@ -153,7 +153,7 @@ async def test_scopes_and_categories_in_use_are_shown_to_be_taken_up() -> None:
     ],
 )
 async def test_a_scope_that_a_model_proposes_is_a_legal_one(proposed: str | None, lands: str) -> None:
-    """CrewAI stores each of these as it comes. A path that is not legal leaves the text at its default place."""
+    """CrewAI stores each of these unchecked. An invalid path leaves the text at its default place."""
     async with opened(InMemoryProvider(), analysing(scope=proposed)) as memory:
         outcome = await memory.remember(TEXT, subject=USER)
         (record,) = await memory.list_records(scope=lands)
@@ -172,7 +172,7 @@ async def test_another_organisations_scope_is_out_of_reach() -> None:
 
 @pytest.mark.parametrize("error", [ModelUnavailableError("away"), ModelRefusedError("no"), ValueError("Ana, a bug")])
 async def test_a_failing_analysis_leaves_the_text_at_its_default_place(error: Exception) -> None:
-    """With what the caller said; named, listed as a dead letter, and made good when it is retried."""
+    """The caller's properties are kept; the text is a dead letter, and is analysed by a retry."""
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(lambda prompt, answer: error)) as memory:
         outcome = await memory.remember(TEXT, subject=USER, categories=["mine"])
@@ -188,7 +188,7 @@ async def test_a_failing_analysis_leaves_the_text_at_its_default_place(error: Ex
 
 
 async def test_the_same_text_again_is_not_analysed_again(provider: AgentMemoryProvider) -> None:
-    """A text said at another time is said again, and may cost a call; one record says it all the same."""
+    """A text with another time is a new statement, and may cost a call; one record holds both all the same."""
     model = analysing()
     async with opened(provider, model) as memory:
         await memory.remember(TEXT, subject=USER)
@@ -220,7 +220,7 @@ async def test_a_batch_is_embedded_in_one_call(provider: AgentMemoryProvider) ->
 
 @pytest.mark.parametrize("texts", [["The sky is blue."] * 3, ["The sky is blue.", "the sky is  blue"]])
 async def test_what_a_batch_says_twice_is_kept_once(texts: list[str]) -> None:
-    """By vectors alone: no model is asked. The first of them is kept."""
+    """Only vectors are compared, without a model. The first one is kept."""
     deciding = Deciding()
     async with opened(InMemoryProvider(), consolidator=deciding) as memory:
         await (await memory.remember_many(texts, subject=USER, **ALL)).wait()
@@ -236,7 +236,7 @@ async def test_what_is_merely_similar_is_kept_and_numbers_make_a_difference() ->
 
 
 async def test_a_batch_is_consolidated_against_the_store() -> None:
-    """A text already known is kept once; a text that changes a record updates it, with the previous revision."""
+    """A known text is kept once; a text that changes a record updates it, and the previous revision is returned."""
     old, new = "The project is led by Ana from Lyon.", "The project is led by Ana from Faro."
 
     def update(novelty: Novelty) -> Verdicts:
@@ -256,7 +256,7 @@ async def test_a_batch_is_consolidated_against_the_store() -> None:
     assert [known.text for known in deciding.asked[0].known] == [old]
 
 
-async def test_without_consolidation_nobody_is_asked() -> None:
+async def test_without_consolidation_no_model_is_called() -> None:
     deciding = Deciding()
     async with opened(InMemoryProvider(), consolidator=deciding) as memory:
         for text in ("The project is led by Ana from Lyon.", "The project is led by Ana from Faro."):
@@ -266,7 +266,7 @@ async def test_without_consolidation_nobody_is_asked() -> None:
 
 
 class Analysing:
-    """An analyst of one's own, which answers more than it was asked."""
+    """A custom analyst that answers more than it was asked."""
 
     async def analyse(self, text: str, request: AnalysisRequest) -> Analysis:
         return Analysis(scope="/product/beta", categories=("theirs",), importance=1.0, topics=("t",))
@@ -275,13 +275,13 @@ class Analysing:
         return [text]
 
 
-async def test_an_analyst_that_answers_what_it_was_not_asked_is_not_heard() -> None:
+async def test_unrequested_answers_of_an_analyst_are_ignored() -> None:
     async with opened(InMemoryProvider(), analyst=Analysing()) as memory:
         (record,) = await memory.remember(TEXT, subject=USER, importance=0.1)
         assert (str(record.scope), record.details.categories, record.importance) == ("/product/beta", ("theirs",), 0.1)
 
 
-async def test_extracting_needs_words_and_somebody_to_ask() -> None:
+async def test_extracting_needs_words_and_a_model() -> None:
     model = ScriptedModel(lambda prompt, answer: {"statements": ["One.", "Two."]})
     memory: Memory = opened(InMemoryProvider(), model)
     assert await memory.extract(" \n") == ()

@@ -1,4 +1,4 @@
-"""Submitting words again that nobody has read yet: after a cancelled call, a failure, or while they are read."""
+"""Repeated submission of unread words: after a cancelled call, after a failure, or while they are being read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOME = talk("I live in Rome")
 
 @attrs.define
 class Moody:
-    """The script of a model that cannot be reached until it is well."""
+    """Script of a model that is unavailable until it is switched on."""
 
     is_well: bool = False
 
@@ -31,7 +31,7 @@ class Moody:
         return well(prompt, answer) if self.is_well else ModelUnavailableError("not now")
 
 
-async def test_words_of_a_cancelled_call_are_read_when_they_are_told_again(provider: AgentMemoryProvider) -> None:
+async def test_words_of_a_cancelled_call_are_read_when_they_are_submitted_again(provider: AgentMemoryProvider) -> None:
     model = Gated()
     async with opened(provider, model) as memory:
         async with anyio.create_task_group() as tasks:
@@ -86,7 +86,7 @@ async def test_several_may_take_up_one_dead_letter_at_once(provider: AgentMemory
         assert said(await memory.list_records()) == ["Rome"]
 
 
-async def test_what_fails_again_is_told_by_the_name_of_its_dead_letter(provider: AgentMemoryProvider) -> None:
+async def test_a_repeated_failure_reports_the_id_of_its_dead_letter(provider: AgentMemoryProvider) -> None:
     events: list[MemoryEvent] = []
     async with opened(provider, ScriptedModel(Moody()), on_event=events.append) as memory:
         submissions = [await memory.remember_many([HOME], subject=USER)]

@@ -1,4 +1,4 @@
-"""Submitting: on disk at once, seen as it was said, read in the background, and never waited for by a reader."""
+"""Submission: on disk at once, visible verbatim, read in the background, and never awaited by a reader."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FOUND = [12, "Oslo", "cat"]
 
 
 class Stop(Exception):
-    """An exception that a test raises in the middle."""
+    """An exception raised by a test inside a block."""
 
 
 def down(prompt: object, answer: object) -> Exception:
@@ -45,7 +45,7 @@ def down(prompt: object, answer: object) -> Exception:
 
 
 async def test_what_is_submitted_is_in_the_store_before_it_is_read(provider: AgentMemoryProvider) -> None:
-    """Another memory over the same store sees it as it was said; then it is read, and the words make way."""
+    """Another memory over the same store sees it verbatim; once it is read, the facts replace the words."""
     model = Gated()
     async with opened(provider, model) as memory:
         submission = await memory.remember_many(TALKS, subject=USER)
@@ -61,7 +61,7 @@ async def test_what_is_submitted_is_in_the_store_before_it_is_read(provider: Age
 
 
 async def test_reading_never_waits_for_the_model(provider: AgentMemoryProvider) -> None:
-    """While it thinks, words are recalled, loaded around, listed, got, shown in history and exported."""
+    """Meanwhile the words are recalled, listed, read by id, shown in history and exported, and loads do not wait."""
     model = Gated()
     async with opened(provider, model) as memory:
         submission = await memory.remember_many(TALKS, subject=USER)
@@ -79,7 +79,7 @@ async def test_reading_never_waits_for_the_model(provider: AgentMemoryProvider) 
 
 
 async def test_a_save_goes_on_while_the_model_thinks(provider: AgentMemoryProvider) -> None:
-    """And what was said later stays known, though it was stored before the older words were read."""
+    """A later statement stays current, although it was stored before the earlier words were read."""
     model = Gated()
     async with opened(provider, model) as memory:
         submission = await memory.remember_many(TALKS, subject=USER)
@@ -102,8 +102,8 @@ async def test_so_many_questions_are_asked_at_a_time(concurrency: int) -> None:
     assert (model.most, model.asked) == (concurrency, 12)
 
 
-async def test_listeners_hear_of_every_submission_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
-    """One finishes, one fails; the listener's own errors do not stop the reading and are not quoted."""
+async def test_listeners_are_notified_of_every_submission_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    """One submission finishes and one fails; a listener's own errors neither stop the reading nor are quoted."""
     heard: list[MemoryEvent] = []
 
     def listen(event: MemoryEvent) -> None:
@@ -127,7 +127,7 @@ async def test_listeners_hear_of_every_submission_and_may_fail(caplog: pytest.Lo
 
 
 class Broken(InMemoryProvider):
-    """A store of somebody else's that begins to raise what it likes."""
+    """A third-party store that begins to raise arbitrary errors."""
 
     broken = False
 
@@ -143,7 +143,7 @@ class Broken(InMemoryProvider):
 
 
 async def test_nothing_that_fails_in_the_background_ends_the_program(caplog: pytest.LogCaptureFixture) -> None:
-    """Neither while words are read, nor while what an earlier process left is looked for."""
+    """This covers reading, and looking for the words that an earlier process left."""
     provider, model = Broken(), Gated()
     async with opened(provider, model) as memory:
         submission = await memory.remember_many(TALKS[:1], subject=USER)
@@ -160,8 +160,8 @@ async def test_nothing_that_fails_in_the_background_ends_the_program(caplog: pyt
     assert "Oslo" not in caplog.text
 
 
-async def test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on(provider: AgentMemoryProvider) -> None:
-    """The model is away for longer than the memory is open: nothing is lost, and the next one resumes by itself."""
+async def test_a_closed_memory_releases_waiting_callers_and_the_next_one_resumes(provider: AgentMemoryProvider) -> None:
+    """The model is unavailable while the memory is open: nothing is lost, and the next memory resumes by itself."""
     patient = Background(attempts=5, backoff=dt.timedelta(hours=1))
     model = ScriptedModel(down)
     ended = anyio.Event()
@@ -186,7 +186,7 @@ async def test_a_closed_memory_lets_go_of_who_waits_and_the_next_one_reads_on(pr
 
 
 async def test_what_a_private_memory_left_is_resumed_for_its_owner(provider: AgentMemoryProvider) -> None:
-    """The next memory to open the store has it read, yet only the owner ever sees or hears of it."""
+    """The next memory to open the store has them read, but only the owner sees the results and events."""
     async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
         await memory.remember_many(TALKS, subject=USER, private=True)
     heard: list[MemoryEvent] = []
@@ -198,7 +198,7 @@ async def test_what_a_private_memory_left_is_resumed_for_its_owner(provider: Age
 
 
 async def test_without_a_model_nothing_is_resumed(provider: AgentMemoryProvider) -> None:
-    """Words that wait go on waiting, readable, until somebody comes who can read them."""
+    """Pending words stay pending and readable until a memory with a model opens the store."""
     async with opened(provider, ScriptedModel(down), background=Background(backoff=dt.timedelta(hours=1))) as memory:
         await memory.remember_many(TALKS, subject=USER)
     async with opened(provider) as memory:
@@ -209,7 +209,7 @@ async def test_without_a_model_nothing_is_resumed(provider: AgentMemoryProvider)
 
 
 async def test_a_model_that_comes_back_is_asked_again_and_nothing_is_read_twice() -> None:
-    """Unavailable is tried again as often as `Background` says; a wrong answer is not."""
+    """An unavailable model is retried as often as `Background` says; a wrong answer is not."""
     away = iter([ModelUnavailableError("away"), ModelUnavailableError("away")])
     model = ScriptedModel(lambda prompt, answer: next(away, None) or well(prompt, answer))
     quick = Background(attempts=3, backoff=dt.timedelta(microseconds=1))
@@ -230,8 +230,8 @@ async def test_a_model_that_stays_away_is_asked_so_often_and_no_more() -> None:
     assert len(model.prompts) == 3
 
 
-async def test_submitting_needs_somebody_to_read() -> None:
-    """Without `async with` there is nobody; the error says what to do, and nothing was kept."""
+async def test_submitting_needs_an_open_memory() -> None:
+    """Without `async with` there is no background task; the error says so, and nothing is kept."""
     provider = InMemoryProvider()
     for call in ("remember_many", "generate"):
         with pytest.raises(CapabilityError, match="async with"):
@@ -245,7 +245,7 @@ async def test_submitting_needs_somebody_to_read() -> None:
 
 
 async def test_one_bad_item_keeps_nothing_of_the_batch() -> None:
-    """The submission is one transaction. CrewAI lost such a batch and returned as if all were well."""
+    """The submission is one transaction. CrewAI lost such a batch and returned normally."""
     provider = InMemoryProvider()
     late = talk("I live in Rome.", start=dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
     bad: Any
@@ -269,7 +269,7 @@ async def test_a_read_only_memory_and_one_that_keeps_nothing_refuse_the_words() 
 
 
 async def test_an_error_in_the_body_comes_out_as_it_is() -> None:
-    """Not in a group of errors, and at once, though a model is still being asked."""
+    """It is not wrapped in an exception group, and is raised at once, although a question is in progress."""
     model, provider = Gated(), InMemoryProvider()
     submissions: list[Submission] = []
 
@@ -318,7 +318,7 @@ async def test_nothing_to_submit_is_over_at_once() -> None:
 
 
 async def test_what_is_submitted_is_gone_through_once() -> None:
-    """An iterator is as good as a list, and nothing is kept if one of its items is invalid."""
+    """An iterator may be passed instead of a list, and nothing is kept if one of its items is invalid."""
     async with opened(InMemoryProvider()) as memory:
         submission = await memory.remember_many(text for text in TEXTS)
         assert len(await submission.wait()) == len(TEXTS)

@@ -29,7 +29,7 @@ ALL = sorted(f"cat{number}" for number in range(12))
 
 
 async def submit(address: str, base_url: str, start: int, end: int) -> None:
-    """Run in a process of its own: submit a part when told to, wait until it is read, tell what became of it."""
+    """Run in a process of its own: wait for a signal, submit a part, wait until it is read, and print the outcome."""
     model = InstructorModel("loopback", base_url=base_url, api_key="none")
     async with open_provider(address) as provider, opened(provider, model) as memory:
         await (await memory.resume()).wait()
@@ -43,7 +43,7 @@ async def submit(address: str, base_url: str, start: int, end: int) -> None:
 
 @attrs.define
 class Together:
-    """Answers nobody until both processes have asked, so that each reads words that the other one is reading."""
+    """A responder that answers after both processes have asked, so that each reads words the other is reading."""
 
     both: threading.Barrier = attrs.field(factory=lambda: threading.Barrier(2, timeout=60))
     asked: int = 0
@@ -80,18 +80,18 @@ async def test_overlapping_halves_are_read_once_and_to_the_end(name: str, tmp_pa
     address = f"{name}:{tmp_path / 'store'}"
     with LoopbackOpenAIServer(Together()) as server:
         halves = [started(address, server.base_url, str(start), str(end)) for start, end in HALVES.values()]
-        for half in halves:  # or the one that opens later would read on what the other one has submitted
+        for half in halves:  # the later one would otherwise resume the words that the other has submitted
             assert half.stdout is not None
             assert half.stdout.readline() == "open\n"
         for half in halves:
             assert half.stdin is not None
             half.stdin.write("go\n")
             half.stdin.flush()
-        told = [half.communicate(timeout=120) for half in halves]
+        printed = [half.communicate(timeout=120) for half in halves]
         asked = len(server.requests)
-    for (out, err), (start, end) in zip(told, HALVES.values(), strict=True):
+    for (out, err), (start, end) in zip(printed, HALVES.values(), strict=True):
         assert out == f"None {' '.join(sorted(f'cat{number}' for number in range(start, end)))}\n", err
-    assert asked == 3  # both halves, and what the slower one had left
+    assert asked == 3  # both halves, and the messages left by the slower one
     async with open_provider(address) as provider:
         memory = opened(provider)
         records = await memory.list_records()

@@ -1,4 +1,4 @@
-"""Reading that is under way in the background: done once, a bounded number at a time, reported as it goes."""
+"""Reading in the background: done once, with bounded concurrency, and reported in parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.memory.telling import until
 
 @attrs.define
 class Slow:
-    """A detector that finds nothing, and counts how often it is asked, and how often at once."""
+    """A detector that finds nothing, and counts its calls and the concurrent ones."""
 
     gate: anyio.Event = attrs.field(factory=anyio.Event)
     waiting: anyio.Event = attrs.field(factory=anyio.Event)
@@ -27,7 +27,7 @@ class Slow:
     most: int = 0
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-        """Wait for the gate, if there were enough before."""
+        """Wait for the gate after a number of calls."""
         self.asked += 1
         self.asking += 1
         self.most = max(self.most, self.asking)
@@ -41,10 +41,10 @@ class Slow:
 
 @attrs.define
 class InPairs(Slow):
-    """Answers two who ask at the same time, and counts how many more do."""
+    """A detector that answers two concurrent callers, and counts the others."""
 
     async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
-        """Wait for the other one."""
+        """Wait for the other caller."""
         self.asked += 1
         self.asking += 1
         self.most = max(self.most, self.asking)
@@ -72,7 +72,7 @@ async def test_waiting_for_nothing_ends_at_once() -> None:
 
 
 async def test_what_is_being_read_is_not_read_a_second_time() -> None:
-    """Opening a memory resumes by itself; asking for it as well must not double the model's work."""
+    """Opening a memory resumes by itself; an explicit resume must not double the model's work."""
     detector = Slow()
     async with reading(InMemoryProvider(), detector) as memory:
         first = await memory.remember_many([talk(1)])
@@ -93,7 +93,7 @@ async def test_all_that_is_submitted_asks_no_more_at_once_than_was_set() -> None
 
 
 async def test_a_long_submission_is_settled_piece_by_piece() -> None:
-    """A waiting caller sees progress, and a process that dies has to ask little again."""
+    """A waiting caller sees progress, and a process that dies repeats little."""
     detector = Slow(free=64)
     async with reading(InMemoryProvider(), detector) as memory:
         submission = await memory.remember_many([talk(number) for number in range(70)])
@@ -104,7 +104,7 @@ async def test_a_long_submission_is_settled_piece_by_piece() -> None:
 
 
 async def submitted_and_left(store: str, viewer: str) -> None:
-    """Hand something private over, and die before it is read."""
+    """Submit private words, and close the memory before they are read."""
     async with reading(store, Slow(), viewer) as memory:
         await memory.remember_many([talk(1)], private=True)
         raise KeyError

@@ -1,4 +1,4 @@
-"""Taking back what remembering changed."""
+"""Undoing the changes of remember."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEATS = Concept.single("seats", "how many fit in", value_type=int)
 
 
 class Judge:
-    """A consolidator that lets what is new take the place of everything similar."""
+    """A consolidator that replaces each similar record by the candidate."""
 
     def __init__(self, action: Action) -> None:
         self.action = action
@@ -80,7 +80,7 @@ async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvid
 async def test_many_changes_are_undone_together(
     provider: AgentMemoryProvider, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neighbours of one kind go in one transaction, the last one first; and so back again."""
+    """Adjacent changes of one kind share a transaction, the last one first; redoing works alike."""
     memory = opened(provider, clock)
     boxes = [f"Box {number} is in the hall." for number in range(3)]
     changed = [change for box in boxes for change in (await memory.remember(box)).changes]
@@ -113,8 +113,8 @@ async def test_what_cannot_be_undone_leaves_its_neighbours_of_the_same_kind(
     assert await memory.undo([]) == ()
 
 
-async def told(memory: Memory, *sentences: str) -> list[Any]:
-    """Tell sentences, a conversation each; return the changes of the last."""
+async def remember_each(memory: Memory, *sentences: str) -> list[Any]:
+    """Remember sentences, a conversation each, and return the changes of the last."""
     changed: list[Any] = []
     for number, sentence in enumerate(sentences):
         start = dt.datetime(2024, 5, 8, 12 + number, tzinfo=dt.UTC)
@@ -124,7 +124,7 @@ async def told(memory: Memory, *sentences: str) -> list[Any]:
 
 async def test_a_typed_value_that_was_asked_to_be_forgotten_comes_back(provider: AgentMemoryProvider) -> None:
     memory = with_model(provider, ScriptedModel(well))
-    forgotten = await told(memory, "I have a cat.", "I have a dog.", "Forget that I have a cat.")
+    forgotten = await remember_each(memory, "I have a cat.", "I have a dog.", "Forget that I have a cat.")
     assert said(await memory.list_records(concepts=[PETS])) == ["dog"]
     undone = await memory.undo(forgotten, reason="she is back")
     assert [change.record.value for change in undone] == ["cat"]
@@ -144,7 +144,7 @@ def _seats_forgotten(prompt: Prompt, answer: type[Any]) -> Any:
 async def test_a_single_value_comes_back_with_its_history(provider: AgentMemoryProvider) -> None:
     memory = with_model(provider, ScriptedModel(_seats_forgotten))
     told_of = ["We booked 12 seats.", "We booked 14 seats.", "Forget that we need seats."]
-    forgotten = await told(memory, *told_of)
+    forgotten = await remember_each(memory, *told_of)
     assert await memory.load(SEATS) is None
     (change,) = await memory.undo(forgotten)
     fact = await memory.load(SEATS)
@@ -156,10 +156,10 @@ async def test_a_single_value_comes_back_with_its_history(provider: AgentMemoryP
 
 
 async def test_a_removal_that_was_taken_back_is_not_met_again(provider: AgentMemoryProvider) -> None:
-    """The same conversation read again must not take away what was restored."""
+    """Reading the same conversation again must not retract the restored record."""
     memory = with_model(provider, ScriptedModel(well))
-    await memory.undo(await told(memory, "I have a cat.", "Forget that I have a cat."))
+    await memory.undo(await remember_each(memory, "I have a cat.", "Forget that I have a cat."))
     before = len((await log_of(provider))[0])
-    await told(memory, "I have a cat.", "Forget that I have a cat.")
+    await remember_each(memory, "I have a cat.", "Forget that I have a cat.")
     assert said(await memory.list_records(concepts=[PETS])) == ["cat"]
     assert len((await log_of(provider))[0]) == before

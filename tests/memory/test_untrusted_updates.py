@@ -1,4 +1,4 @@
-"""Untrusted updates of known facts: they wait in quarantine, and the caller is told so."""
+"""Untrusted updates of known facts: they are quarantined, and the returned change says so."""
 
 from __future__ import annotations
 

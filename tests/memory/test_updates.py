@@ -1,4 +1,4 @@
-"""Knowledge updates, by the streams of `benchmarks/updates.py`: what was last said is what is known."""
+"""Knowledge updates, by the streams of `benchmarks/updates.py`: the latest statement is current."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 class Unasked:
-    """A consolidator that nobody should need."""
+    """A consolidator that must not be called."""
 
     async def decide(self, novelty: Novelty) -> Verdicts:
         raise AssertionError("typed facts of one concept need no model")
@@ -41,7 +41,7 @@ class Unasked:
 async def test_every_question_is_answered_with_the_value_that_was_last_said(
     updates: Any, consolidator: Consolidator | None, big: bool
 ) -> None:
-    """Late messages, repeated values, removals and distractors notwithstanding; now, and as of another time."""
+    """This holds despite late messages, repeated values, removals and distractors; now, and as of another time."""
     size = {"streams": 20, "updates": 400} if big else {"streams": 2, "updates": 120}
     result = await updates.measure(HashEmbedder(), **size, seed=11, k=10, consolidator=consolidator, quiet=True)
     assert result["wrong"] == 0
@@ -63,17 +63,19 @@ def test_the_same_seed_gives_the_same_stream(streams: Any) -> None:
 
 
 def test_a_stream_holds_what_it_should(streams: Any) -> None:
-    """Everything is handed in once, some of it late; some update nothing, some take back, some say the same again."""
+    """Each message is submitted once, some late; some change nothing, some remove a value, some repeat one."""
     stream = streams.generate("3", 300)
     numbers = [said.number for said in stream.messages]
     assert sorted(numbers) == list(range(300))
     assert numbers != sorted(numbers)
     readings = [streams.read_sentence(said.text) for said in stream.messages]
-    told = [reading for reading in readings if reading is not None]
-    assert 100 < len(told) < 200
-    assert any(reading.removed for reading in told)
+    statements = [reading for reading in readings if reading is not None]
+    assert 100 < len(statements) < 200
+    assert any(reading.removed for reading in statements)
     assert (
-        Counter((reading.who, reading.theme.concept.keyword, reading.value) for reading in told).most_common(1)[0][1]
+        Counter((reading.who, reading.theme.concept.keyword, reading.value) for reading in statements).most_common(1)[
+            0
+        ][1]
         > 1
     )
     assert {question.as_of is None for question in stream.questions} == {True, False}

@@ -1,9 +1,10 @@
-"""Views: a memory as if nothing else were there, which nothing that is asked of it leads out of."""
+"""Views: a memory limited to a part of a store, without a way to reach the rest."""
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -20,10 +21,12 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.abc import DetectionRequest
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
     InvalidNameError,
+    ModelError,
     OutOfViewError,
     ReadOnlyError,
     RecordNotFoundError,
@@ -37,7 +40,7 @@ PLAN = ALPHA / "plan"
 
 
 async def filled(memory: Memory) -> dict[str, str]:
-    """Keep a city in two products and in a child of one; return the records' ids by what they say."""
+    """Save a city in two products and in a child of one, and return the records' ids by their values."""
     ids = {}
     for scope, city in ((ALPHA, "Oslo"), (PLAN, "Rome"), (BETA, "Bern"), (MemoryScope.product("alphabet"), "Lyon")):
         (record,) = await memory.save(SingleFact(CITY, city), subject=USER, scope=scope)
@@ -115,7 +118,7 @@ async def test_what_nobody_places_stays_in_the_view() -> None:
 
 
 async def test_a_model_cannot_place_a_memory_outside_of_the_view() -> None:
-    """It is shown the view's scopes only, and where it proposes another one the view's own is taken."""
+    """It is shown the view's scopes only; if it proposes another one, the view's own is used."""
     away = {"scope": "/product/beta", "categories": ["plans"], "importance": 0.5}
     model = ScriptedModel(lambda prompt, answer: away if answer.__name__ == "Analysis" else well(prompt, answer))
     async with opened(InMemoryProvider(), model) as memory:
@@ -162,7 +165,7 @@ async def test_an_earlier_moment_is_seen_through_the_same_view() -> None:
 
 
 async def test_a_view_for_reading_writes_nothing() -> None:
-    """A slice is for reading unless something else is said, and says so when it is written to."""
+    """A slice is read-only by default, and a write raises an error that says so."""
     async with opened(InMemoryProvider()) as memory:
         for view in (memory.slice([ALPHA, BETA]), memory.scope(ALPHA, read_only=True)):
             with pytest.raises(ReadOnlyError):
@@ -173,7 +176,7 @@ async def test_a_view_for_reading_writes_nothing() -> None:
 
 
 async def test_what_is_open_is_not_opened_again() -> None:
-    """Neither a memory nor a view of it; both go on as if nobody had tried. A view may be opened in place of it."""
+    """This holds for a memory and for a view of it; the open ones are unaffected. A view may be opened in its place."""
     memory = Memory(InMemoryProvider(), embedder=HashEmbedder())
     view = memory.scope("/product/alpha")
     async with memory:
@@ -199,7 +202,7 @@ async def test_a_view_of_a_view_only_narrows_it() -> None:
 
 
 async def test_a_view_may_leave_out_what_lies_below_a_scope() -> None:
-    """And no view of it brings that in again."""
+    """No view of it brings the subtree back."""
     async with opened(InMemoryProvider()) as memory:
         await filled(memory)
         view = memory.slice([BETA], exact=[ALPHA], read_only=False)
@@ -231,7 +234,7 @@ async def test_a_view_is_of_the_same_organisation() -> None:
 
 
 async def test_what_is_the_strongest_stands_for_the_others() -> None:
-    """Of several places that have a typed fact the agent's is chosen; statements do not compete."""
+    """Of a typed fact in several places, the agent's is chosen; statements do not compete."""
     everyone = MemorySubject.EVERYTHING
     async with opened(InMemoryProvider()) as memory:
         await memory.save(SingleFact(CITY, "Oslo"), subject=everyone, scope=MemoryScope.agent("a"))
@@ -245,7 +248,7 @@ async def test_what_is_the_strongest_stands_for_the_others() -> None:
         assert {match.record.value for match in await memory.recall("city", limit=9, strongest=True)} >= {"Oslo"}
         assert "Rome" not in {match.record.value for match in await memory.recall("Rome", limit=9, strongest=True)}
         view = memory.scope(ALPHA)
-        assert "Rome" in said(await view.list_records(strongest=True)), "what a view does not show overrules nothing"
+        assert "Rome" in said(await view.list_records(strongest=True)), "hidden facts override nothing"
 
 
 async def test_subjects_narrow_what_is_read() -> None:
@@ -257,8 +260,101 @@ async def test_subjects_narrow_what_is_read() -> None:
         assert said([match.record for match in await memory.recall("sound", subjects=animals[1:])]) == ["bee", "dog"]
 
 
-def test_views_without_an_event_loop() -> None:
+def test_views_work_without_an_event_loop() -> None:
     with BlockingMemory(Memory("memory:")) as memory:
         memory.scope(ALPHA).save(SingleFact(SEATS, 4))
         assert memory.slice([BETA]).list_records() == []
         assert len(memory.slice([ALPHA]).list_records()) == 1
+
+
+MAYA, NOAH = USER.individual("maya"), USER.individual("noah")
+
+
+async def of_two(memory: Memory) -> dict[str, str]:
+    """Keep a city of each of two users; return the records' ids by what they say."""
+    ids = {}
+    for subject, city in ((MAYA, "Oslo"), (NOAH, "Rome")):
+        (record,) = await memory.save(SingleFact(CITY, city), subject=subject, scope=ALPHA)
+        ids[city] = record.id
+    return ids
+
+
+async def test_a_view_about_somebody_shows_nothing_about_others(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        hidden = (await of_two(memory))["Rome"]
+        view = memory.about([MAYA])
+        for seen in (view, view.scope(ALPHA), memory.scope(ALPHA).about(["user:maya"]), memory.about([NOAH, MAYA])):
+            assert (said(await seen.about([MAYA]).list_records())) == ["Oslo"]
+        assert said([match.record for match in await view.recall("city Rome", limit=9)]) == ["Oslo"]
+        assert list((await view.info()).subjects) == ["user:maya"]
+        assert (await view.tree()).records == 1
+        assert said(await view.history(CITY)) == ["Oslo"]
+        out = io.StringIO()
+        assert await view.export(out) == 1
+        assert "Rome" not in out.getvalue()
+        for asked in (view.get(hidden), view.retract(hidden), view.update(hidden, importance=1.0)):
+            with pytest.raises(RecordNotFoundError):
+                await asked
+        assert (await view.reset()).erased == 1
+        assert said(await memory.list_records()) == ["Rome"]
+
+
+async def test_no_subject_leads_out_of_a_view() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await of_two(memory)
+        view = memory.about([MAYA])
+        asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)
+        ways: list[Callable[[MemorySubject | str], Awaitable[object]]] = [
+            lambda subject: view.load(CITY, subject=subject, scope=ALPHA),
+            lambda subject: view.recall("city", subject=subject),
+            lambda subject: view.recall("city", subjects=[MAYA, subject]),
+            lambda subject: view.list_records(subjects=[subject]),
+            lambda subject: view.info(subjects=[subject]),
+            lambda subject: view.history(CITY, subject=subject),
+            lambda subject: view.save(SingleFact(CITY, "Nice"), subject=subject),
+            lambda subject: view.save_many([(SingleFact(CITY, "Nice"), subject, None)]),
+            lambda subject: view.remember("Nice is warm.", subject=subject),
+            lambda subject: view.generate([SingleFact(CITY, "Nice")], subject=subject),
+            lambda subject: view.forget(subject=subject),
+        ]
+        for subject in (NOAH, "user:noah", USER, MemorySubject.EVERYTHING):
+            for way in ways:
+                with pytest.raises(OutOfViewError):
+                    await way(subject)
+            with pytest.raises(OutOfViewError):
+                view.about([subject])
+        with pytest.raises(OutOfViewError):
+            await view.remember([Message(content="Nice is warm.")], looking_for=asked)
+        with pytest.raises(OutOfViewError):
+            view.for_user("noah")
+        with pytest.raises(OutOfViewError):
+            view.about([MAYA, NOAH])
+        with pytest.raises(InvalidDataError, match="needs a subject"):
+            memory.about([])
+        assert said(await memory.list_records()) == ["Oslo", "Rome"]
+
+
+async def test_what_a_view_about_somebody_keeps_is_about_them() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        view = memory.about([MAYA, NOAH])
+        await view.remember("I like tea.")
+        await view.about([NOAH]).save(SingleFact(CITY, "Rome"))
+        await view.for_user("noah").save(SingleFact(SEATS, 3))
+        found = await memory.as_viewer("noah").list_records()
+        assert {record.concept.keyword: record.subject for record in found} == {
+            STATEMENT.keyword: MAYA,
+            CITY.keyword: NOAH,
+            SEATS.keyword: NOAH,
+        }
+
+
+async def test_a_dead_letter_in_which_facts_about_others_were_looked_for_is_not_read_in_a_view() -> None:
+    async with opened(InMemoryProvider(), model=ScriptedModel(lambda *_: ModelError("away"))) as memory:
+        asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)
+        await memory.remember([Message(content="Noah lives in Nice.")], subject=MAYA, looking_for=asked)
+        view = memory.about([MAYA])
+        (letter,) = await view.dead_letters.list()
+        with pytest.raises(OutOfViewError):
+            await view.dead_letters.retry(letter.id)
+        assert await memory.about([NOAH]).dead_letters.list() == ()
+        assert await view.dead_letters.list() == (letter,)

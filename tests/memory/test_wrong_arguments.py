@@ -1,4 +1,4 @@
-"""Common mistakes in arguments are refused with a hint of what to write, and never taken for something else."""
+"""Common mistakes in arguments are refused with a hint, and never interpreted as something else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from factmem import InMemoryProvider, Memory, Message, SingleFact
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.testing import HashEmbedder
-from tests.memory.asking import deeply
+from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, USER, said, talk
 
 Call = Callable[..., Awaitable[object]]
@@ -48,7 +48,7 @@ def test_a_memory_is_made_of_what_it_says(wrong: dict[str, Any], instead: str) -
 
 
 async def test_whatever_has_the_methods_of_a_part_is_one() -> None:
-    """It need not be made of the class that says which they are; a list may be anything that is gone through."""
+    """Duck typing is enough for parts, and any iterable for lists."""
 
     class Mine:
         identity, embed = HashEmbedder().identity, HashEmbedder().embed
@@ -70,7 +70,7 @@ async def test_what_is_undone_is_a_list_of_changes(memory: Memory, changes: Any)
 
 @pytest.mark.parametrize("name", ["categories", "topics", "sources", "concepts", "record_ids"])
 async def test_a_filter_of_several_takes_no_single_text(memory: Memory, name: str) -> None:
-    """Letter by letter it would mean something else, and as a part of a text more than was meant."""
+    """As single letters it would mean something else, and as a part of a text it would match too much."""
     await memory.remember("The mill is old.", categories=["m"], source="mill")
     wrong: dict[str, Any] = {name: "mill"}
     for call in (memory.list_records, memory.forget):
@@ -133,7 +133,7 @@ async def test_a_listing_counts_in_whole_numbers(memory: Memory, wrong: dict[str
 
 
 async def test_a_scope_is_a_scope(memory: Memory) -> None:
-    """Every method that takes a scope refuses anything else; nothing is kept."""
+    """Every method that takes a scope refuses anything else, and saves nothing."""
     wrong: Any = 5
     async with memory:
         calls: list[Callable[[], Awaitable[object]]] = [
@@ -181,7 +181,7 @@ async def test_a_revision_is_a_record_or_a_number(memory: Memory, revision: Any)
 
 
 async def test_a_concept_is_a_concept(memory: Memory) -> None:
-    """A keyword alone does not tell the type of what is loaded."""
+    """A keyword alone does not determine the type of the value to load."""
     await memory.save(SingleFact(CITY, "Rome"))
     word: Any = "city"
     number: Any = 5
@@ -209,7 +209,7 @@ async def test_a_time_is_a_time(memory: Memory) -> None:
 
 
 async def test_the_history_of_a_record_is_found_by_its_id(memory: Memory) -> None:
-    """Of a value, and of one statement among others; with a place, at that place only."""
+    """This covers a value, and one statement among others; with a place given, at that place only."""
     (rome,) = await memory.save(SingleFact(CITY, "Rome"), subject=USER)
     await memory.update(rome.id, value="Oslo")
     one, two = [(await memory.remember(text)).records[0] for text in ("The roof leaks.", "The cellar floods.")]

@@ -1,4 +1,4 @@
-"""The source tree as the meta-tests see it: parsed, never imported."""
+"""The source tree for the meta-tests: parsed, never imported."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [ROOT / "factmem", *sorted(ROOT.glob("providers/factmem_*"))]
+UNSHIPPED = ["tests", "benchmarks", "examples"]
 
 
 # pyright takes the environment of the first `python` on the path for the one to look at.
@@ -43,6 +44,14 @@ def modules(module_paths: Mapping[str, Path]) -> Mapping[str, ast.Module]:
 
 
 @pytest.fixture(scope="session")
+def sources(modules: Mapping[str, ast.Module]) -> Mapping[str, ast.Module]:
+    """Every shipped module by its dotted name, and every test, benchmark and example by its path."""
+    unshipped = (path for folder in UNSHIPPED for path in sorted((ROOT / folder).rglob("*.py")))
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in unshipped}
+    return {**modules, **trees}
+
+
+@pytest.fixture(scope="session")
 def exports(modules: Mapping[str, ast.Module]) -> Mapping[str, list[str]]:
     """Return the names each module lists in its ``__all__``; modules without one are left out."""
     return {name: listed for name, tree in modules.items() if (listed := _listed(tree)) is not None}
@@ -50,7 +59,7 @@ def exports(modules: Mapping[str, ast.Module]) -> Mapping[str, list[str]]:
 
 @pytest.fixture
 def pyright(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The type checker's command, with this interpreter first on the path; skips where there is none."""
+    """The type checker's command, with this interpreter first on the path; skips if it is missing."""
     monkeypatch.setenv("PATH", SEARCH_PATH)
     found = shutil.which("pyright")
     if found is None and "CI" in os.environ:

@@ -1,4 +1,4 @@
-"""Every example runs as it stands, alone, in an empty folder."""
+"""Every example runs unchanged, alone, in an empty folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.packages import QUIET, need_packages_of
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/[0-9]*.py"))
-TELLING = {
+PROOFS = {
     "07_facts_find_themselves": "told again: 0 changes",
     "08_updates_and_undo": "updated: 'The launch is on 10 May.' -> 'The launch is on 3 May.'",
     "09_quarantine": "known:   Miradouro 4711",
@@ -25,9 +25,9 @@ TELLING = {
     "24_google_adk": 'said="',
     "25_crewai": "/project/a: We chose Postgres.",
 }
-"""What an example says only if its model was understood: one that fails is told of, and ends nothing."""
+"""Output of each example that proves its model's answers were understood; a model's failure alone is not fatal."""
 WARNED_OF_BY_ITS_HOST = {"25_crewai"}
-"""Examples whose framework warns of itself when it is imported."""
+"""Examples whose framework emits warnings when imported."""
 
 
 def test_there_are_examples_to_run() -> None:
@@ -37,7 +37,7 @@ def test_there_are_examples_to_run() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_shows_something(example: Path, tmp_path: Path) -> None:
-    """It ends well, with warnings as errors, shows what it did, and needs no network beyond this machine."""
+    """It exits with 0, with warnings as errors, prints its result, and uses no network beyond this machine."""
     need_packages_of(example)
     offline = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     here = {"no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
@@ -53,4 +53,4 @@ def test_an_example_runs_and_shows_something(example: Path, tmp_path: Path) -> N
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert len(done.stdout.splitlines()) >= 3
-    assert TELLING.get(example.stem, "") in done.stdout
+    assert PROOFS.get(example.stem, "") in done.stdout

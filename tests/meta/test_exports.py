@@ -1,4 +1,4 @@
-"""A module's ``__all__`` lists everything it offers, in order, and every listed name exists."""
+"""A module's ``__all__`` lists every public name, in order, and every listed name exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import factmem
 
 LAZY = ["factmem", "factmem.consolidation", "factmem.detection", "factmem.llm"]
-"""The packages that import names when they are first used."""
+"""Packages that import names on first use."""
 
 
 def test_every_public_module_has_an_all(modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]) -> None:
@@ -45,7 +45,7 @@ def test_every_all_is_complete(modules: Mapping[str, ast.Module], exports: Mappi
 def test_every_package_lists_what_it_collects(
     modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]], module_paths: Mapping[str, Path]
 ) -> None:
-    """An ``__init__`` hands on every name that it imports from its own package and does not itself use."""
+    """An ``__init__`` exports every name that it imports from its own package without using it."""
     missing = [
         f"{package}.{name}"
         for package, path in module_paths.items()
@@ -57,7 +57,7 @@ def test_every_package_lists_what_it_collects(
 
 
 def test_every_listed_name_is_there(exports: Mapping[str, list[str]]) -> None:
-    """No module promises a name that cannot be imported from it."""
+    """Every listed name can be imported from its module."""
     missing = [
         f"{module}.{name}"
         for module, listed in exports.items()
@@ -72,7 +72,7 @@ def test_every_listed_name_is_there(exports: Mapping[str, list[str]]) -> None:
 def test_the_lazy_names_are_the_ones_that_type_checkers_see(
     package: str, modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]]
 ) -> None:
-    """The table and the ``TYPE_CHECKING`` block of a package name the same things in the same places, all public."""
+    """The table and the ``TYPE_CHECKING`` block of a package agree on names and modules, all of them public."""
     table, checked = _homes(modules[package]), _for_type_checkers(modules[package])
     lazy = {name: f"{package}.{module}" for module, names in table.items() for name in names}
     assert lazy == checked
@@ -90,21 +90,21 @@ def test_the_front_door_imports_nothing_at_once(
 
 
 def test_a_package_does_not_have_what_it_does_not_name() -> None:
-    """A misspelt name is an `AttributeError`, as it is of a module without lazy names."""
+    """A misspelt name is an `AttributeError`, as in a module without lazy names."""
     for package in LAZY:
         with pytest.raises(AttributeError, match="Memmory"):
             importlib.import_module(package).Memmory  # noqa: B018
 
 
 def test_every_error_can_be_caught_by_the_root_from_the_front_door() -> None:
-    """`factmem.FactMemError` is the class that everything raised descends from, not a copy of it."""
+    """`factmem.FactMemError` is the base class of everything raised, not a copy of it."""
     errors = importlib.import_module("factmem.errors")
     assert factmem.FactMemError is errors.FactMemError
     assert [name for name in errors.__all__ if not issubclass(getattr(errors, name), factmem.FactMemError)] == []
 
 
 def test_the_version_is_the_installed_one() -> None:
-    """`factmem.__version__` is the distribution's, read when it is asked for."""
+    """`factmem.__version__` is read from the distribution on access."""
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", factmem.__version__)
 
 
@@ -135,7 +135,7 @@ def _export_order(name: str) -> tuple[int, list[tuple[int, str]]]:
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
-    """The public names that a module itself defines; type variables are no one's to import."""
+    """Return the public names that a module itself defines, without type variables."""
     for node in tree.body:
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):

@@ -1,4 +1,4 @@
-"""Importing factmem costs next to nothing; what is heavy is imported when it is used."""
+"""Importing factmem is cheap; heavy packages are imported on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 HEAVY = ["apsw", "cattrs", "httpx", "instructor", "numpy", "onnxruntime", "openai", "pydantic", "rich", "sqlite3"]
 HEAVY += ["sqlite_vec", "textual", "typer", "wordllama"]
-# A store and a memory may be built in a module's body; the models and clients behind them may not be loaded there.
+# A store and a memory may be made in a module's body, which must not load their models and clients.
 HEAVY_FOR_A_MEMORY = ["instructor", "onnxruntime", "openai", "pydantic", "rich", "textual", "typer", "wordllama"]
 
 
@@ -21,7 +21,7 @@ def _loaded(statement: str) -> set[str]:
 
 @pytest.mark.parametrize("statement", ["import factmem", "from factmem import Concept, MemorySubject, SingleFact"])
 def test_importing_the_package_and_its_words_loads_nothing_heavy(statement: str) -> None:
-    """A module that only declares its concepts stays as quick to import as attrs."""
+    """A module that only declares its concepts is as quick to import as attrs."""
     assert _loaded(statement) & set(HEAVY) == set()
 
 

@@ -53,13 +53,13 @@ RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
 
 def test_every_part_of_the_package_has_a_layer(modules: Mapping[str, ast.Module]) -> None:
-    """A new part must be given its place in the order before it can be merged."""
+    """A new part needs a place in the order before it can be merged."""
     parts = {_part(name) for name in modules if name.startswith("factmem.")}
     assert parts - RANK.keys() == set()
 
 
 def test_a_module_imports_only_from_its_own_part_and_the_layers_below(modules: Mapping[str, ast.Module]) -> None:
-    """The arrow of imports is that of the design; parts of one layer do not know each other."""
+    """The order of imports is that of the design; parts of one layer do not import each other."""
     wrong = [
         f"{name} imports {target}"
         for name, tree in modules.items()
@@ -83,7 +83,7 @@ def test_no_modules_import_each_other(modules: Mapping[str, ast.Module], module_
 
 
 def test_no_layer_below_the_interfaces_imports_the_package_itself(modules: Mapping[str, ast.Module]) -> None:
-    """`factmem/__init__.py` collects the public names; what it collects must not need it."""
+    """`factmem/__init__.py` collects the public names; no module that it collects may need it."""
     wrong = [
         name
         for name, tree in modules.items()
@@ -95,7 +95,7 @@ def test_no_layer_below_the_interfaces_imports_the_package_itself(modules: Mappi
 
 
 def test_the_core_never_imports_a_provider(modules: Mapping[str, ast.Module]) -> None:
-    """Providers are found by their entry points, ours like anybody's."""
+    """Providers are found by their entry points, built-in ones like third-party ones."""
     wrong = [
         f"{name} imports {target}"
         for name, tree in modules.items()
@@ -109,7 +109,7 @@ def test_the_core_never_imports_a_provider(modules: Mapping[str, ast.Module]) ->
 def test_providers_examples_and_benchmarks_use_only_public_names(
     modules: Mapping[str, ast.Module], exports: Mapping[str, list[str]], root: Path
 ) -> None:
-    """A third party's provider can do everything that a provider of ours can do."""
+    """A third party's provider can do everything that a built-in one can."""
     outside = {name: tree for name, tree in modules.items() if name.startswith("factmem_")}
     ours = {name.split(".")[0] for name in modules}
     for path in [*root.glob("examples/**/*.py"), *root.glob("benchmarks/*.py")]:
@@ -133,7 +133,7 @@ def _may_import(importer: str, imported: str) -> bool:
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every import anywhere in a module: the module it names, and the names it takes from it."""
+    """Yield every import in a module: the module it names, and the names it takes from it."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=aliases):

@@ -1,7 +1,7 @@
 """Every fence of the README runs.
 
-The fences of one section (down to the next heading) run in their order, in one empty folder: Python
-ones as scripts, shell ones line by line in a shell that stops at the first failure. Those that want a
+The fences of one section (down to the next heading) run in order, in one empty folder: Python
+ones as scripts, shell ones line by line in a shell that stops at the first failure. Those that need a
 model find one on this machine under FACTMEM_MODEL, which understands the README's few sentences. The two
 fences that install are run by `.ci/run` itself, on a fresh environment.
 """
@@ -48,12 +48,12 @@ SAYS = {
     "With a model": ["120"],
     "Deep recall": ["['who tunes the organ']", "None"],
 }
-"""What the fences of a section print: that their models were understood, and not only survived."""
+"""Output of the fences of a section that proves the model's answers were understood."""
 
 
 @attrs.frozen
 class Section:
-    """A heading, the fences below it (language and text), and whether a model is spoken of there."""
+    """A heading, the fences below it (language and text), and whether its text mentions a model."""
 
     title: str
     fences: tuple[tuple[str, str], ...]
@@ -62,7 +62,7 @@ class Section:
 
 def _sections() -> list[Section]:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    # A comment in a fence looks like a heading: cut outside of fences only.
+    # A comment in a fence looks like a heading, so the text is split outside of fences only.
     masked = FENCE.sub(lambda fence: re.sub(r"[^\n]", ".", fence[0]), text)
     starts = [heading.start() for heading in HEADING.finditer(masked)]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
@@ -97,7 +97,7 @@ def model() -> Iterator[str]:
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.title)
 def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: str) -> None:
-    """A reader who copies the fences gets what the text says, with warnings as errors and without a network."""
+    """A reader who copies the fences gets the described result, with warnings as errors and without a network."""
     shell = _shell_environment(tmp_path) | ({"FACTMEM_MODEL": model} if section.asks else {})
     said: list[str] = []
     work = tmp_path / "work"
@@ -108,7 +108,7 @@ def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: st
         script.write_text(code, encoding="utf-8")
         if language == "python":
             need_packages_of(script)
-        warnings = "ignore" if RUNS_ELSEWHERE.search(code) else "error"  # CrewAI warns of itself
+        warnings = "ignore" if RUNS_ELSEWHERE.search(code) else "error"  # CrewAI emits warnings
         runner = {"python": [sys.executable, "-W", warnings], "bash": ["bash", "-euo", "pipefail"]}[language]
         done = subprocess.run(
             [*runner, str(script)], cwd=work, env=shell, capture_output=True, text=True, timeout=120, check=False
@@ -119,13 +119,13 @@ def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: st
 
 
 def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> None:
-    """The examples are typed as they are used: a load that may give None is treated as one."""
+    """The examples are typed correctly: a load that may return None is handled as one."""
     for section in SECTIONS:
         for number, (language, code) in enumerate(_runnable(section)):
             if language == "python" and not RUNS_ELSEWHERE.search(code):
                 name = re.sub(r"\W+", "_", section.title.lower())
                 (tmp_path / f"{name}_{number}.py").write_text(code, encoding="utf-8")
-    # A class that is shown without annotations, for brevity, cannot match the contract's type variables.
+    # A class shown without annotations, for brevity, cannot match the contract's type variables.
     settings = {"reportIncompatibleMethodOverride": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [pyright, "--pythonpath", sys.executable]
@@ -134,7 +134,7 @@ def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> 
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
-    """One installs and runs the main job, one installs and runs the tests; `.ci/run` runs the first as it stands."""
+    """One installs and runs the main task, one installs and runs the tests; `.ci/run` runs the first unchanged."""
     first = _sections()[0]
     commands = [code for language, code in first.fences if language == "bash"]
     assert len(commands) == 2
@@ -145,7 +145,6 @@ def test_the_readme_starts_with_the_two_commands() -> None:
 
 
 def test_the_files_that_the_readme_names_are_there() -> None:
-    """Links to files of the repository lead somewhere."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\]\((?!https?:|#)([^)#]+)", text))
     named |= set(re.findall(r"`((?:examples|benchmarks|providers|\.ci|\.github)/[\w./-]*\w)`", text))
@@ -153,7 +152,7 @@ def test_the_files_that_the_readme_names_are_there() -> None:
 
 
 def _shell_environment(folder: Path) -> dict[str, str]:
-    """An environment in which `python` and `factmem` are the ones under test."""
+    """Return an environment in which `python` and `factmem` are the ones under test."""
     commands = folder / "bin"
     commands.mkdir()
     for name, arguments in (("python", ""), ("factmem", "-m factmem ")):

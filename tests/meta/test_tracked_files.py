@@ -1,4 +1,4 @@
-"""Tracked files hold for everyone: no one's own machine shows in them."""
+"""Tracked files contain nothing of a developer's machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# Written apart, so that this file does not hold what it looks for.
+# Split in two, so that this file does not contain the text it searches for.
 MACHINE_PATHS = ["/" + "root/", "/" + "work/", "/" + "farm/", "/" + "tmp/v/", "/" + r"home/\w+/", "/" + r"Users/\w+/"]
 REGISTRIES = [
     "pypi" + r"\.org",
@@ -30,7 +30,7 @@ def _tracked(root: Path) -> list[Path]:
 
 
 def test_no_tracked_file_names_a_machine_or_a_registry(root: Path) -> None:
-    """Paths of one machine and hosts of one registry would break, or give away, somebody's set-up."""
+    """Paths of one machine and hosts of one registry would break, or reveal, somebody's set-up."""
     found = [
         f"{path.relative_to(root)}:{number}"
         for path in _tracked(root)
@@ -42,6 +42,6 @@ def test_no_tracked_file_names_a_machine_or_a_registry(root: Path) -> None:
 
 
 def test_no_tracked_file_is_left_over_from_a_run(root: Path) -> None:
-    """Stores, caches and bytecode stay where they were made."""
+    """Stores, caches and bytecode are not committed."""
     leftovers = {".db", ".db-shm", ".db-wal", ".pyc", ".orig", ".rej"}
     assert [str(path.relative_to(root)) for path in _tracked(root) if path.suffix in leftovers] == []

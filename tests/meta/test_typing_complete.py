@@ -1,4 +1,4 @@
-"""The public API is typed from end to end, as a type checker sees the installed package."""
+"""The public API is completely typed, as a type checker sees the installed package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 AS_TYPED_AS_THEIR_HOST = "factmem.integrations."
-"""What derives from a framework's class is typed as well as that is; mypy and pyright check it like all else."""
+"""Classes derived from a framework's are typed as well as the framework is; mypy and pyright check them as usual."""
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ AS_TYPED_AS_THEIR_HOST = "factmem.integrations."
     ],
 )
 def test_every_public_symbol_has_a_known_type(package: str, pyright: str, tmp_path: Path) -> None:
-    """`pyright --verifytypes` finds no symbol whose type is unknown or only guessed."""
+    """`pyright --verifytypes` finds no symbol whose type is unknown or only inferred."""
     command = [pyright, "--verifytypes", package, "--ignoreexternal", "--outputjson"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=170, check=False)
     report = json.loads(done.stdout)["typeCompleteness"]

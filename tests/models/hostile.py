@@ -1,4 +1,4 @@
-"""Strategies for places and values: a few that meet often, and some that nobody foresaw."""
+"""Strategies for places and values: a few that often coincide, and some unusual ones."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ _KEYWORDS: Final = (
 
 
 def at(minutes: int) -> dt.datetime:
-    """Return a time so many minutes after the beginning."""
+    """Return a time some minutes after the beginning."""
     return BASE + dt.timedelta(minutes=minutes)
 
 
 def times() -> st.SearchStrategy[dt.datetime]:
-    """Times of saying, which meet often; also the very first and last, and one a microsecond away."""
+    """Times that often coincide, the first and last possible ones, and one a microsecond away."""
     odd = [dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC)]
     return st.integers(0, 5).map(at) | st.sampled_from([*odd, at(2) + dt.timedelta(microseconds=1)])
 
@@ -77,8 +77,8 @@ class World:
     """The places and keywords of one run.
 
     Attributes:
-        places: without their tenant.
-        keywords: each with the type it mostly has, and whether it mostly has many values.
+        places: the places, without their tenant.
+        keywords: each with its usual type, and whether it usually has many values.
     """
 
     places: tuple[Place, ...]

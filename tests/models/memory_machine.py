@@ -1,4 +1,4 @@
-"""A `Memory` and the plain model of it, side by side."""
+"""A `Memory` and its plain model, driven by the same steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _reasons = st.sampled_from([None, None, "because"])
 
 
 class MemoryMachine(RuleBasedStateMachine):
-    """The steps, and after each of them the comparisons; subclassed with a store and a portal."""
+    """The steps, with the comparisons after each of them; subclassed with a store and a portal."""
 
     store: ClassVar[Store]
     portal: ClassVar[BlockingPortal]
@@ -99,7 +99,7 @@ class MemoryMachine(RuleBasedStateMachine):
         really: Callable[[Memory], Awaitable[Any]],
         plainly: Callable[[PlainMemory], T],
     ) -> tuple[Any, T | None]:
-        """Do something in both; the same error from both, or none."""
+        """Do a step in both, which must raise the same error or none."""
         self._step()
         memory, _ = self._both(who)
         trial = self.plain.copy()
@@ -185,7 +185,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(which=_ids, who=_who, again=st.booleans())
     def come_and_go(self, which: int, who: tuple[str | None, str | None, int], again: bool) -> None:
-        """Taken back, perhaps said again, taken back once more, and brought back: only what went last comes back."""
+        """Retract, perhaps say again, retract once more, and restore: only the last retraction is undone."""
         (id,) = self._records([which])
         found = [said for said in self.plain.said() if said.record == id]
         self._do(who, lambda memory: memory.retract(id), lambda plain: plain.retract([id], None))
@@ -229,7 +229,7 @@ class MemoryMachine(RuleBasedStateMachine):
         }
         meant = dict(given)
         if data.draw(st.booleans()) and found:
-            # Whoever has not declared the class of a value says it as JSON.
+            # A caller that has not declared the class of a value passes it as JSON.
             kind = found[0].words.kind
             others = [said.words.value for said in self.plain.said() if said.words.kind == kind]
             said_before = TYPES[kind].type in (str, object, int, float) and data.draw(st.booleans())
@@ -264,7 +264,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(who=_who)
     def expire(self, who: tuple[str | None, str | None, int]) -> None:
-        """Expired assertions are erased, and nothing that is current changes."""
+        """Expired assertions are erased, and no current one changes."""
         self._step()
         memory, plain = self._both(who)
         before = [shown(item.said, item.alike) for item in plain.standing()]
@@ -334,7 +334,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self._compare(who)
 
     def _compare(self, who: tuple[str | None, str | None, int]) -> None:
-        """Everything that tells what is current."""
+        """Compare every read of the current state."""
         memory, plain = self._both(who)
         standing = plain.standing()
         expected = [shown(item.said, item.alike) for item in standing]
@@ -376,7 +376,7 @@ class MemoryMachine(RuleBasedStateMachine):
         )
 
     def _records(self, which: Sequence[int]) -> list[str]:
-        """Choose among the newest records, so that much happens to the same ones."""
+        """Choose among the newest records, so that the same ones change often."""
         known = list(dict.fromkeys(said.record for said in reversed(self.plain.said())))[:5]
         return [known[number % len(known)] if known and number < 38 else "no such id" for number in which]
 

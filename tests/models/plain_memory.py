@@ -24,7 +24,7 @@ _TRUSTED = (Origin.USER, Origin.ASSISTANT)
 
 @attrs.frozen
 class Shown:
-    """A record as somebody sees it."""
+    """A record as shown to a viewer."""
 
     id: str
     value: object
@@ -39,12 +39,12 @@ class Shown:
 
 @attrs.frozen
 class PlainMemory:
-    """One organization's memory as one viewer sees it.
+    """One organization's memory, for one viewer.
 
     Attributes:
-        store: everything.
-        tenant: whose it is.
-        viewer: who looks.
+        store: the whole store.
+        tenant: the organization.
+        viewer: the viewer.
     """
 
     store: PlainStore
@@ -67,7 +67,7 @@ class PlainMemory:
         return found[-1]
 
     def save(self, words: Sequence[Words], private: bool) -> list[tuple[Said, bool]]:
-        """Add what is said now or was before, for all to see or for the viewer alone."""
+        """Add an assertion of now or of an earlier time, public or private to the viewer."""
         if private and self.viewer is None:
             raise InvalidDataError("the model: nobody to own it")
         if any(word.assertion.timestamp > self.store.clock() + dt.timedelta(minutes=5) for word in words):
@@ -82,7 +82,7 @@ class PlainMemory:
                 self.store.move(said.id, AssertionState.RETRACTED, reason=reason)
 
     def restore(self, ids: Sequence[str], reason: str | None) -> None:
-        """Bring back what was taken of each record in one go, the last time that anything was."""
+        """Restore the assertions of each record that were retracted together, at the last retraction."""
         taken = {id: self._taken_last(id) for id in ids}
         if not all(taken.values()):
             raise RecordNotFoundError("the model: nothing is retracted")
@@ -113,7 +113,7 @@ class PlainMemory:
         return [said for said in group if said.state is AssertionState.RETRACTED]
 
     def forget(self, meant: Callable[[Said], bool]) -> list[Said]:
-        """Erase all revisions of the records of which something visible is meant."""
+        """Erase all revisions of the records with a visible assertion among those given."""
         records = {said.record for said in self.visible() if meant(said)}
         return self.store.erase(sorted(records), [], self.tenant)
 
@@ -126,10 +126,10 @@ class PlainMemory:
         importance: float | None = None,
         origin: Origin | None = None,
     ) -> tuple[Said, bool]:
-        """Say something new of a record; what is not given stays as it is."""
+        """Add a revision of a record; omitted properties are unchanged."""
         standing = self.current(id)
         before = standing.said
-        # Several can hold one id, where a record was said to be of another place: the last shown is meant.
+        # After a record was moved, several can share its id: the last shown is meant.
         evidence = tuple(dict.fromkeys(item for said in standing.alike for item in said.it.details.evidence))
         details = attrs.evolve(
             before.it.details,
@@ -152,7 +152,7 @@ class PlainMemory:
         return self.store.append(Words(new, kind, value))
 
     def rollback(self, revision: int) -> Said:
-        """Let one revision be what its record is; return it."""
+        """Make one revision current again, and return it."""
         found = [said for said in self.visible() if said.seq == revision and not said.it.removed]
         found = [said for said in found if any(said.is_heard(state) for _, state in said.states)]
         if not found or found[0].has_ended(self.store.clock()):
@@ -179,7 +179,7 @@ class PlainMemory:
         ]
 
     def decide(self, ids: Sequence[str], *, let_in: bool, reason: str | None) -> None:
-        """Let in what is kept apart, or turn it away."""
+        """Accept or reject a quarantined assertion."""
         apart = {said.id for said in self.kept_apart()}
         if not apart.issuperset(ids):
             raise RecordNotFoundError("the model: not kept apart")
@@ -187,7 +187,7 @@ class PlainMemory:
             self.store.move(id, AssertionState.ACTIVE if let_in else AssertionState.RETRACTED, reason=reason)
 
     def history(self, keyword: str) -> list[Shown]:
-        """Every revision that was ever heard, oldest first."""
+        """Return every visible revision, oldest first."""
         apart = {said.id for said in self.kept_apart()}
         standing = {item.said.id for item in self.standing()}
         revisions = [said for said in self.visible() if said.it.keyword == keyword and not said.it.removed]
@@ -237,7 +237,7 @@ def _one_record(one: Said, other: Said) -> bool:
 
 
 def _level(said: Assertion) -> tuple[int, bool, int, int]:
-    """The stronger subject, then one's own, then the narrower scope, a child before its parent."""
+    """Order by the stronger subject, then private before public, then the narrower scope, a child before its parent."""
     scope: MemoryScope = said.place.scope
     return (
         said.place.subject.priority_level,

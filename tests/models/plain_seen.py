@@ -1,4 +1,4 @@
-"""The output of a `Memory`, as plain values that can be compared."""
+"""The results of a `Memory`, as plain values that can be compared."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A store as a plain list in memory: what factmem's contracts say, written without its fold and its indexes.
+"""A store as a plain list in memory: factmem's contracts, implemented without its fold and its indexes.
 
-Nothing here is quick, or kept up to date: every question is answered by looking through all that was said.
+Nothing is indexed or cached: every read scans the whole list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TRUSTED = (Origin.USER, Origin.ASSISTANT)
 
 @attrs.frozen
 class Words:
-    """An assertion as handed to a store, with its value before anything was encoded."""
+    """An assertion as passed to a store, with its value before encoding."""
 
     assertion: Assertion
     kind: str
@@ -34,7 +34,7 @@ class Words:
 
 @attrs.define(eq=False)
 class Said:
-    """An assertion as a store holds it; ids are given by the store, and begin with a ``?`` until then."""
+    """An assertion in a store. Ids are assigned by the store, and begin with a ``?`` until then."""
 
     words: Words
     seq: int
@@ -68,7 +68,7 @@ class Said:
 
     @property
     def weight(self) -> tuple[int, dt.datetime, int]:
-        """The user, and whoever was let in, before the assistant, before what was believed unseen; then the newest."""
+        """Order of trust: the user and accepted assertions, the assistant, unreviewed ones; then the newest."""
         origin, let_in = self.it.details.origin, self.it.state is not AssertionState.ACTIVE
         if origin is Origin.ASSISTANT:
             return (1, *self.when)
@@ -109,7 +109,7 @@ class Gone:
 
 @attrs.frozen
 class Standing:
-    """A record that is current: what says so, and who says the same, oldest first."""
+    """A current record: the assertion that decides it, and all that support it, oldest first."""
 
     said: Said
     alike: tuple[Said, ...]
@@ -132,7 +132,7 @@ class PlainStore:
         return [entry for entry in self.log if isinstance(entry, Said)]
 
     def append(self, words: Words) -> tuple[Said, bool]:
-        """Take in what was said; return it, and whether it is new."""
+        """Append an assertion, and return it with whether it is new."""
         for before in self.said():
             if _the_very_same(before, words):
                 return before, False
@@ -158,7 +158,7 @@ class PlainStore:
         new.joined = True
 
     def _record_of(self, new: Said) -> str:
-        """Return the record of the last assertion that said this, unless it has become something else since."""
+        """Return the record of the last assertion of this value, unless the record has been updated since."""
         if new.it.revises is not None:
             return new.it.revises
         alike = [said for said in self.said() if said.track == new.track and said.slot() == new.slot()]
@@ -186,7 +186,7 @@ class PlainStore:
         self.log.append(Moved(found[0], state, number, self.clock(), reason))
 
     def erase(self, records: Sequence[str], ids: Sequence[str], tenant: str | None) -> list[Said]:
-        """Erase; return what is gone."""
+        """Erase assertions, and return their tombstones."""
         gone = [
             said
             for said in self.said()
@@ -199,7 +199,7 @@ class PlainStore:
         return gone
 
     def copy(self) -> PlainStore:
-        """Return a store of its own with the same content, to try something in."""
+        """Return an independent copy of the store, to try something in."""
         twins = {id(said): attrs.evolve(said, states=list(said.states)) for said in self.said()}
         log: list[Said | Moved | Gone] = []
         for entry in self.log:
@@ -219,7 +219,7 @@ class PlainStore:
         as_of: dt.datetime | None = None,
         known_at: dt.datetime | None = None,
     ) -> list[Standing]:
-        """Return what is current among what is kept, in the order first said."""
+        """Return the current records among some assertions, in the order first said."""
         present = as_of or known_at or self.clock()
         records: dict[object, list[Said]] = {}
         for said in self.said():
@@ -263,7 +263,7 @@ def _is_heard_at(said: Said, as_of: dt.datetime | None, known_at: dt.datetime | 
 
 
 def _without_twins(found: Iterable[Standing]) -> list[Standing]:
-    """Two records can come to say the same; the most trusted stands for both, and of several the one first said."""
+    """Merge records of equal value: the most trusted represents both, and of several the one first said."""
     items = list(found)
 
     def stands(item: Standing) -> bool:
@@ -274,17 +274,17 @@ def _without_twins(found: Iterable[Standing]) -> list[Standing]:
 
 
 def readable(standing: Sequence[Standing], kind: str, many: bool) -> bool:
-    """Whether what is current can be read as a type."""
+    """Return whether the current values can be read as a type."""
     return all(item.said.many is many and reads(item.said.words.kind, kind) for item in standing)
 
 
 def plain_text(text: str) -> str:
-    """A text as it is looked up: case-folded, in the compatibility form, without blanks at its ends."""
+    """Return a text in its form for look-ups: case-folded, NFKC, without blanks at its ends."""
     return unicodedata.normalize("NFKC", text).casefold().strip()
 
 
 def outcome_of(work: Callable[[], object]) -> type[FactMemError] | None:
-    """Do some work; return the kind of error it raised, or None."""
+    """Run a function, and return the type of error it raised, or None."""
     try:
         work()
     except FactMemError as error:

@@ -1,4 +1,4 @@
-"""Equality of values and compatibility of types, defined here once more without asking factmem."""
+"""Equality of values and compatibility of types, defined independently of factmem."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Kind:
     """A type of values.
 
     Attributes:
-        name: what the model calls it.
-        type: what a concept is told.
+        name: its name in the model.
+        type: the type argument of a concept.
     """
 
     name: str
@@ -64,21 +64,21 @@ TYPES: Final = {
 }
 
 _WIDER: Final = {("whole", "perhaps whole"), ("mood", "more moods")}
-"""Which types read what was said as another one."""
+"""Pairs of a stored type and a wider one that reads its values."""
 
 
 def reads(stored: str, wanted: str) -> bool:
-    """Whether values of one type can be read as another."""
+    """Return whether values of one type can be read as another."""
     return wanted in (stored, "json") or (stored, wanted) in _WIDER
 
 
 def joins(stored: str, new: str) -> bool:
-    """Whether a value of a type may stand beside such as are there."""
+    """Return whether a value of a type may be added to existing ones."""
     return stored == new or (stored, new) in _WIDER
 
 
 def as_json(value: Any) -> Any:
-    """A value as a program reads it that does not know its class."""
+    """Return a value as read by a program that does not know its class."""
     match value:
         case enum.Enum():
             return value.value
@@ -89,7 +89,7 @@ def as_json(value: Any) -> Any:
 
 
 def exact(value: Any) -> Any:
-    """Return a key that tells a value from every other one, 1 from 1.0 from True, and é from e with an accent."""
+    """Return a key that differs for different values: 1, 1.0 and True, and both normal forms of é."""
     match value:
         case dict():
             return ("map", frozenset((key, exact(item)) for key, item in value.items()))
@@ -102,7 +102,7 @@ def exact(value: Any) -> Any:
 
 
 def same(value: Any) -> Any:
-    """Return a key that values share if they are the same to factmem: texts are compared in NFC."""
+    """Return a key that is equal for values that factmem treats as equal: texts are compared in NFC."""
     match value:
         case str():
             return ("str", unicodedata.normalize("NFC", value))

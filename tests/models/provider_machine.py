@@ -1,4 +1,4 @@
-"""A provider and the plain model of it, side by side: whatever is done to one is done to the other."""
+"""A provider and its plain model, driven by the same steps."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.testing import FakeClock
+from tests.models.comparable import PlainFact, comparable, expected_entry, fact_of, seen, tenant_of
 from tests.models.hostile import BASE, OWNERS, TENANTS, World, at, times, values, worlds
 from tests.models.plain_store import Moved, PlainStore, Said, Standing, Words, plain_text, readable
 from tests.models.plain_values import TYPES, as_json, exact
 from tests.models.stores import FullProvider, Store
-from tests.models.told import PlainFact, fact_of, foretold, seen, tenant_of, told
 
 __all__ = ["ProviderMachine"]
 
@@ -41,7 +41,7 @@ _ids = st.integers(0, 40)
 
 
 class ProviderMachine(RuleBasedStateMachine):
-    """The steps, and after each of them the comparisons; subclassed with a store and a portal."""
+    """The steps, with the comparisons after each of them; subclassed with a store and a portal."""
 
     store: ClassVar[Store]
     portal: ClassVar[BlockingPortal]
@@ -115,7 +115,7 @@ class ProviderMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), handle=st.integers(0, 1), other=st.sampled_from(sorted(TYPES)))
     def let_in(self, data: st.DataObject, handle: int, other: str) -> None:
-        """An assertion let in sets the type of its track, or is held to it; then another type arrives."""
+        """Accept an assertion, which sets or must match the type of its track; then append one of another type."""
         self._step(handle)
         apart = [said for said in self.model.said() if said.state is AssertionState.QUARANTINED]
         if not apart:
@@ -176,7 +176,7 @@ class ProviderMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), handle=st.integers(0, 1))
     def load_as(self, data: st.DataObject, handle: int) -> None:
-        """Read a concept with a type that it may not have."""
+        """Load a concept with a type that it may not have."""
         self._step(handle)
         concept, kind = self._concept(data)
         self._compare_load(concept, kind, self._place(data))
@@ -259,7 +259,7 @@ class ProviderMachine(RuleBasedStateMachine):
             assert [receipt.new for receipt in receipts] == [new for _, new in taken]
             self._learn_ids()
             for receipt, (said, _) in zip(receipts, taken, strict=True):
-                assert told(receipt.recorded) == foretold(said)
+                assert comparable(receipt.recorded) == expected_entry(said)
         for draft in drafts:
             if isinstance(draft, Words):
                 self._compare_place(draft.assertion.place)
@@ -268,7 +268,7 @@ class ProviderMachine(RuleBasedStateMachine):
     def _tried(
         self, work: Callable[[PlainStore], list[tuple[Said, bool] | None]]
     ) -> tuple[list[tuple[Said, bool] | None] | None, type[FactMemError] | None]:
-        """Do to the model what will be done to the provider: all of it or nothing."""
+        """Apply a change to the model, all of it or nothing."""
         trial = self.model.copy()
         try:
             done = work(trial)
@@ -285,7 +285,7 @@ class ProviderMachine(RuleBasedStateMachine):
         return None
 
     def _learn_ids(self) -> None:
-        """Ids are the store's to give: take them from its log, where the model has none yet."""
+        """Read the ids that the store assigned from its log, where the model has none yet."""
         unnamed = [said for said in self.model.said() if said.id.startswith("?")]
         nameless = {(said.it.place.scope.tenant, said.seq): said for said in unnamed}
         records: dict[str, str] = {}
@@ -314,7 +314,7 @@ class ProviderMachine(RuleBasedStateMachine):
         assert self._run(self.provider.version, tenant) == self.model.versions[tenant]
         found = self._run(self.provider.changes, tenant, since)
         expected = [entry for entry in self.model.log if tenant_of(entry) == tenant and entry.seq > since]
-        assert sorted(map(told, found), key=repr) == sorted(map(foretold, expected), key=repr)
+        assert sorted(map(comparable, found), key=repr) == sorted(map(expected_entry, expected), key=repr)
         assert [entry.seq for entry in found] == sorted(entry.seq for entry in expected)
 
     def _compare_place(self, place: Place) -> None:
@@ -326,7 +326,9 @@ class ProviderMachine(RuleBasedStateMachine):
                 for entry in self.model.log
                 if entry in meant or (isinstance(entry, Moved) and entry.said in meant)
             ]
-            assert list(map(told, self._run(self.provider.entries, place, keyword))) == list(map(foretold, log))
+            assert list(map(comparable, self._run(self.provider.entries, place, keyword))) == list(
+                map(expected_entry, log)
+            )
         found = self._run(self.provider.load_all, place.subject, place.scope)
         assert list(map(seen, found)) == self._facts(place)
         for item in {(item.it.keyword, item.words.kind, item.many): item for item in said}.values():

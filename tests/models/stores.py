@@ -1,4 +1,4 @@
-"""The stores under test, in one list. Nobody holds them up, so that they need not wait for long."""
+"""The stores under test. Each is used by one process only, so waits for locks are short."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Store:
     """One kind of store.
 
     Attributes:
-        name: of the provider.
-        open: opens one in a folder.
-        durable: whether it can be opened twice, and again.
+        name: name of the provider.
+        open: opens the provider in a folder.
+        durable: whether it can be opened twice, and again later.
     """
 
     name: str
@@ -73,6 +73,6 @@ STORES: Final = (
     Store("encrypted", _encrypted),
     Store("sqlite-vec", _sqlite),
     Store("postgres", _postgres),
-    # An apsw that cannot encrypt may be installed for something else.
+    # The installed apsw may lack encryption.
     *([Store("encrypted-sqlite", _encrypted_sqlite)] if hasattr(apsw, "mc_version") else []),
 )

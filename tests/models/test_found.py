@@ -1,4 +1,4 @@
-"""Differences found by running beside a plain model, one test each."""
+"""Regression tests of differences found by the comparison with a plain model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `Memory` over each store against a plain list, over steps that nobody wrote down."""
+"""A `Memory` over each store compared with a plain list, over generated steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each provider against a plain list in memory, over steps that nobody wrote down."""
+"""Each provider compared with a plain list in memory, over generated steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walking through a machine until enough steps were taken."""
+"""Running a state machine for a minimum number of steps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RUNS_AT_A_TIME: Final = 100
 
 
 def walked(machine: type[RuleBasedStateMachine], store: Store, *, steps: int) -> int:
-    """Walk beside a store for at least so many steps, and return how many; a difference is shrunk and raised.
+    """Run a machine for at least a number of steps, and return their number; a difference is shrunk and raised.
 
-    The walk is the same each time, as far as Hypothesis goes.
+    The steps are the same in each run of the same Hypothesis version.
     """
     with start_blocking_portal() as portal:
         here: Any = type("Machine", (machine,), {"store": store, "portal": portal, "steps": 0})

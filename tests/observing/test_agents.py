@@ -1,4 +1,4 @@
-"""An agent's memory is observed as any other."""
+"""Observation of an agent's memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from factmem.testing import HashEmbedder
 from tests.observing.watching import Watcher
 
 
-async def test_the_memory_of_an_agent_tells_the_observers_of_its_configuration() -> None:
-    """The observers are told whatever host the agent's memory is put into."""
+async def test_the_memory_of_an_agent_notifies_the_observers_of_its_configuration() -> None:
+    """The observers of the configuration are notified for any host."""
     watcher = Watcher()
     config = AgentMemoryConfig(
         store="memory:", agent_name="planner", users="shared", embedder=HashEmbedder(), observers=[watcher]

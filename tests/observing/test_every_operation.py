@@ -1,4 +1,4 @@
-"""Observers are told of every method of a memory that waits, of those that are added later as well."""
+"""Observers are notified of every async method of a memory, including future ones."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.DEAD_LETTERS_RETRY: lambda memory, record: memory.dead_letters.retry(),
     Operation.DEAD_LETTERS_DISMISS: lambda memory, record: memory.dead_letters.dismiss(),
 }
-"""How each is called."""
+"""A call of each operation."""
 
 
 def test_every_method_that_waits_is_an_operation() -> None:
-    """Found by reflection over all that the facade hands out, so that none can be forgotten."""
+    """Methods are found by reflection over all objects that the facade returns, so none is missed."""
     found = dict(_waiting())
     assert len(found) > 35
     silent = [name for name, method in found.items() if not isinstance(getattr(method, "operation", None), Operation)]
@@ -97,13 +97,13 @@ def test_every_method_that_waits_is_an_operation() -> None:
 
 
 def test_every_method_that_waits_is_called_here() -> None:
-    """A method missing from the calls is not known to tell observers anything."""
+    """A method without a call here would not be tested."""
     methods = {method.operation for _, method in _waiting()}
     assert methods == CALLS.keys()
 
 
 def test_questions_to_a_model_all_go_the_same_way() -> None:
-    """Code that asks a model by itself would tell no observer."""
+    """Code that calls a model directly would notify no observer."""
     package = Path(factmem.memory.__file__).parents[1]
     asking = [
         str(path.relative_to(package))
@@ -115,8 +115,8 @@ def test_questions_to_a_model_all_go_the_same_way() -> None:
 
 
 @pytest.mark.parametrize("operation", CALLS, ids=str)
-async def test_an_operation_tells_when_it_begins_and_when_it_ends(operation: Operation) -> None:
-    """The beginning comes first, the end last, and both name the same run."""
+async def test_an_operation_notifies_of_its_start_and_end(operation: Operation) -> None:
+    """The start comes first, the end last, and both name the same run."""
     watcher = Watcher()
     async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))

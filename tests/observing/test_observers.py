@@ -1,4 +1,4 @@
-"""Events told to observers, their order, and the handling of observers that fail."""
+"""Events sent to observers, their order, and the handling of observers that fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from factmem.records import FactDetails
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.memory.asking import deeply
+from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, SEATS, USER, Gated, opened, over_the_wire, talk, until, well
 from tests.observing.watching import Watcher
 from tests.walls.leaves import text_of
@@ -31,17 +31,17 @@ from tests.walls.leaves import text_of
 
 @pytest.fixture
 def watcher() -> Watcher:
-    """Nothing was told yet."""
+    """An observer that has received no event."""
     return Watcher()
 
 
 def watched(watcher: Watcher, **options: Any) -> Memory:
-    """A memory that is observed."""
+    """A memory with an observer."""
     return opened(InMemoryProvider(), observers=[watcher], **options)
 
 
 async def test_what_happens_within_an_operation_names_it_as_its_parent(watcher: Watcher) -> None:
-    """Embedding and writing are parts of a save, and so on down the tree."""
+    """Embedding and writing are children of a save, and so on down the tree."""
     async with watched(watcher) as memory:
         await memory.save(SingleFact(SEATS, 5))
     (saved,) = watcher.started(Operation.SAVE)
@@ -60,8 +60,8 @@ async def test_operations_that_run_side_by_side_keep_their_own_parts(watcher: Wa
     assert all(watcher.within(save) == [Operation.EMBED, Operation.COMMIT] for save in saves)
 
 
-async def test_events_tell_where_and_how_much(watcher: Watcher) -> None:
-    """The organization, the scope as people write it, and counts on both sides."""
+async def test_events_have_the_place_and_counts(watcher: Watcher) -> None:
+    """Events have the organization, the scope as a path, and counts at the start and the end."""
     provider = InMemoryProvider()
     async with opened(provider, observers=[watcher], organization="acme") as memory:
         await memory.save(SingleFact(SEATS, 5), scope="/product/alpha")
@@ -75,8 +75,8 @@ async def test_events_tell_where_and_how_much(watcher: Watcher) -> None:
     assert (asked.scope, asked.records_out) == ("/product/alpha", 1)
 
 
-async def test_ids_are_no_scope(watcher: Watcher) -> None:
-    """An operation that takes any number of them is told of by the scope that was named, if one was."""
+async def test_ids_are_not_a_scope(watcher: Watcher) -> None:
+    """The event of an operation on ids has the scope that was passed, if any."""
     async with watched(watcher) as memory:
         ids = [(await memory.save(SingleFact(CITY, name), scope="/product/alpha"))[0].id for name in ("Rome", "Oslo")]
         await memory.forget(*ids, dry_run=True)
@@ -86,7 +86,7 @@ async def test_ids_are_no_scope(watcher: Watcher) -> None:
 
 
 async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) -> None:
-    """Every memory derived from another one tells the same observers."""
+    """Every memory derived from another one notifies the same observers."""
     async with watched(watcher) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.as_of(record.timestamp).load(SEATS)
@@ -96,8 +96,8 @@ async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) 
     assert [event.records_out for event in watcher.completed(Operation.LOAD)] == [1, None, 1, 1]
 
 
-async def test_a_failure_tells_the_error_s_type_and_no_word_of_it(watcher: Watcher) -> None:
-    """The message of an error might contain somebody's own words."""
+async def test_a_failure_has_the_type_of_the_error_and_no_message(watcher: Watcher) -> None:
+    """The message of an error may contain a user's words."""
     async with watched(watcher) as memory:
         with pytest.raises(RecordNotFoundError):
             await memory.get("nobody knows")
@@ -107,7 +107,7 @@ async def test_a_failure_tells_the_error_s_type_and_no_word_of_it(watcher: Watch
 
 
 async def test_what_is_cancelled_has_failed(watcher: Watcher) -> None:
-    """On every event loop by the same name."""
+    """The name is the same on every event loop."""
 
     class Slow(HashEmbedder):
         async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -125,7 +125,7 @@ async def test_what_is_cancelled_has_failed(watcher: Watcher) -> None:
 async def test_an_observer_that_raises_is_logged_once_and_breaks_nothing(
     watcher: Watcher, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nor does it keep the others from being told."""
+    """Other observers are still notified."""
 
     def broken(event: OperationEvent, /) -> None:
         raise RuntimeError("the words of a fact")
@@ -140,18 +140,18 @@ async def test_an_observer_that_raises_is_logged_once_and_breaks_nothing(
     assert watcher.completed(Operation.LOAD)
 
 
-async def test_nothing_that_was_said_is_told(watcher: Watcher) -> None:
-    """Neither words nor queries nor ids of people, in whatever way an event is looked at."""
+async def test_events_contain_no_content(watcher: Watcher) -> None:
+    """This covers words, queries and ids of people, in every representation of an event."""
     async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
         await memory.remember(talk("I live in Samarkand", "I have a parrot"), subject=USER.individual("ana"))
         await memory.recall("Samarkand")
         await memory.forget(*[record.id for record in await memory.list_records()])
-    told = repr([attrs.asdict(event) for event in watcher.events])
-    assert [word for word in ("Samarkand", "parrot", "ana'") if word in told] == []
+    sent = repr([attrs.asdict(event) for event in watcher.events])
+    assert [word for word in ("Samarkand", "parrot", "ana'") if word in sent] == []
 
 
-async def test_content_is_told_where_a_memory_was_opened_so(watcher: Watcher) -> None:
-    """The arguments at the start, the result at the end, of the memory's own methods."""
+async def test_content_is_included_on_request(watcher: Watcher) -> None:
+    """The arguments are in the start event and the result in the end event of the memory's own methods."""
     async with watched(watcher, observed_content=True) as memory:
         await memory.save(SingleFact(CITY, "Lima"))
         found = await memory.recall("Lima", limit=3)
@@ -161,8 +161,8 @@ async def test_content_is_told_where_a_memory_was_opened_so(watcher: Watcher) ->
     assert "Lima" not in repr(watcher.events)
 
 
-async def test_content_of_what_is_done_for_another_viewer_is_never_told(watcher: Watcher) -> None:
-    """The next memory to open the store reads what was left for everybody, and its observers hear no word of it."""
+async def test_content_of_another_viewer_is_never_included(watcher: Watcher) -> None:
+    """The next memory to open the store reads all pending messages, and its observers get no word of them."""
     provider = InMemoryProvider()
     with anyio.CancelScope() as killed:
         async with opened(provider, Gated()) as alices:
@@ -178,15 +178,15 @@ async def test_content_of_what_is_done_for_another_viewer_is_never_told(watcher:
         await memory.recall("anything at all")
     content = [*(event.arguments for event in watcher.events if isinstance(event, OperationStarted))]
     content += [{"result": event.result} for event in watcher.events if isinstance(event, OperationCompleted)]
-    told = text_of(content)
-    assert "anything at all" in told
-    assert [word for word in ("Samarkand", "cellar", "parrots") if word in told] == []
+    sent = text_of(content)
+    assert "anything at all" in sent
+    assert [word for word in ("Samarkand", "cellar", "parrots") if word in sent] == []
     async with opened(provider, viewer="alice") as memory:
         assert await memory.load(CITY) is not None
 
 
 async def test_what_is_read_in_the_background_names_what_handed_it_over(watcher: Watcher) -> None:
-    """Though that is over by then; what a model is asked for it lies below."""
+    """The submission is over by then; the model's questions are children of the reading."""
     async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
         submission = await memory.remember_many([talk("I live in Lima"), "There is a bar."], subject=USER)
         await submission.wait()
@@ -201,8 +201,8 @@ async def test_what_is_read_in_the_background_names_what_handed_it_over(watcher:
     assert (detected.records_in, detected.records_out) == (1, 1)
 
 
-async def test_a_question_tells_its_model_and_tokens(watcher: Watcher) -> None:
-    """As the endpoint tells them, all tries of one question together."""
+async def test_a_question_has_its_model_and_tokens(watcher: Watcher) -> None:
+    """The figures are the endpoint's, summed over all attempts of one question."""
     with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
         model = InstructorModel("tiny", base_url=server.base_url)
         async with opened(InMemoryProvider(), model, observers=[watcher]) as memory:
@@ -214,7 +214,7 @@ async def test_a_question_tells_its_model_and_tokens(watcher: Watcher) -> None:
 
 
 async def test_what_deep_recall_finds_is_counted(watcher: Watcher) -> None:
-    """As what any recall finds; its questions to the model are parts of it."""
+    """It counts like any recall; its questions to the model are its children."""
     async with opened(InMemoryProvider(), ScriptedModel(well), observers=[watcher]) as memory:
         await memory.save(SingleFact(CITY, "Lima"))
         found = await deeply(memory, "Which city does somebody live in, and since when do they live there now?")
@@ -222,8 +222,8 @@ async def test_what_deep_recall_finds_is_counted(watcher: Watcher) -> None:
     assert recalled.records_out == len(found.matches) == 1
 
 
-async def test_an_embedding_tells_its_embedder(watcher: Watcher) -> None:
-    """And how many texts became vectors."""
+async def test_an_embedding_has_its_embedder(watcher: Watcher) -> None:
+    """The event has the number of embedded texts."""
     embedder = HashEmbedder()
     async with watched(watcher, embedder=embedder) as memory:
         await memory.recall("Lima")
@@ -232,7 +232,7 @@ async def test_an_embedding_tells_its_embedder(watcher: Watcher) -> None:
 
 
 async def test_where_nobody_observes_nothing_is_under_way() -> None:
-    """Events are not even put together if there are no observers."""
+    """Events are not even built without observers."""
     seen: list[object] = []
 
     class Looking(HashEmbedder):
@@ -247,7 +247,7 @@ async def test_where_nobody_observes_nothing_is_under_way() -> None:
 
 
 def test_the_blocking_twin_is_observed(watcher: Watcher) -> None:
-    """From the thread of its event loop."""
+    """Events come from the thread of its event loop."""
     with BlockingMemory(watched(watcher)) as memory:
         memory.save(SingleFact(SEATS, 5))
     assert [type(event) for event in watcher.events[:1]] == [OperationStarted]

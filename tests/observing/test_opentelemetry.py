@@ -1,4 +1,4 @@
-"""OpenTelemetry: spans that form the tree of what happened, metrics, and no content unless it is asked for."""
+"""OpenTelemetry: spans that form the tree of operations, metrics, and content on request only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.memory.telling import CITY, SEATS, USER, opened, over_the_wire, talk,
 
 
 class Telemetry:
-    """An SDK that keeps what it is told."""
+    """An SDK that keeps its spans and metrics in memory."""
 
     def __init__(self) -> None:
         self.exporter = InMemorySpanExporter()
@@ -37,23 +37,23 @@ class Telemetry:
         self.metering = MeterProvider([self.reader])
 
     def observer(self, **options: bool) -> OpenTelemetryObserver:
-        """An observer that tells this."""
+        """Return an observer that exports to this SDK."""
         return OpenTelemetryObserver(tracer_provider=self.tracing, meter_provider=self.metering, **options)
 
     def spans(self, name: str) -> list[ReadableSpan]:
-        """The spans that have ended, by `gen_ai.operation.name`, in the order begun."""
+        """Return the ended spans of an operation, by `gen_ai.operation.name`, in the order begun."""
         ended = [span for span in self.exporter.get_finished_spans() if _of(span)["gen_ai.operation.name"] == name]
         return sorted(ended, key=lambda span: span.start_time or 0)
 
     def parent(self, span: ReadableSpan) -> str | None:
-        """The name of a span's parent."""
+        """Return the name of a span's parent."""
         if span.parent is None:
             return None
         spans = {item.context.span_id: item for item in self.exporter.get_finished_spans() if item.context}
         return spans[span.parent.span_id].name
 
     def points(self, metric: str) -> list[HistogramDataPoint]:
-        """The points of one histogram."""
+        """Return the points of one histogram."""
         data = self.reader.get_metrics_data()
         assert data is not None
         metrics: list[Metric] = [
@@ -74,18 +74,18 @@ def _of(span: ReadableSpan) -> Mapping[str, Any]:
 
 @pytest.fixture
 def telemetry(monkeypatch: pytest.MonkeyPatch) -> Telemetry:
-    """Nothing was told yet."""
+    """An SDK without any spans."""
     monkeypatch.delenv("OTEL_SDK_DISABLED", raising=False)
     return Telemetry()
 
 
 def watched(telemetry: Telemetry, **options: Any) -> Memory:
-    """A memory that is told of."""
+    """A memory with an observer that exports spans."""
     return opened(InMemoryProvider(), observers=[telemetry.observer()], **options)
 
 
 async def test_operations_go_by_the_names_of_the_conventions(telemetry: Telemetry) -> None:
-    """With their counts; what has no name there goes by its own."""
+    """Spans have counts; operations without a conventional name keep their own."""
     async with watched(telemetry, organization="acme") as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5), scope="/product/alpha")
         await memory.recall("seats")
@@ -112,7 +112,7 @@ async def test_operations_go_by_the_names_of_the_conventions(telemetry: Telemetr
 
 
 async def test_spans_nest_as_operations_do(telemetry: Telemetry) -> None:
-    """Across awaits, side by side, and below whatever span is current in the program."""
+    """This holds across awaits, for concurrent operations, and below the program's current span."""
     tracer = telemetry.tracing.get_tracer("program")
 
     async def turn(value: int) -> None:
@@ -134,7 +134,7 @@ async def test_spans_nest_as_operations_do(telemetry: Telemetry) -> None:
 
 
 async def test_a_span_is_current_within_worker_threads_too(telemetry: Telemetry) -> None:
-    """So that what is instrumented below finds its place."""
+    """Instrumented calls in the thread then find their parent."""
     tracer = telemetry.tracing.get_tracer("driver")
 
     def query() -> None:
@@ -152,7 +152,7 @@ async def test_a_span_is_current_within_worker_threads_too(telemetry: Telemetry)
 
 
 def test_spans_of_the_blocking_twin_lie_below_the_caller_s(telemetry: Telemetry) -> None:
-    """Though its event loop runs in another thread."""
+    """Its event loop runs in another thread."""
     tracer = telemetry.tracing.get_tracer("program")
     with BlockingMemory(watched(telemetry)) as memory:
         with tracer.start_as_current_span("turn", attributes={"gen_ai.operation.name": "turn"}):
@@ -163,7 +163,7 @@ def test_spans_of_the_blocking_twin_lie_below_the_caller_s(telemetry: Telemetry)
 
 
 async def test_what_is_read_in_the_background_lies_below_what_handed_it_over(telemetry: Telemetry) -> None:
-    """In one trace, down to the questions of the model."""
+    """They share a trace, down to the questions to the model."""
     async with opened(InMemoryProvider(), ScriptedModel(well), observers=[telemetry.observer()]) as memory:
         await (await memory.remember_many([talk("I live in Lima")], subject=USER)).wait()
     (handed,) = telemetry.spans("upsert_memory")
@@ -176,8 +176,8 @@ async def test_what_is_read_in_the_background_lies_below_what_handed_it_over(tel
     assert telemetry.parent(asked[0]) == "detect"
 
 
-async def test_a_question_tells_its_model_and_tokens(telemetry: Telemetry) -> None:
-    """On its span and in the histogram."""
+async def test_a_question_has_its_model_and_tokens(telemetry: Telemetry) -> None:
+    """Both the span and the histogram have them."""
     with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
         model = InstructorModel("tiny", base_url=server.base_url)
         async with opened(InMemoryProvider(), model, observers=[telemetry.observer()]) as memory:
@@ -190,8 +190,8 @@ async def test_a_question_tells_its_model_and_tokens(telemetry: Telemetry) -> No
     assert kinds == {"input", "output"}
 
 
-async def test_models_can_be_left_to_who_instruments_their_clients(telemetry: Telemetry) -> None:
-    """Or their tokens would be counted twice."""
+async def test_models_can_be_left_to_instrumentation_of_their_clients(telemetry: Telemetry) -> None:
+    """Otherwise their tokens would be counted twice."""
     async with opened(InMemoryProvider(), observers=[telemetry.observer(models=False)]) as memory:
         await memory.recall("seats")
     assert telemetry.spans("embeddings") == []
@@ -199,7 +199,7 @@ async def test_models_can_be_left_to_who_instruments_their_clients(telemetry: Te
 
 
 async def test_a_failure_is_an_error_by_its_type(telemetry: Telemetry) -> None:
-    """The span and the duration say which, and nothing else."""
+    """The span and the duration have the type, and nothing else."""
     async with watched(telemetry) as memory:
         with pytest.raises(RecordNotFoundError):
             await memory.get("nobody knows")
@@ -215,7 +215,7 @@ async def test_a_failure_is_an_error_by_its_type(telemetry: Telemetry) -> None:
 
 
 async def test_durations_are_measured_by_operation(telemetry: Telemetry) -> None:
-    """In seconds, one point for each kind of work."""
+    """Durations are in seconds, with one point for each operation."""
     async with watched(telemetry) as memory:
         for _ in range(3):
             await memory.load(SEATS)
@@ -226,16 +226,16 @@ async def test_durations_are_measured_by_operation(telemetry: Telemetry) -> None
 
 
 @pytest.mark.parametrize("content", [False, True])
-async def test_content_is_told_only_where_it_is_asked_for(telemetry: Telemetry, content: bool) -> None:
-    """The query, and the records with their scores, as the conventions write them."""
+async def test_content_is_exported_on_request_only(telemetry: Telemetry, content: bool) -> None:
+    """The content is the query and the records with their scores, in the form of the conventions."""
     async with watched(telemetry, observed_content=content) as memory:
         (record,) = await memory.save(SingleFact(CITY, "Samarkand"))
         (match,) = await memory.recall("Samarkand")
         await memory.load(CITY)
         await memory.list_records(limit=100)
         await memory.retract(record.id)
-    told = repr([dict(_of(span)) for span in telemetry.exporter.get_finished_spans()])
-    assert ("Samarkand" in told) is content
+    exported = repr([dict(_of(span)) for span in telemetry.exporter.get_finished_spans()])
+    assert ("Samarkand" in exported) is content
     if content:
         recalled = _of(telemetry.spans("search_memory")[0])
         assert recalled["gen_ai.memory.query.text"] == "Samarkand"

@@ -1,4 +1,4 @@
-"""Shared helpers for the observer tests: an observer that keeps the events it is told, and queries on them."""
+"""Helpers for the tests of observers: an observer that records its events, and queries on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Watcher"]
 
 
 class Watcher:
-    """Keeps every event."""
+    """An observer that records every event."""
 
     def __init__(self) -> None:
         self.events: list[OperationEvent] = []
@@ -19,7 +19,7 @@ class Watcher:
         self.events.append(event)
 
     def started(self, operation: Operation) -> list[OperationStarted]:
-        """The beginnings of one operation."""
+        """Return the start events of one operation."""
         return [event for event in self._of(operation) if isinstance(event, OperationStarted)]
 
     def completed(self, operation: Operation) -> list[OperationCompleted]:
@@ -31,7 +31,7 @@ class Watcher:
         return [event for event in self._of(operation) if isinstance(event, OperationFailed)]
 
     def within(self, parent: OperationEvent) -> list[Operation]:
-        """The operations that happened within one run of another, in the order begun."""
+        """Return the operations within one run of another, in the order begun."""
         return [
             event.operation
             for event in self.events

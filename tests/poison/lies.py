@@ -1,4 +1,4 @@
-"""Lies of tools and pages, each as the assistant repeats it: in the same words, in others, and in a summary."""
+"""Lies of tools and pages, each repeated by the assistant: nearly verbatim, paraphrased, and in a summary."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["LIES", "Lie"]
 
 @attrs.frozen
 class Lie:
-    """A lie, and what becomes of it.
+    """A lie and its repetitions.
 
     Attributes:
-        told: by a tool, a page or a file.
-        echo: by the assistant, nearly in the same words.
-        paraphrase: by the assistant, in words of its own.
-        bait: the word or number that nobody may hear of.
+        original: the text of a tool, a page or a file.
+        echo: the assistant's nearly verbatim repetition.
+        paraphrase: the assistant's paraphrase.
+        bait: the word or number that must never be believed.
     """
 
-    told: str
+    original: str
     echo: str
     paraphrase: str
     bait: str

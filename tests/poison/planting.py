@@ -1,4 +1,4 @@
-"""Shared helpers for the poisoning tests: a text to plant, and every way in by which it might be believed."""
+"""Helpers for the tests of poisoning: a text to plant, and every way in by which it might be trusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def opened(provider: InMemoryProvider | None = None, **options: Any) -> Memory:
 
 
 def said(role: str, text: str = PLANTED) -> Conversation:
-    """A conversation in which somebody who is not trusted says it."""
+    """Return a conversation in which an untrusted origin says a text."""
     return Conversation(id="talk", messages=[Message(content="Look it up, please."), Message(content=text, role=role)])
 
 
@@ -130,4 +130,4 @@ WAYS_IN: Final[dict[str, Plant]] = {
     "AGENTS.md": _written_into_a_file,
     "save_memory": _saved_by_a_tool_of_an_agent,
 }
-"""Each plants `PLANTED`, in words of an origin that is not trusted."""
+"""Functions that each plant `PLANTED`, in words of an untrusted origin."""

@@ -1,7 +1,7 @@
-"""The Agent Memory Security Benchmark: 15 attacks and 6 controls, as agent-memory-guard 0.3.3 brings them.
+"""The Agent Memory Security Benchmark: 15 attacks and 6 controls, from agent-memory-guard 0.3.3.
 
-No rule here or in factmem knows its texts. What it plants comes from tools, and so does not count; of its secrets
-nothing is kept, whoever tells them.
+No rule here or in factmem contains its texts. Its planted texts come from tools, so they are quarantined; its secrets
+are redacted for every origin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROLES: Final = {"user_input": "user", "agent_authored": "assistant", "external_t
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    """The benchmark, which is no dependency of ours."""
+    """The benchmark, which is not a dependency of factmem."""
     return pytest.importorskip(
         "agent_memory_guard.bench", reason=f"the benchmark was NOT run: pip install {PACKAGE} to run it"
     )
@@ -33,7 +33,7 @@ def bench() -> Any:
 
 @attrs.define
 class FactMem:
-    """factmem as the benchmark drives a system: words go in with whose they are, a session ends, words come out."""
+    """factmem as a system under the benchmark: texts are saved with an origin, a session ends, and records are read."""
 
     outcomes: Any
     told_as: Callable[[str], str]
@@ -47,18 +47,18 @@ class FactMem:
         return BlockingMemory(Memory(self.provider, embedder=HashEmbedder(), policies=Policies(flagged=self.flagged)))
 
     def remember(self, key: str, value: str, *, source_class: str = "external_tool") -> object:
-        """Remember what somebody says, noted under a key."""
+        """Save a text under a key."""
         with self._open() as memory:
             message = Message(content=value, role=self.told_as(source_class))
-            told = memory.remember(message, metadata={"key": key})
-        if not told.records:
+            saved = memory.remember(message, metadata={"key": key})
+        if not saved.records:
             return self.outcomes.BLOCKED
-        if any(record.state is AssertionState.QUARANTINED for record in told.records):
+        if any(record.state is AssertionState.QUARANTINED for record in saved.records):
             return self.outcomes.QUARANTINED
-        return self.outcomes.STORED if told.records[0].value == value else self.outcomes.REDACTED
+        return self.outcomes.STORED if saved.records[0].value == value else self.outcomes.REDACTED
 
     def recall(self, key: str) -> str | None:
-        """Return everything that is known under a key, in a session of its own."""
+        """Return all records under a key, in a session of its own."""
         with self._open() as memory:
             found = memory.list_records(metadata={"key": key}, descending=False)
             assert {match.record.id for match in memory.recall(key, limit=99)} <= {
@@ -67,13 +67,13 @@ class FactMem:
         return "\n".join(str(record.value) for record in found) or None
 
     def context_reset(self) -> None:
-        """Nothing is held between two calls but the store."""
+        """Do nothing: only the store connects two calls."""
 
 
 def graded(
     bench: Any, told_as: Callable[[str], str], flagged: FlaggedPolicy = FlaggedPolicy.QUARANTINE_OTHERS
 ) -> tuple[Any, list[str], list[str]]:
-    """The score, the attacks that came through and the controls that did not."""
+    """Return the score, the successful attacks and the failed controls."""
     report = bench.run_suite(lambda: FactMem(bench.RememberOutcome, told_as, flagged))
     breached = [run.scenario_id for run in report.runs if run.malicious and not run.passed]
     mangled = [run.scenario_id for run in report.runs if not run.malicious and not run.passed]
@@ -92,7 +92,7 @@ def test_none_of_its_attacks_is_believed_and_all_of_its_controls_are(bench: Any,
 
 
 def test_without_origins_the_flags_and_the_redaction_alone_stop_most(bench: Any, promise: Promise) -> None:
-    """Attacks told in the user's own name get in only if they are neither an order nor shaped like a secret."""
+    """Attacks in the user's own name succeed only if they are neither an instruction nor shaped like a secret."""
     score, breached, mangled = graded(bench, lambda source: "user", FlaggedPolicy.QUARANTINE_ALL)
     assert (breached, mangled) == (["leak-connection-string", "esc-role", "esc-permissions"], [])
     promise(
@@ -102,8 +102,8 @@ def test_without_origins_the_flags_and_the_redaction_alone_stop_most(bench: Any,
     )
 
 
-def test_the_harness_tells_a_store_without_defences(bench: Any) -> None:
-    """The harness can fail a store, which is what makes passing it worth something."""
+def test_the_harness_fails_a_store_without_defences(bench: Any) -> None:
+    """A store without defences fails, so passing the benchmark is evidence."""
     score, breached, _ = graded(bench, lambda source: "user", FlaggedPolicy.IGNORE)
     assert score.grade.value == "F"
     assert len(breached) == 13, "two of the secrets are redacted all the same"

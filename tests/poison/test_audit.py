@@ -1,4 +1,4 @@
-"""The audit trail: which fact came from where and when, and who let it in; and nothing of what one may not see."""
+"""The audit trail: the source and time of each fact, its reviewer, and nothing the viewer may not see."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ STORES: dict[str, Callable[[Path], AgentMemoryProvider]] = {
 
 
 async def happened(memory: Memory, *ids: str, **filters: Any) -> list[AuditEntry]:
-    """The whole trail, in the order things happened."""
+    """Return the whole trail, in chronological order."""
     return list((await memory.audit(*ids, descending=False, size=1_000, **filters)).entries)
 
 
-def told(entries: list[AuditEntry]) -> list[tuple[str, str | None, str | None]]:
+def actions(entries: list[AuditEntry]) -> list[tuple[str, str | None, str | None]]:
     """Return the action, actor and reason of each entry."""
     return [(entry.action.value, entry.actor, entry.reason) for entry in entries]
 
@@ -61,7 +61,7 @@ async def test_the_trail_says_who_let_what_in_and_why(
             await ada.retract((await memory.list_records())[0].id, reason="on second thoughts")
             (change,) = await memory.restore(await _retracted(memory))
             entries = await happened(memory)
-            assert told(entries) == [
+            assert actions(entries) == [
                 ("quarantined", "app:fair", None),
                 ("turned away", "cli:ada", "never heard of it"),
                 ("let in", "cli:ada", "the bank says so"),
@@ -76,17 +76,17 @@ async def test_the_trail_says_who_let_what_in_and_why(
             assert all(entry.at is not None for entry in entries)
             assert change.record.id == entries[-1].record.id  # type: ignore[union-attr]
         async with Memory(provider, embedder=HashEmbedder()) as memory:
-            assert told(await happened(memory)) == told(entries), "all of it is in the store"
+            assert actions(await happened(memory)) == actions(entries), "the whole trail is in the store"
 
 
 async def _retracted(memory: Memory) -> str:
-    """The id of the record that was taken back."""
+    """Return the id of the retracted record."""
     (retracted,) = (entry.record for entry in await happened(memory, actions=[AuditAction.RETRACTED]))
     assert retracted is not None
     return retracted.id
 
 
-async def test_what_a_client_an_import_and_a_model_did_is_told() -> None:
+async def test_actions_of_clients_imports_and_models_are_recorded() -> None:
     file = io.StringIO()
     async with opened(actor="somebody") as other:
         await other.save(SingleFact(BANK, PLANTED))
@@ -98,9 +98,9 @@ async def test_what_a_client_an_import_and_a_model_did_is_told() -> None:
         await memory.import_(io.StringIO(file.getvalue()))
         await memory.remember(talk("I live in Rome."))
         entries = await happened(memory)
-        assert told(entries)[0][0] == "quarantined"
+        assert actions(entries)[0][0] == "quarantined"
         assert (entries[0].actor or "").startswith("mcp:")
-        assert told(entries)[1:] == [
+        assert actions(entries)[1:] == [
             ("quarantined", "import:app", None),
             ("submitted", "app", None),
             ("read", "app", None),
@@ -148,7 +148,7 @@ async def test_pages_hold_everything_once_whatever_comes_in_between() -> None:
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)
-async def test_of_what_was_erased_only_that_is_told(
+async def test_an_erasure_is_recorded_without_content(
     make: Callable[[Path], AgentMemoryProvider], tmp_path: Path
 ) -> None:
     async with make(tmp_path) as provider, Memory(provider, actor="app", embedder=HashEmbedder()) as memory:
@@ -166,7 +166,7 @@ async def test_of_what_was_erased_only_that_is_told(
             await memory.audit(gone.id)
 
 
-async def test_a_viewer_and_a_view_are_told_of_what_they_may_see() -> None:
+async def test_the_trail_is_limited_to_a_viewer_and_a_view() -> None:
     async with opened(viewer="alice") as memory:
         (secret,) = await memory.save(SingleFact(BANK, PLANTED), private=True, scope="/product/alpha")
         await memory.save(SingleFact(CITY, "Rome"), scope="/product/beta")
@@ -181,7 +181,7 @@ async def test_a_viewer_and_a_view_are_told_of_what_they_may_see() -> None:
         with pytest.raises(OutOfViewError):
             await view.audit(scope="/product/alpha")
         assert len(await happened(memory)) == 3
-        assert PLANTED not in repr(await happened(memory)), "what is private is not in a repr"
+        assert PLANTED not in repr(await happened(memory)), "private values are not in a repr"
 
 
 async def test_organizations_see_nothing_of_each_other_not_even_erasures() -> None:
@@ -194,7 +194,7 @@ async def test_organizations_see_nothing_of_each_other_not_even_erasures() -> No
 
 
 def test_documents_without_an_actor_and_flags_still_read() -> None:
-    """Documents from before there were actors are read; an entry without an actor is written as it was then."""
+    """Documents from before there were actors are read; an entry without an actor is written in the old form."""
     change = StateChange(
         assertion_id="x", state=AssertionState.ACTIVE, seq=1, recorded_at=dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
     )
@@ -217,7 +217,7 @@ async def test_an_sqlite_store_from_before_there_were_actors_is_read_and_brought
         assert await happened(memory) == []
         (record,) = await memory.save(SingleFact(CITY, "Rome"))
         await memory.acting_as("ada").retract(record.id, reason="moved")
-        assert told(await happened(memory)) == [("recorded", None, None), ("retracted", "ada", "moved")]
+        assert actions(await happened(memory)) == [("recorded", None, None), ("retracted", "ada", "moved")]
 
 
 def test_the_command_shows_the_trail_and_lets_no_text_act_on_the_terminal(tmp_path: Path) -> None:

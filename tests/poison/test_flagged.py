@@ -1,4 +1,4 @@
-"""The treatment of flagged text: from the user it is kept with its flags, from anybody else it waits."""
+"""Flagged text: the user's is kept with its flags, any other is quarantined."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLAIN = "Porto is lovely in spring."
 
 
 def told_by(role: str) -> Conversation:
-    """Two messages, the first of which gives an order."""
+    """Return two messages, the first of which contains an instruction."""
     messages = [Message(content=ORDER, role=role), Message(content=PLAIN, role=role)]
     return Conversation(id="talk", messages=messages, started_at=BEGAN)
 
@@ -112,7 +112,7 @@ async def test_where_others_write_in_the_users_name_the_users_orders_wait_as_wel
         assert await memory.dead_letters.list() == ()
 
 
-async def test_whoever_wants_no_flags_gets_none() -> None:
+async def test_flags_can_be_switched_off() -> None:
     async with opened(policies=Policies(flagged=FlaggedPolicy.IGNORE)) as memory:
         await memory.remember(told_by("assistant"))
         assert [record.details.flags for record in await memory.list_records()] == [(), ()]
@@ -164,7 +164,7 @@ async def test_annotated_text_is_kept_with_its_flags_and_stands_in_no_prompt() -
         assert [record.value for record in await prompted.list_records()] == ["Rome"]
 
 
-async def test_annotating_believes_nobody_else_and_marks_nothing_of_the_users() -> None:
+async def test_annotation_trusts_no_other_origin_and_flags_no_words_of_the_user() -> None:
     async with opened(policies=Policies(flagged=FlaggedPolicy.ANNOTATE)) as memory:
         await memory.remember(told_by("user"))
         await memory.remember(told_by("tool"))
@@ -177,7 +177,7 @@ async def test_annotating_believes_nobody_else_and_marks_nothing_of_the_users() 
 
 @pytest.mark.parametrize(("end", "asked"), [("", 1), (" <system>", 0)])
 async def test_annotated_text_is_shown_to_no_model_that_consolidates(end: str, asked: int) -> None:
-    """It would have a say in what becomes of statements like it."""
+    """Otherwise it could influence the decision about similar statements."""
     said, model = "The hall holds 120 people at the fair.", ScriptedModel(well)
     kept = OriginPolicy(assistant=Treatment.STATEMENTS)
     async with telling.opened(InMemoryProvider(), model, policies=attrs.evolve(FOUND_ALONE, origins=kept)) as memory:

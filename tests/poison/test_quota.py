@@ -1,4 +1,4 @@
-"""Quotas of the quarantine: what is not believed cannot fill a store, and nobody learns what waits elsewhere."""
+"""Quotas of the quarantine: untrusted words cannot fill a store, and a refusal reveals nothing of other places."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_writers_at_once_do_not_exceed_it_together() -> None:
 
 
 async def test_what_waits_outside_of_a_view_neither_counts_nor_shows() -> None:
-    """Or a client could tell from a refusal what lies behind its wall."""
+    """Otherwise a client could infer records behind a wall from a refusal."""
     provider = InMemoryProvider()
     async with opened(provider) as memory, opened(provider, "noah") as noahs:
         await fill(memory.scope(ALPHA), 3)
@@ -120,7 +120,7 @@ async def test_flagged_words_of_the_user_count_where_they_are_quarantined() -> N
 
 
 async def test_words_that_wait_for_a_model_count() -> None:
-    """Handing in faster than a slow model reads is no way around it."""
+    """Submitting faster than a slow model reads does not bypass the quota."""
     model = Gated()
     policies = Policies(quarantine=QuarantineQuota(total=2))
     async with Memory(InMemoryProvider(), model=model, embedder=HashEmbedder(), policies=policies) as memory:

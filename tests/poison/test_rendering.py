@@ -1,4 +1,4 @@
-"""Rendered facts parse back to exactly the same facts, and nothing stands outside of its element."""
+"""Rendered facts parse back to exactly the same facts, and no text escapes its element."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ ESCAPES: Final = (
     "\U000e0041\U000e007f",
     *("\x1b[2J", "\x1b]8;;https://evil.example\x07x\x1b]8;;\x07", "\x00", "\x9b31m", "\x7f", "\ufffe", "\uffff"),
 )  # fmt: skip
-"""What closes, opens, hides or obeys, in one renderer or another."""
+"""Texts that close, open, hide or instruct, in one renderer or another."""
 
 _parts = st.one_of(st.sampled_from(ESCAPES), st.text(st.characters(codec="utf-8"), max_size=5))
 hostile = st.lists(_parts, min_size=1, max_size=6).map("".join).filter(str.strip)
 
 
 def name_of(text: str) -> str:
-    """A text as a name may be: without control characters, and not too long."""
+    """Return a text in the form of a name: without control characters, and cut."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f]", "", text)[:60].strip() or "x"
 
 
@@ -62,7 +62,7 @@ names = hostile.map(name_of)
 
 @st.composite
 def records(draw: st.DrawFn) -> FactRecord[Any]:
-    """A record in which every text is an attacker's."""
+    """A record whose every text is an attacker's."""
     words = draw(st.lists(hostile, min_size=3, max_size=3))
     one, other, third = map(name_of, words)
     details = FactDetails(
@@ -84,7 +84,7 @@ def records(draw: st.DrawFn) -> FactRecord[Any]:
 
 
 def plain(text: str) -> str:
-    """A text as a document carries it: a control character is a space."""
+    """Return a text as a document carries it: control characters become spaces."""
     return CONTROL.sub(" ", text)
 
 
@@ -93,7 +93,7 @@ def characters(text: str) -> int:
 
 
 def elements(document: str) -> list[ElementTree.Element]:
-    """The elements of a document that is one, with nothing hidden in it, and nothing but blanks between them."""
+    """Return the elements of a well-formed document without comments, with only blanks between the elements."""
     assert HIDDEN.search(document) is None
     root = ElementTree.fromstring(document)
     assert [child.tail for child in root if (child.tail or "").strip()] == []
@@ -106,11 +106,11 @@ def test_a_block_for_a_prompt_parses_back_to_the_facts(known: list[FactRecord[An
     root, *facts = elements(rendered(known, 1_000_000, characters, ids=True).text)
     assert (root.tag, len((root.text or "").strip().splitlines())) == ("memory", 1)
     found = [(*map(fact.get, ("id", "about", "name", "flagged")), fact.text) for fact in facts]
-    told = [
+    expected = [
         (item.id, str(item.subject), item.concept.keyword, ", ".join(item.details.flags) or None, item.value)
         for item in known
     ]
-    carried = [tuple(None if text is None else plain(text) for text in texts) for texts in told]
+    carried = [tuple(None if text is None else plain(text) for text in texts) for texts in expected]
     assert Counter(found) == Counter(carried)
     assert {fact.tag for fact in facts} == {"fact"}
     assert [list(fact) for fact in facts if list(fact)] == []
@@ -149,9 +149,13 @@ def test_what_a_terminal_is_shown_does_nothing_and_stays_on_its_lines(known: Fac
 @settings(max_examples=50, deadline=None)
 @given(records())
 def test_an_answer_to_a_client_is_data_in_its_fields(known: FactRecord[Any]) -> None:
-    told = json.loads(FactAnswer.of(known).model_dump_json())
-    assert (told["value"], told["keyword"], told["subject"]) == (known.value, known.concept.keyword, str(known.subject))
-    assert told["evidence"][0]["quote"] == known.evidence[0].quote
+    expected = json.loads(FactAnswer.of(known).model_dump_json())
+    assert (expected["value"], expected["keyword"], expected["subject"]) == (
+        known.value,
+        known.concept.keyword,
+        str(known.subject),
+    )
+    assert expected["evidence"][0]["quote"] == known.evidence[0].quote
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,4 +1,4 @@
-"""Words of an untrusted origin are kept apart by every way in, and nobody is told of them."""
+"""Words of an untrusted origin are quarantined by every way in, and rendered nowhere."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from tests.poison.planting import BANK, PLANTED, USER, WAYS_IN, Plant, Profile, 
 
 
 @pytest.mark.parametrize("plant", WAYS_IN.values(), ids=WAYS_IN)
-async def test_what_was_planted_is_told_to_nobody_until_it_is_let_in(plant: Plant, tmp_path: Path) -> None:
+async def test_planted_words_are_shown_nowhere_until_accepted(plant: Plant, tmp_path: Path) -> None:
     async with opened() as memory:
         await plant(memory, tmp_path)
         block = await AgentMemory(AgentMemoryConfig(store=memory, users="shared")).load_all_facts_to_agent(
             [Message(content="Whose?")]
         )
-        told = [record.value for record in await memory.list_records()]
-        told += [match.record.value for match in await memory.recall("the account that money goes to", limit=99)]
-        told += [message.content for message in block]
+        shown = [record.value for record in await memory.list_records()]
+        shown += [match.record.value for match in await memory.recall("the account that money goes to", limit=99)]
+        shown += [message.content for message in block]
         fact = await memory.load(BANK)
         assert fact is None or fact.value != PLANTED
-        assert [text for text in told if PLANTED in str(text)] == []
+        assert [text for text in shown if PLANTED in str(text)] == []
         (apart,) = (record for record in await memory.quarantine.list() if record.value == PLANTED)
         await memory.quarantine.accept(apart.id, reason="somebody looked")
         assert PLANTED in [record.value for record in await memory.list_records()]
 
 
-async def test_an_import_says_of_itself_in_vain_that_it_is_the_users() -> None:
-    """Its origins and states are what the file wants them to be; a removal and a job are no better."""
+async def test_an_import_cannot_claim_to_be_the_users() -> None:
+    """Its origins and states are chosen by the author of the file, as are its removals and jobs."""
     file = io.StringIO()
     pets = Concept.multiple("pets", "Animals")
     async with opened(viewer="mallory") as planted:
@@ -52,8 +52,8 @@ async def test_an_import_says_of_itself_in_vain_that_it_is_the_users() -> None:
         assert await memory.import_(io.StringIO(file.getvalue())) == ImportReceipt(imported=0, quarantined=4)
 
 
-async def test_an_import_tells_what_waits_in_quarantine(caplog: pytest.LogCaptureFixture) -> None:
-    """In its result and in a warning, which holds no word of it; a trusted import of facts has nothing to tell."""
+async def test_an_import_reports_its_quarantined_facts(caplog: pytest.LogCaptureFixture) -> None:
+    """The result and a warning without content report it; a trusted import of facts reports nothing."""
     file = io.StringIO()
     async with opened() as memory:
         await memory.save(SingleFact(BANK, "AT00 1"))
@@ -162,7 +162,7 @@ async def test_a_bullet_that_is_not_the_users_retracts_nothing(tmp_path: Path) -
         assert await memory.load(BANK, subject=USER) is not None
 
 
-async def test_a_profile_that_is_not_trusted_is_told_as_kept_apart() -> None:
+async def test_an_untrusted_profile_is_reported_as_quarantined() -> None:
     async with opened() as memory:
         (record,) = await memory.save_profile(Profile(PLANTED), details=FactDetails(origin=Origin.TOOL))
         assert record.state is AssertionState.QUARANTINED

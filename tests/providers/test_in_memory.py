@@ -1,4 +1,4 @@
-"""Behaviour of `InMemoryProvider` beyond the kit: its clock, its closing, and the base of its own kin."""
+"""Behaviour of `InMemoryProvider` beyond the kit: its clock, its closing, and its capabilities."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def test_a_transaction_that_fails_late_writes_nothing_early() -> None:
 
 
 async def test_the_hash_embedder_is_the_same_everywhere() -> None:
-    """Its vectors may stand in a store, so that they must never change."""
+    """Its vectors may be stored, so they must never change."""
     embedder = HashEmbedder(16)
     assert await embedder.identity() == EmbedderIdentity(name="factmem-hash-1", dimension=16)
     rows = await embedder.embed(["The cat sat", "the CAT  sat!", "a dog", "…"])

@@ -1,4 +1,4 @@
-"""`NoMemory` keeps nothing and finds nothing, without complaint."""
+"""`NoMemory` keeps nothing and finds nothing, without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores that earlier versions wrote open, migrate and keep everything.
+"""Stores written by earlier versions open, migrate and keep everything.
 
 The stores are made by ``tests/providers/stores/make_stores.py``; add those of each released format.
 """
@@ -15,10 +15,21 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from factmem import Memory
-from factmem.abc import AgentMemoryProvider, Append, FeedsChanges, KeepsAccesses, KeepsHistory, KeepsVectors
+from factmem import InMemoryProvider, Memory
+from factmem.abc import (
+    AgentMemoryProvider,
+    Append,
+    ChecksItself,
+    FeedsChanges,
+    KeepsAccesses,
+    KeepsHistory,
+    KeepsVectors,
+    UpgradesFormat,
+)
 from factmem.codec import decode_entry
 from factmem.facts import Concept
+from factmem.findings import FindingKind
+from factmem.memory import move
 from factmem.providers import open_provider
 from factmem.recall import CallableEmbedder
 from factmem.records import AssertionState, Recorded, StateChange, Tombstone, assertions_of
@@ -40,9 +51,9 @@ class OldStore:
 
     Attributes:
         provider: name of its provider.
-        folder: where it is now.
-        tenants: what it held when it was written, by tenant.
-        version: its newest sequence number then.
+        folder: folder of the unpacked store.
+        tenants: its original content, by tenant.
+        version: its highest sequence number at that time.
     """
 
     def __init__(self, provider: str, archive: Path, folder: Path) -> None:
@@ -59,13 +70,13 @@ class OldStore:
         return ADDRESSES[self.provider].format(folder=self.folder)
 
     def at(self, folder: Path) -> OldStore:
-        """Return the same store where it was copied to."""
+        """Return the same store at the path of a copy."""
         moved = copy.copy(self)
         moved.folder = folder / self.provider
         return moved
 
     def last(self, tenant: str) -> int:
-        """Return the last number of a tenant, which since then has a sequence of its own."""
+        """Return the last number of a tenant, whose sequence is its own since then."""
         return max(int(entry.seq) for entry in self.log(tenant))
 
     def log(self, tenant: str) -> list[Any]:
@@ -85,7 +96,7 @@ def store(request: pytest.FixtureRequest, archive: Path, tmp_path: Path, monkeyp
 
 
 async def check(provider: AgentMemoryProvider, store: OldStore) -> None:
-    """Compare all that a store gives with what it held when it was written."""
+    """Compare the whole content of a store with its original content."""
     assert isinstance(provider, FeedsChanges)
     assert isinstance(provider, KeepsHistory)
     assert isinstance(provider, KeepsVectors)
@@ -118,7 +129,7 @@ async def test_an_old_store_gives_what_it_held(store: OldStore) -> None:
 
 
 async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldStore) -> None:
-    """The first write migrates; binding the embedder that it has anyway changes nothing else."""
+    """The first write migrates; binding the same embedder again changes nothing else."""
     async with open_provider(store.address) as provider:
         assert isinstance(provider, KeepsVectors)
         assert isinstance(provider, KeepsHistory)
@@ -126,7 +137,7 @@ async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldSto
         await check(provider, store)
         (said,) = [entry for entry in store.log("acme") if isinstance(entry, Recorded)]
         (receipt,) = await provider.append([Append(assertion=said.assertion)])
-        assert not receipt.new, "what was said before is found again"
+        assert not receipt.new, "the repeated assertion is found"
         assert receipt.recorded == said
     async with open_provider(store.address) as provider:
         await check(provider, store)
@@ -177,3 +188,34 @@ def test_an_old_store_holds_every_kind_of_entry(store: OldStore, anyio_backend: 
     assert any(item.details.owner for item in said)
     assert any(item.details.metadata for item in said)
     assert any(item.revises for item in said)
+
+
+async def test_an_old_store_is_moved_without_being_changed(store: OldStore) -> None:
+    async with open_provider(store.address) as provider, InMemoryProvider() as target:
+        before = await _versions(provider)
+        receipt = await move(provider, target)
+        assert receipt.behind == 0
+        for tenant in store.tenants:
+            assert isinstance(provider, FeedsChanges)
+            assert list(await target.changes(tenant or None)) == list(await provider.changes(tenant or None))
+        assert await _versions(provider) == before
+
+
+async def test_an_old_store_is_upgraded_on_request(store: OldStore) -> None:
+    async with open_provider(store.address) as provider:
+        if not isinstance(provider, UpgradesFormat):
+            pytest.skip("it has one format")
+        assert isinstance(provider, ChecksItself)
+        before, newest = await provider.format_versions()
+        steps: list[tuple[int, int]] = []
+        await provider.upgrade(progress=lambda done, of: steps.append((done, of)))
+        assert before < newest
+        assert await provider.format_versions() == (newest, newest)
+        assert steps[0][0] == 0
+        assert steps[-1][0] == steps[-1][1]
+        found = [finding.kind for finding in await provider.check()]
+        assert not {FindingKind.OLDER, FindingKind.PENDING_ERASURE} & set(found)
+
+
+async def _versions(provider: AgentMemoryProvider) -> tuple[int, int] | None:
+    return await provider.format_versions() if isinstance(provider, UpgradesFormat) else None

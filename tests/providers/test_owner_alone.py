@@ -1,4 +1,4 @@
-"""Files and folders for their owner alone, whatever the umask, and never through a link that somebody planted."""
+"""Files and folders are private to their owner, whatever the umask, and no planted link is followed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def umask(mask: int) -> Iterator[None]:
 
 
 def modes_below(folder: Path) -> dict[str, str]:
-    """Return the modes of all files and folders below one that are not their owner's alone."""
+    """Return the modes of all files and folders below one that other users may access."""
     wanted = {True: 0o700, False: 0o600}
     found = {path: path.lstat().st_mode for path in folder.rglob("*")}
     assert found
@@ -53,7 +53,7 @@ def modes_below(folder: Path) -> dict[str, str]:
 
 
 async def work_on(store: DurableStore, path: Path) -> None:
-    """Save, read, erase, rotate and export, and look at the files while they are open."""
+    """Save, read, erase, rotate and export, and check the files while they are open."""
     async with store.open(path) as provider:
         async with Memory(provider, access_statistics=True) as memory:
             (saved,) = await memory.save(SingleFact(CITY, "Bern"), subject=USER)
@@ -97,7 +97,7 @@ def test_the_folder_of_the_default_store_is_for_its_owner_alone(
 @on_one_loop
 @durable_stores
 async def test_a_planted_link_is_not_followed(store: DurableStore, tmp_path: Path) -> None:
-    """Links to a victim's file in place of every file that a store makes, at once and by the old temporary names."""
+    """Links to a victim's file replace every file that a store makes, under its name and former temporary names."""
     example, victim = tmp_path / "example" / "store", tmp_path / "victim"
     async with store.open(example) as provider, Memory(provider) as memory:
         await memory.save(SingleFact(CITY, "Bern"), subject=USER)

@@ -1,4 +1,4 @@
-"""Providers are opened by address, found by entry point, and imported only when asked for."""
+"""Providers are opened by address, found by entry point, and imported on request only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USER, AGENT = MemorySubject("user"), MemoryScope.agent("a")
 
 
 class Recording(InMemoryProvider):
-    """Remembers what it was opened with."""
+    """A provider that records its arguments."""
 
     def __init__(self, where: str = "nowhere", *, mode: str = "none") -> None:
         super().__init__()
@@ -106,7 +106,7 @@ def test_an_address_is_name_location_and_options(address: str, opened: tuple[str
 
 
 @pytest.mark.parametrize("address", ["nosuch:x", "nosuch:", ":", "sqlite:x"])
-def test_an_unknown_name_is_told_with_the_known_ones(address: str) -> None:
+def test_an_unknown_name_is_an_error_with_the_known_ones(address: str) -> None:
     with pytest.raises(UnknownProviderError, match="sqlite-vec"):
         open_provider(address)
 
@@ -119,7 +119,7 @@ def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "expected"),
     [
         ("sqlite-vec:", "the provider 'sqlite-vec' needs a location: write sqlite-vec:PATH"),
         ("sqlite-vec:x?foo=1", "the provider 'sqlite-vec' has no option foo; it has read_only, busy_timeout"),
@@ -127,10 +127,10 @@ def test_options_that_a_provider_does_not_take_are_refused(address: str) -> None
         ("none:?foo=1", "the provider 'none' has no option foo; it has none"),
     ],
 )
-def test_an_address_that_does_not_fit_is_told_without_words_of_python(address: str, told: str) -> None:
+def test_an_invalid_address_is_an_error_without_python_terms(address: str, expected: str) -> None:
     with pytest.raises(UnknownProviderError) as error:
         open_provider(address)
-    assert str(error.value) == told
+    assert str(error.value) == expected
 
 
 @pytest.mark.parametrize("address", ["none:somewhere", "memory:somewhere", "memory:?clock=now"])
@@ -139,7 +139,7 @@ def test_a_provider_without_a_place_takes_none(address: str) -> None:
         open_provider(address)
 
 
-def test_a_missing_package_is_told_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_an_error_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = _Point(ModuleNotFoundError("No module named 'psycopg'", name="psycopg"))
     monkeypatch.setattr(registry, "provider_entry_points", lambda: {"postgres": missing})
     with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[postgres\]'") as error:

@@ -1,4 +1,4 @@
-"""The shared shell of providers whose engine blocks: options, closing, and compaction of what a migration freed."""
+"""The base class of providers whose engine blocks: options, closing, and compaction after a migration."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A diary of three years, told to an assistant: events that only their dates tell apart, among everyday talk.
+"""A diary of three years, in messages to an assistant: events that differ only by date, among everyday talk.
 
-The teller moves to Porto, starts a job, goes to a wedding, adopts a dog and sits an exam; dinners, trips, films, books,
+The author moves to Porto, starts a job, goes to a wedding, adopts a dog and sits an exam; dinners, trips, films, books,
 runs, presents and visits to the dentist recur in much the same words. Lines that begin with ``>`` are the assistant's.
 """
 
@@ -14,7 +14,7 @@ from factmem import Conversation, Message
 __all__ = ["NOW", "conversations"]
 
 NOW: Final = dt.datetime(2026, 11, 18, 15, 30, tzinfo=dt.UTC)
-"""A Wednesday: a week before Thanksgiving."""
+"""A Wednesday, a week before Thanksgiving."""
 
 _DIARY: Final = """
 2023-08-20
@@ -305,14 +305,14 @@ I spilled coffee on the keyboard.
 
 
 def conversations() -> list[Conversation]:
-    """Return the diary, a conversation a day, its messages a minute apart."""
-    told = list[tuple[str, list[Message]]]()
+    """Return the diary, one conversation per day, its messages a minute apart."""
+    days = list[tuple[str, list[Message]]]()
     for line in _DIARY.split("\n"):
         if line[:4].isdecimal():
-            told.append((line, []))
+            days.append((line, []))
         elif line:
-            day, messages = told[-1]
+            day, messages = days[-1]
             at = dt.datetime.fromisoformat(f"{day}T09:00").replace(tzinfo=dt.UTC) + dt.timedelta(minutes=len(messages))
             role = "assistant" if line.startswith("> ") else "user"
             messages.append(Message(content=line.removeprefix("> "), role=role, id=str(len(messages)), timestamp=at))
-    return [Conversation(messages=messages, id=day) for day, messages in told]
+    return [Conversation(messages=messages, id=day) for day, messages in days]

@@ -1,4 +1,4 @@
-"""Generated stores, to check recall against what is computed from them naively."""
+"""Generated stores, to compare recall with a naive computation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTE = Concept.multiple("trip_note", "A note of a trip")
 
 @attrs.frozen
 class Said:
-    """One statement of a generated store."""
+    """A statement of a generated store."""
 
     text: str
     age_days: int
@@ -46,12 +46,12 @@ class Said:
 
     @property
     def asks(self) -> bool:
-        """Whether it ends with a question."""
+        """Return whether it ends with a question."""
         return self.text.endswith("?")
 
     @property
     def says(self) -> int:
-        """The number of its words outside questions."""
+        """Return the number of its words outside questions."""
         return 0 if self.asks else len(self.indexed.split())
 
     @property

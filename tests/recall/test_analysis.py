@@ -1,4 +1,4 @@
-"""The words of a text, in any language."""
+"""Analysis of a text into words, in any language."""
 
 from __future__ import annotations
 
@@ -124,6 +124,6 @@ def test_words_of_ascii_are_its_runs_of_letters_and_digits(text: str) -> None:
 
 @given(st.text(st.sampled_from("ab1_'+#-. ")))
 def test_a_text_has_the_same_terms_and_number_of_words_beside_an_accent(text: str) -> None:
-    accented = f"{text} é"  # takes the way of all languages
+    accented = f"{text} é"  # an accent takes the analysis of all languages
     assert sorted([*analyse(text), "e"]) == sorted(analyse(accented))
     assert count_words(text) + 1 == count_words(accented)

@@ -1,4 +1,4 @@
-"""Columns are read without a lock while they grow: readers see whole rows only."""
+"""Columns are read without a lock while they grow: readers see complete rows only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OLD, NEW = 150, 1500
 
 @pytest.fixture
 def often_interrupted() -> Iterator[None]:
-    """Threads take turns as often as they can."""
+    """Make threads switch as often as possible."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -38,7 +38,7 @@ def often_interrupted() -> Iterator[None]:
 
 
 def note(number: int) -> Recorded:
-    """A record at a place, of a concept and with labels that no other has."""
+    """Return a record with a place, a concept and labels of its own."""
     concept = Concept.single(f"note{number}", "A note")
     own = FactDetails(categories=("all", f"c{number}"), topics=("all", f"t{number}"), source=f"s{number}")
     place = Place(MemorySubject.EVERYTHING, PRODUCT / f"s{number}")
@@ -49,7 +49,7 @@ def note(number: int) -> Recorded:
 
 @pytest.fixture(scope="module")
 def new() -> list[Rows]:
-    """Rows that are appended while others read, one by one."""
+    """Rows that are appended one by one while others read."""
     recorded = map(note, range(OLD, OLD + NEW))
     return [rows_in_outline([item], [outline_of(item.assertion)]) for item in recorded]
 
@@ -65,7 +65,7 @@ def corpus_of(count: int) -> Corpus:
 
 
 def beside(write: Callable[[], None], reads: list[Callable[[], object]]) -> list[BaseException]:
-    """Write while others read over and over; return what went wrong there."""
+    """Write while others read repeatedly, and return the readers' errors."""
     done, failures = threading.Event(), list[BaseException]()
 
     def read(one: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""A corpus stays as it is, whatever happens to the store meanwhile."""
+"""A corpus is a snapshot that is independent of later changes of the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def opened() -> Memory:
 
 
 def vectors_in(corpus: Corpus) -> list[list[float] | None]:
-    """The embeddings of all records, in an order that is not that of the rows."""
+    """Return the embeddings of all records, in another order than that of the rows."""
     found = selected(corpus, Sight(), RecallFilter())
     backwards = found.at(np.argsort(found.rows)[::-1])
     return [None if vector is None else vector.tolist() for vector in corpus.embeddings(backwards)]
@@ -101,6 +101,39 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         assert 0 < sum(len(hits.rows) for hits in held) <= 100
         assert others == [first] * 3
         assert [corpus.term(term, callers[0]).documents for term in terms] == first
+
+
+async def test_updates_are_cached_within_bounds_and_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(factmem.recall.index.corpus, "_KNOWN_UPDATES", 3)
+    async with opened() as memory:
+        for text in ("I live in Oslo.", *SAID, "I moved to Lisbon."):
+            await memory.remember(text)
+
+        first = await memory.recall("Where do I live?", limit=20)
+        corpus = await memory._backend.mirror.corpus(embedded=True)
+        assert len(first) > 3
+        assert len(corpus._updates) == 0
+        for text in ("I live in Oslo.", *SAID, "I live in Oslo."):
+            (one,) = await memory.recall(text, limit=1)
+            assert 0 < len(corpus._updates) <= 3
+        assert [match.newer for match in await memory.recall("Where do I live?", limit=20)] == [
+            match.newer for match in first
+        ]
+        assert one.newer is not None
+        assert one.newer.value == "I moved to Lisbon."
+
+
+async def test_updates_are_searched_anew_for_another_view_and_after_a_write() -> None:
+    async with opened() as memory:
+        await memory.remember("I live in Oslo.", scope="/product/alpha")
+        await memory.remember("I live in Oslo.", scope="/product/beta")
+        assert [match.newer for match in await memory.recall("I live in Oslo.")] == [None, None]
+
+        await memory.remember("I moved to Lisbon.", scope="/product/alpha")
+        for view, newer in (("alpha", "I moved to Lisbon."), ("beta", None)):
+            matches = await memory.scope(f"/product/{view}").recall("I live in Oslo.")
+            (old,) = (match for match in matches if match.record.value == "I live in Oslo.")
+            assert (old.newer and old.newer.value) == newer
 
 
 def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:

@@ -1,4 +1,4 @@
-"""Results that say different things: the greedy choice of the whole store, whatever pool it was made of."""
+"""Diverse results: the greedy choice over the whole store, independent of the candidate pool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def overlap(one: RecallMatch, other: RecallMatch, vectors: dict[str, np.ndarray]) -> float:
-    """Half how much two records are alike, and half whether they stand in one conversation."""
+    """Return half the similarity of two records, plus half if they share a conversation."""
     (first, second) = (match.record for match in (one, other))
     talks = [
         (record.details.evidence[0].conversation_id, record.scope, record.details.owner) for record in (first, second)

@@ -1,4 +1,4 @@
-"""Embedders: the offline default for real, any callable, and the OpenAI client over a real socket."""
+"""Embedders: the offline default, any callable, and the OpenAI client over a real socket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from factmem.recall import (
 from factmem.recall.embedders import embed_checked
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
-# The OpenAI client runs on asyncio and trio alike, but keeps its sockets a little longer than its loop.
+# The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
@@ -53,7 +53,7 @@ async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
 
 
 def test_loading_the_default_leaves_the_programs_logging_alone() -> None:
-    """Another package's idea of logging must not make a whole program print what its libraries do."""
+    """Another package's logging setup must not make the whole program log its libraries."""
     code = (
         "import logging, anyio; from factmem.recall import WordLlamaEmbedder as W; anyio.run(W().embed, ['tea']); "
         "root = logging.getLogger(); print(root.handlers, root.level == logging.WARNING)"
@@ -90,7 +90,7 @@ async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(answer: 
 
 
 async def test_the_openai_client_is_made_once_and_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By whoever comes first; closed, it is made anew by whoever comes next."""
+    """The first caller makes it; after closing, the next caller makes another."""
     threads: list[int] = []
     imported = importlib.import_module
 
@@ -163,7 +163,7 @@ async def test_an_embedder_that_raises_anything_is_an_embedder_error() -> None:
 
 
 class Flaky:
-    """An embedder whose model is away for a while."""
+    """An embedder whose model is unavailable for a while."""
 
     def __init__(self) -> None:
         self.away = True

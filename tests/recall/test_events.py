@@ -1,4 +1,4 @@
-"""Events that a question dates things by are read in natural forms, and dated by the record about them."""
+"""Events in a question are recognised in natural forms, and dated by the record about them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_names_no_event_is_not_read_as_one(query: str) -> None:
     ],
 )
 async def test_an_event_is_dated_by_the_record_that_says_that_it_happened(query: str, dated: list[str]) -> None:
-    """A plan or a later mention does not date it. "Exam" stands for "test". An unknown event has no date."""
+    """A plan or a later mention does not date it. "Exam" is related to "test". An unknown event has no date."""
     async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
         for day, text in SAID.items():
             at = dt.datetime.fromisoformat(day).replace(tzinfo=dt.UTC)
@@ -114,7 +114,7 @@ def test_nothing_that_is_asked_raises(words: list[str], moment: dt.datetime) -> 
 
 
 async def test_a_filter_does_not_change_the_date_of_an_event() -> None:
-    """The record that dates the event counts, whether or not it is a result: its view has it."""
+    """The record that dates the event counts, whether or not it passes the filter."""
     async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
         for day, text in SAID.items():
             said_at = dt.datetime.fromisoformat(f"{day}T12:00+00:00")

@@ -1,4 +1,4 @@
-"""Parts of the exact result: sums that depend on nothing else, and cuts that lose nothing."""
+"""Parts of the exact result: sums that are independent of other rows, and cuts without loss."""
 
 from __future__ import annotations
 

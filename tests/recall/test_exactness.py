@@ -1,4 +1,4 @@
-"""Recall gives the true best of the whole store: checked against a naive sort that shares no code with it."""
+"""Recall returns the true best of the whole store, compared with a naive sort that shares no code with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.recall.generated import Said, filled, queries, stores, weights
 pytestmark = pytest.mark.slow
 
 ASKING = {"mani"}
-"""The stems of words in the generated queries that belong to the asking."""
+"""The stems of question words in the generated queries."""
 
 TRAVELLING = {"trip", "travel"}
 """The stems of words in the generated queries that have the topic of the generated facts."""
@@ -31,7 +31,7 @@ TRAVELLING = {"trip", "travel"}
 
 @functools.cache
 def relations() -> Mapping[int, Mapping[int, float]]:
-    """The table as it lies in the package."""
+    """The table in the package."""
     with np.load(Path(factmem.recall.__file__).parent / "text" / "related_words.npz") as table:
         terms, ends = table["terms"].tolist(), np.cumsum(table["counts"]).tolist()
         pairs = list(zip([terms[at] for at in table["related"].tolist()], table["weights"].tolist(), strict=True))
@@ -59,13 +59,13 @@ def _occurrences(term: str, document: Sequence[str]) -> float:
 
 
 def weight(term: str, documents: Sequence[list[str]]) -> float:
-    """The idf of a term."""
+    """Return the idf of a term."""
     n, df = len(documents), sum(min(occurrences(term, document), 1) for document in documents)
     return math.log(1 + (n - df + 0.5) / (df + 0.5))
 
 
 def naive_bm25(query: Sequence[str], documents: Sequence[list[str]]) -> list[float]:
-    """The share of the attainable BM25 of each document, term by term, as the textbook has it."""
+    """Return each document's share of the attainable BM25, term by term, as in textbooks."""
     n = len(documents)
     average = sum(map(len, documents)) / max(n, 1) or 1
     attainable, scores = 1e-9, [0.0] * n
@@ -79,7 +79,7 @@ def naive_bm25(query: Sequence[str], documents: Sequence[list[str]]) -> list[flo
 
 
 async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: RecallSettings) -> dict[str, float]:
-    """Score everything the viewer sees, one by one, from the written formula."""
+    """Score every record that the viewer sees, one by one, by the written formula."""
     seen = [(seq, said) for seq, said in enumerate(store) if said.owner in (None, viewer)]
     groups: dict[object, list[tuple[int, Said]]] = {}
     for seq, said in seen:
@@ -146,7 +146,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
 
 
 def mixed(similarity: float, recency: float, importance: float, weigh: RecallSettings) -> float:
-    """Return the score by the composite that the settings name."""
+    """Return the score by the composite of the settings."""
     form = weigh.composite
     if isinstance(form, Boost):
         recent = similarity + form.recency_weight * similarity * (1 - similarity) * recency

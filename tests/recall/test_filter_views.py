@@ -1,4 +1,4 @@
-"""A filter keeps the same assertions one by one and on columns."""
+"""A filter selects the same assertions one by one and on columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS = ["red", "blue", "green"]
 
 
 def recorded(number: int) -> Recorded:
-    """Return an assertion, different from the others in every facet."""
+    """Return an assertion that differs from the others in every facet."""
     details = FactDetails(
         importance=number % 5 / 4,
         categories=(WORDS[number % 3],),

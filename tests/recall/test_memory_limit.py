@@ -1,4 +1,4 @@
-"""With its vectors left in the store, recall finds the same, to the last bit."""
+"""With its vectors left in the store, recall returns identical results, to the last bit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.recall.generated import NOW
 pytestmark = pytest.mark.slow
 
 SAID = [f"{who} {what} the {thing}" for who in ("Ann", "Ben") for what in ("saw", "sold") for thing in "abcdefghij"]
-"""Forty statements, of vectors of a kilobyte each."""
+"""Forty statements with vectors of a kilobyte each."""
 
 
 def opened(path: Path, *, limit: int | None, organization: str | None = None) -> Memory:

@@ -1,4 +1,4 @@
-"""A mirror made of outlines equals one made of the log, and outlines are erased with their assertions."""
+"""A mirror made from outlines equals one made from the log, and outlines are erased with their assertions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_with_outlines_and_without_the_answers_are_the_same(file: Path) ->
     connection.close()
     async with opened(file) as memory:
         assert await answers(memory) == read
-    assert len(outlines_in(file)) == len(TEXTS) + 3, "what is missing is made and kept"
+    assert len(outlines_in(file)) == len(TEXTS) + 3, "missing outlines are made and kept"
 
 
 async def test_what_a_provider_was_handed_directly_is_outlined_later(file: Path) -> None:

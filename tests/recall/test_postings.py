@@ -1,4 +1,4 @@
-"""Postings, computed for all terms at once, equal those of a plain loop."""
+"""Postings computed for all terms at once equal those of a plain loop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.segments import post
 
 _TERMS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([7 << 40, (7 << 40) + 1, (7 << 40) + 2]), max_size=6)
-"""Some differ in their last bits alone, for which there is no room beside the number of a row."""
+"""Some differ in their lowest bits only, which are cut to make room for the row number."""
 
 
 def columns_of(terms: list[list[int]]) -> Columns:
-    """Columns of which nothing matters but the terms."""
+    """Return columns in which only the terms matter."""
     columns, count = Columns(), len(terms)
     columns.add(
         Rows(

@@ -1,4 +1,4 @@
-"""Reading makes no store, and goes on where nothing may be written."""
+"""Reading makes no store, and works where writing is impossible."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STORES = (
 
 
 class Full(InMemoryProvider):
-    """A store whose disk is full when vectors come."""
+    """A store whose disk is full when vectors are written."""
 
     full = True
 
@@ -41,7 +41,7 @@ class Full(InMemoryProvider):
 
 
 class Waiting(HashEmbedder):
-    """An embedder that answers when it is let."""
+    """An embedder that answers when its gate is opened."""
 
     def __init__(self, dimension: int) -> None:
         super().__init__(dimension)
@@ -57,7 +57,7 @@ class Waiting(HashEmbedder):
 
 
 async def without_vectors(provider: InMemoryProvider | SqliteVecMemoryProvider) -> None:
-    """Save a fact through the four verbs."""
+    """Save a fact through the four verbs, without a vector."""
     await provider.save(SingleFact(NOTE, "harbour"), MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT)
 
 
@@ -71,7 +71,7 @@ def read_only(path: Path, dimension: int = 8) -> Memory:
 
 @pytest.fixture(params=STORES)
 def address(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the address of a store that does not exist yet, in a folder that does not exist either."""
+    """Return the address of a store in a folder, neither of which exists yet."""
     monkeypatch.setenv("FACTMEM_TEST_KEY", "5a" * 32)
     template: str = request.param
     return template.format(path=tmp_path / "typo" / "facts")

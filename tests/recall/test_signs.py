@@ -1,4 +1,4 @@
-"""Signs by which records fit queries."""
+"""Signs that a record fits a query."""
 
 from __future__ import annotations
 

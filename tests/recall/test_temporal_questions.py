@@ -1,4 +1,4 @@
-"""Questions that only a time tells apart find what was said then, in a diary of three years."""
+"""Questions that differ only by time find the statement of that time, in a diary of three years."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations
 
 Question: TypeAlias = tuple[str, str | tuple[str, ...]]
-"""A question, with the statement that answers it, or several of which one is enough: how each of them begins."""
+"""A question, with the beginning of the statement that answers it, or of several of which one is enough."""
 
-QUESTIONS: Final[Sequence[Question]] = (  # written before the code was
+QUESTIONS: Final[Sequence[Question]] = (  # written before the code
     ("What did Jonas give me at Christmas?", "Jonas gave me a ceramic lamp"),
     ("What did Jonas give me two Christmases ago?", "Jonas gave me a fountain pen"),
     ("Where did we have dinner on Valentine's Day?", "We had dinner at Almeja"),
@@ -46,7 +46,7 @@ QUESTIONS: Final[Sequence[Question]] = (  # written before the code was
     ("What did I do two weeks before the exam?", "I study two hours each evening"),
 )
 
-MORE_QUESTIONS: Final[Sequence[Question]] = (  # written when the code was finished, which was not changed for them
+MORE_QUESTIONS: Final[Sequence[Question]] = (  # written after the code, which was not changed for them
     ("What did we eat on Thanksgiving two years ago?", "We had dinner at the American neighbours'"),
     ("Which film did we watch on Halloween the year before last?", "We watched The Orphanage"),
     ("Which film did we watch at Halloween three years ago?", "We watched Nosferatu"),

@@ -1,4 +1,4 @@
-"""Times that a query names are read as spans against a clock, and nothing else is read as one."""
+"""Times in a query are read as spans relative to a clock, and no other text is read as a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOMENTS = st.datetimes(dt.datetime(1971, 1, 1), dt.datetime(2090, 12, 31), timez
 
 
 def day(text: str) -> dt.datetime:
-    """The beginning of a day, or another moment."""
+    """Return the beginning of a day, or another moment of it."""
     return dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC)
 
 
@@ -266,7 +266,7 @@ def test_a_range_that_would_begin_before_the_calendar_is_read_as_its_two_ends() 
 def test_a_long_text_is_read_in_time_that_grows_with_its_length(part: str) -> None:
     began = time.process_time()
     times_in((part * 300_000)[:300_000], NOW)
-    assert time.process_time() - began < 2, "a fifth of a second, where nothing is compared with all before it"
+    assert time.process_time() - began < 2, "a fifth of a second if the time is linear"
 
 
 def test_of_many_times_the_first_are_read() -> None:
@@ -286,7 +286,7 @@ def test_a_day_that_no_calendar_has_is_read_as_its_month() -> None:
 
 
 def test_days_begin_in_the_time_zone_of_the_clock() -> None:
-    """It is Saturday in Auckland already, whatever day it is in Greenwich."""
+    """In Auckland it is Saturday already, whatever the day in Greenwich."""
     now = dt.datetime(2026, 11, 21, 9, tzinfo=ZoneInfo("Pacific/Auckland"))
     (span,) = times_in("yesterday", now)
     assert (span.start, span.end) == (day("2026-11-19T11:00"), day("2026-11-20T11:00"))

@@ -1,4 +1,4 @@
-"""Typed facts are found by paraphrased questions: a hundred facts in one store, one result a question."""
+"""Typed facts are found by paraphrased questions: a hundred facts in one store, one result per question."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def small_talk() -> Iterator[str]:
 
 
 async def missed(facts: Sequence[Asked], statements: Sequence[str] = ()) -> list[str]:
-    """Save facts in one store, and return the questions whose first result is not their fact."""
+    """Save facts in one store, and return the questions whose first result is another fact."""
     async with Memory(InMemoryProvider()) as memory:
         for asked in facts:
             await memory.save(asked.fact, subject=asked.subject)

@@ -1,4 +1,4 @@
-"""Statements that overtake others: the rules on pairs of statements, with the figures that they must keep."""
+"""Statements that supersede others: the rules on pairs of statements, with the figures that they must reach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.recall.update_pairs import BOTH_TRUE, CHAT, TUNED, UNSEEN
 
 
 def found(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs of which the second statement overtakes the first."""
+    """Return the pairs whose second statement is recognised as superseding the first."""
     return [(older, newer) for older, newer in pairs if overtakes(clauses(newer), clauses(older))]
 
 
@@ -39,7 +39,7 @@ def test_small_talk_neither_overtakes_nor_is_overtaken() -> None:
 
 
 def test_every_update_holds_a_clue() -> None:
-    """Statements without one are never read when updates are looked for."""
+    """Statements without a clue are never read in the search for updates."""
     assert [newer for _, newer in found(TUNED + UNSEEN) if not clues() & set(analyse(newer))] == []
 
 

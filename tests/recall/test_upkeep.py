@@ -1,4 +1,4 @@
-"""The mirror kept up to date write by write is the mirror made anew: folded, laid out and scored the same."""
+"""A mirror updated write by write equals a new one: folded, indexed and scored alike."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SUBJECTS = [MemorySubject.EVERYTHING, MemorySubject("user", "The user", priority
 
 @attrs.frozen
 class Step:
-    """One thing that happens to a store."""
+    """One change of a store."""
 
     kind: str
     text: str
@@ -120,7 +120,7 @@ def seen_from(memory: Memory, sight: Sight) -> Memory:
     """Return the view of a memory."""
     seen = memory.as_viewer(sight.viewer)
     seen = seen.reviewed() if sight.reviewed else seen
-    return seen if sight.view is None else seen.slice(sight.view.roots)
+    return seen.slice(sight.view.roots) if sight.view.roots else seen
 
 
 def scores_of(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:
@@ -130,7 +130,7 @@ def scores_of(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join))
 def test_a_mirror_kept_up_to_date_is_one_made_anew(happened: list[Step], query: str) -> None:
-    """After every step, the fold and every score are to the last bit those of a mirror that saw it all at once."""
+    """After every step, the fold and every score equal those of a mirror made from the whole log, to the last bit."""
 
     async def check() -> None:
         provider, clock = InMemoryProvider(), FakeClock(NOW)
@@ -161,7 +161,7 @@ def _shown(row: Current) -> tuple[object, ...]:
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps, st.integers(0, 40))
 def test_another_moment_is_folded_like_the_log(happened: list[Step], days: int) -> None:
-    """As of a day, and as known at a time, the columns give what `fold` gives of the log."""
+    """As of a day, and as known at a time, the columns give the result of `fold` on the log."""
 
     async def check() -> None:
         provider, clock = InMemoryProvider(clock=FakeClock(NOW)), FakeClock(NOW)
@@ -184,7 +184,7 @@ def test_another_moment_is_folded_like_the_log(happened: list[Step], days: int) 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_the_strongest_are_those_that_a_load_would_choose(happened: list[Step]) -> None:
-    """Chosen by their columns, typed facts are those that `chosen` takes of the records."""
+    """Typed facts selected by columns are those that `chosen` selects from the records."""
 
     async def check() -> None:
         provider, clock = InMemoryProvider(), FakeClock(NOW)

@@ -1,7 +1,7 @@
-"""Pairs of statements of one person, in the order said: updates, and pairs that are both true.
+"""Pairs of statements of one person, in chronological order: updates, and pairs that are both true.
 
-`TUNED` and `BOTH_TRUE` were at hand while the rules of `factmem.recall.text.updates` were written. `UNSEEN` was written
-after the rules for it, and nothing was changed for what it holds since.
+The rules of `factmem.recall.text.updates` were written with `TUNED` and `BOTH_TRUE`. `UNSEEN` was written after the
+rules, which have not been changed for it since.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shared fixtures for the reliability tests."""
+"""Fixtures of the reliability tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _forking(_environment: None) -> Iterator[Workers]:
 
 @pytest.fixture
 def workers(_forking: Workers) -> Iterator[Workers]:
-    """Processes that work on a store, with nothing told yet."""
+    """Worker processes without earlier reports."""
     _forking.wait()
     _forking.forget()
     yield _forking

@@ -1,4 +1,4 @@
-"""Answers of a store, question by question, and the answers allowed once its files were damaged."""
+"""Answers of a store, question by question, and the answers allowed after its files were damaged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MORE: Final = "Lugano"
 
 
 async def fill(provider: Any) -> None:
-    """Save a little of everything: values that follow each other, sets, vectors, a retraction, an erasure."""
+    """Save every kind of content: successive values, sets, vectors, a retraction, an erasure."""
     import numpy as np
 
     await provider.use_embedder(EMBEDDER)
@@ -47,7 +47,7 @@ async def fill(provider: Any) -> None:
 
 
 async def save_more(provider: Any) -> str:
-    """Save one more city at each place, where the store takes it; return at which it did, as digits."""
+    """Save one more city at each place, and return the success of each save as digits."""
     taken = ""
     for number, place in enumerate(PLACES):
         try:
@@ -59,7 +59,7 @@ async def save_more(provider: Any) -> str:
 
 
 async def answers(provider: Any) -> Answers:
-    """Ask everything; what was refused with a typed error is answered by `WAS_REFUSED`."""
+    """Ask every question; a question refused with a typed error is answered by `WAS_REFUSED`."""
     asked: dict[str, Callable[[], Awaitable[Any]]] = {
         "changes": lambda: _listed(provider.changes(None)),
         "version": lambda: provider.version(None),
@@ -82,33 +82,33 @@ def _asked_of(provider: Any, number: int, place: Place) -> dict[str, Callable[[]
 
 
 class Replayed(HistoryProvider):
-    """Read-only provider that answers from a log alone, without any store."""
+    """A read-only provider that answers from a log alone, without a store."""
 
     def __init__(self, log: Sequence[LogEntry]) -> None:
         super().__init__()
         self._log = log
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        """Nothing is written here."""
+        """Do nothing: the log is fixed."""
         raise NotImplementedError
 
     async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
-        """The log, or what is in it of one concept."""
+        """Return the log, or its entries of one concept."""
         tracks = {entry.id: entry.assertion.keyword for entry in self._log if isinstance(entry, Recorded)}
         ids = [entry.id if isinstance(entry, Recorded) else entry.assertion_id for entry in self._log]
         return [entry for entry, id in zip(self._log, ids, strict=True) if keyword in (None, tracks.get(id))]
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no store is open."""
 
 
 async def wrong(found: Answers, truth: Answers, *, early: bool = False) -> list[str]:
-    """The questions answered wrongly: neither with the truth nor with an error.
+    """Return the questions answered wrongly: neither correctly nor with an error.
 
     Args:
         found: the answers.
-        truth: the right ones.
-        early: allow that the log of a place ends early; then everything must be as that log says.
+        truth: the right answers.
+        early: allow the log of a place to end early; all answers must then agree with that log.
     """
     expected = dict(truth)
     for number, place in enumerate(PLACES):
@@ -124,7 +124,7 @@ async def wrong(found: Answers, truth: Answers, *, early: bool = False) -> list[
 
 
 def _lacks_some(question: str, answer: Any, truth: Any, early: bool) -> bool:
-    """Whether an answer may lack something: vectors are made again, and of logs that end early there is less."""
+    """Return whether an answer may be incomplete: vectors are derived, and early ends of logs omit entries."""
     match question:
         case "vectors":
             return bool(answer.items() <= truth.items())

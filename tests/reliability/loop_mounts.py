@@ -1,4 +1,4 @@
-"""A file system in a file, whose power can be cut: a copy of the file is what the disk held at that moment."""
+"""A file system in a file, for power cuts: a copy of the file is the content of the disk at that moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MEGABYTES = 48
 
 
 def reason_not_to_mount() -> str | None:
-    """Return why nothing can be mounted here; None if it can."""
+    """Return the reason that nothing can be mounted here, or None."""
     if not sys.platform.startswith("linux"):
         return "only Linux mounts files"
     with tempfile.TemporaryDirectory(prefix="factmem-") as folder:
@@ -33,7 +33,7 @@ def reason_not_to_mount() -> str | None:
 
 
 def new_disk(path: Path) -> Path:
-    """Make an empty disk, formatted with ext4 as usual."""
+    """Make an empty disk, formatted with ext4 defaults."""
     with path.open("wb") as file:
         file.truncate(_MEGABYTES << 20)
     _run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", str(path))
@@ -52,14 +52,14 @@ def mounted(disk: Path, folder: Path, *options: str) -> Iterator[Path]:
 
 
 def cut(disk: Path, copy: Path) -> Path:
-    """Return a copy of what a disk holds: what was not flushed to it is not there."""
+    """Return a copy of a disk's content, without unflushed data."""
     _run("cp", "--sparse=always", str(disk), str(copy))
     return copy
 
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Stop a process, all of its threads, and let it go on at the end; one that was done before is stopped already."""
+    """Stop a process with all of its threads, and resume it at the end; a process that has ended counts as stopped."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
     try:

@@ -1,4 +1,4 @@
-"""The durable providers, in one list, and what is in a store of one of them."""
+"""The durable providers, and the contents of their stores."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ PLANNER: Final = MemoryScope.agent("planner")
 
 @attrs.frozen
 class DurableStore:
-    """A provider that promises to keep what it acknowledged.
+    """A provider that promises to keep acknowledged saves.
 
     Attributes:
-        name: as the promises call it.
-        template: of an address; empty for a store on a server, which has no files to look into.
-        environment: what a process needs in order to open one.
-        ignores_folders: SQLite goes on when it cannot flush the name of a new file.
+        name: its name in the promises.
+        template: template of an address; empty for a store on a server, which has no files to look into.
+        environment: environment variables needed to open a store.
+        ignores_folders: whether a failed flush of a folder is ignored, as SQLite does for a new file's name.
     """
 
     name: str
@@ -96,7 +96,7 @@ every_store = pytest.mark.parametrize("store", [*STORES, DurableStore("postgres"
 
 
 async def numbers_in(store: DurableStore, path: Path) -> set[int]:
-    """The numbers in a store; each must be there whole, once, and only right vectors beside them."""
+    """Return the numbers in a store, after checking that each is complete, unique and has the right vectors."""
     found: list[str] = []
     async with store.open(path) as provider:
         for agent in ("0", "1"):
@@ -115,7 +115,7 @@ async def numbers_in(store: DurableStore, path: Path) -> set[int]:
 
 
 async def loaded_city(store: DurableStore, path: Path) -> str | None:
-    """The city in a store."""
+    """Return the city in a store."""
     async with store.open(path) as provider:
         fact = await provider.load(CITY, USER, PLANNER)
     return fact.values[0] if fact else None

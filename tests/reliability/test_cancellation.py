@@ -1,7 +1,7 @@
-"""Tasks that are cancelled in the middle of a save, and how long the event loop stood still meanwhile.
+"""Tasks cancelled in the middle of a save, and the longest delay of the event loop.
 
-A full garbage collection of Python stops every thread for as long as it takes to look at all objects of the process,
-those of the tests among them; its length is told apart.
+A full garbage collection of Python stops every thread while it scans all objects of the process, including the tests';
+its duration is measured separately.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Collections:
         self.longest = 0.0
 
     def __call__(self, phase: str, info: Mapping[str, int]) -> None:
-        """Hear of one; this is what `gc.callbacks` holds."""
+        """Record a collection; a callback for `gc.callbacks`."""
         if info["generation"] != FULL:
             return
         if phase == "start":
@@ -50,7 +50,7 @@ class Collections:
 
     @property
     def total(self) -> float:
-        """All of them, with the one that another thread may still be at."""
+        """Return the total duration, including a collection in progress in another thread."""
         return self._total + self._running
 
     @property
@@ -67,7 +67,7 @@ class Waits:
         self.collections = Collections()
 
     async def beat(self) -> None:
-        """Ask for a millisecond again and again."""
+        """Sleep for a millisecond, repeatedly."""
         while True:
             asked, collected = time.perf_counter(), self.collections.total
             await anyio.sleep(0.001)
@@ -83,7 +83,7 @@ class Waits:
 
 @contextlib.asynccontextmanager
 async def watched() -> AsyncIterator[Waits]:
-    """Yield how long this loop has stood still since."""
+    """Yield the longest delay of this loop since the start."""
     waits = Waits()
     gc.callbacks.append(waits.collections)
     try:
@@ -101,7 +101,7 @@ async def values(provider: Any, person: str) -> int:
 
 
 class Saves:
-    """Three saves at the same time, each to a place of its own."""
+    """Three concurrent saves, each to a place of its own."""
 
     def __init__(self, provider: Any, number: int) -> None:
         self._provider = provider
@@ -113,7 +113,7 @@ class Saves:
         self.unfinished.discard(person)
 
     async def cancel(self, pause: float) -> int:
-        """Begin them, cancel them after a pause, and return how many were not finished then."""
+        """Start the saves, cancel them after a pause, and return the number of unfinished ones."""
         unfinished = 0
         async with anyio.create_task_group() as tasks:
             for person in self.people:
@@ -124,7 +124,7 @@ class Saves:
         return unfinished
 
     async def cancel_as_asyncio_does(self, pause: float) -> int:
-        """The same without anyio's scopes: what is shielded from them is not shielded from this."""
+        """Do the same without anyio's scopes, whose shields do not stop asyncio's cancellation."""
         tasks = [asyncio.create_task(self.save(person)) for person in self.people]
         await anyio.sleep(pause)
         unfinished = len(self.unfinished)
@@ -134,7 +134,7 @@ class Saves:
         return unfinished
 
     async def check(self) -> int:
-        """Each is there in whole or not at all, and whole once it is saved again; return how many were whole."""
+        """Check that each save is complete or absent, and complete after a retry; count the complete ones."""
         found = [await values(self._provider, person) for person in self.people]
         assert set(found) <= {0, 20}
         for person in self.people:
@@ -145,10 +145,10 @@ class Saves:
 
 @pytest.mark.timeout(1800)
 @every_store
-async def test_a_cancelled_save_is_there_in_whole_or_not_at_all(
+async def test_a_cancelled_save_is_complete_or_absent(
     store: DurableStore, tmp_path: Path, big: bool, promise: Promise, anyio_backend: str
 ) -> None:
-    """Whenever it is cancelled, also by asyncio itself; and saving the same again makes it whole."""
+    """The cancellation comes at any moment, also from asyncio itself; a retry completes the save."""
     chance = random.Random(16)
     cancelled, whole, rounds = 0, 0, 0
     async with store.open(tmp_path / "store") as provider:

@@ -1,4 +1,4 @@
-"""`check` finds what makes an answer wrong or fail: flipped, cut, swapped and missing files, and what is pending."""
+"""`check` finds the cause of each wrong or failing answer: damaged, swapped and missing files, and pending work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLAIN_FILES: Final = STORES[1]
 
 
 async def findings(store: DurableStore, folder: Path) -> list[Finding]:
-    """The errors and warnings in a store; a store that does not open has one of its own."""
+    """Return the errors and warnings of a store; a store that does not open has one of its own."""
     async with store.open(folder / "store") as provider:
         try:
             found = await provider.check()
@@ -39,7 +39,7 @@ async def findings(store: DurableStore, folder: Path) -> list[Finding]:
 
 
 async def is_missed(original: Victim, folder: Path) -> bool:
-    """Whether a damaged copy gives other answers, and the check finds nothing."""
+    """Return whether a damaged copy gives other answers although the check finds nothing."""
     found = await findings(original.store, folder)
     assert all(finding.problem and finding.part for finding in found)
     return not found and await original.ask(folder) != original.truth
@@ -49,7 +49,7 @@ async def is_missed(original: Victim, folder: Path) -> bool:
 async def test_whatever_changes_an_answer_is_found(
     store: DurableStore, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """One flipped bit, or a file cut short by damage; a log that ends early at a whole entry cannot be told apart."""
+    """One bit is flipped, or a file is cut. A log that ends early after a complete entry is indistinguishable."""
     original = await victim(store, tmp_path)
     outcomes: Counter[str] = Counter()
     for file, offset, content in flips(original, 500 if big else 20):
@@ -68,13 +68,13 @@ async def test_whatever_changes_an_answer_is_found(
 
 
 def ends_early(store: DurableStore, file: Path, content: bytes, length: int) -> bool:
-    """Whether a cut looks like a crash: in a log of plain lines, or in the write-ahead log of SQLite."""
+    """Return whether a cut resembles a crash: in a log of plain lines, or in the write-ahead log of SQLite."""
     return file.name.endswith("-wal") or store == _PLAIN_FILES
 
 
 @durable_stores
 async def test_a_missing_file_is_found(store: DurableStore, tmp_path: Path) -> None:
-    """All but what is made again, and the log of a place in plain files, which have no list of what should be there."""
+    """Exceptions are derived files, and the log of a place in plain files, which have no list of their logs."""
     original = await victim(store, tmp_path)
     for file in original.files():
         folder = original.damaged(file, b"")
@@ -83,7 +83,7 @@ async def test_a_missing_file_is_found(store: DurableStore, tmp_path: Path) -> N
 
 
 def may_be_made_again(store: DurableStore, file: Path) -> bool:
-    """Whether a missing file does no harm, or cannot be missed: notes, vectors, and any log of plain files."""
+    """Return whether a missing file is harmless or undetectable: notes, vectors, and any log of plain files."""
     return file.suffix == ".note" or (store == _PLAIN_FILES and file.suffix != ".json")
 
 
@@ -119,7 +119,7 @@ async def test_files_that_others_may_read_are_found(store: DurableStore, tmp_pat
 
 
 async def interrupted(store: DurableStore, folder: Path, calls: int) -> list[Finding]:
-    """The findings in a store whose process died while it erased."""
+    """Return the findings of a store whose process died during an erasure."""
     (folder / "home").mkdir(parents=True)
     disk = SimulatedDisk(folder / "home", random.Random(3))
     with intercepted(disk):

@@ -1,4 +1,4 @@
-"""Clocks that jump: nothing is lost, nothing is numbered twice, and what was said last is what counts."""
+"""Clocks that jump: nothing is lost, no number is used twice, and the latest statement is current."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOWNS = Concept.multiple("towns", "Where the person has been")
 async def test_a_clock_that_jumps_between_saves_changes_no_answer(
     store: DurableStore, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Back and forth by minutes and decades; every other save is made by a provider that was opened anew."""
+    """The clock jumps by minutes and decades in both directions; a newly opened provider makes every other save."""
     chance, clock, count = random.Random(17), FakeClock(), 200 if big else 16
     provider = store.open(tmp_path / "store", clock=clock)
     for number in range(count):
@@ -73,7 +73,7 @@ def opened(store: DurableStore, path: Path, clock: FakeClock) -> Any:
 async def test_what_is_saved_after_the_clock_stepped_back_is_current(
     store: DurableStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, promise: Promise
 ) -> None:
-    """The times that the clock gives never fall below the newest of the store, and the program is warned once."""
+    """Assigned times are never earlier than the latest of the store, and the program is warned once."""
     clock = FakeClock(NOON)
     provider = opened(store, tmp_path / "store", clock)
     for number, minutes in enumerate((0, -60, -30, -90, 10, 5)):
@@ -82,7 +82,7 @@ async def test_what_is_saved_after_the_clock_stepped_back_is_current(
             await provider.aclose()
             provider = opened(store, tmp_path / "store", clock)
         fact = CITY.fact([f"city {number}"], timestamp=ClockTime.of(clock()))
-        for _ in range(2):  # handed in again, it is the same
+        for _ in range(2):  # the repeated save changes nothing
             await provider.save(fact, USER, PLANNER)
         found = await provider.load(CITY, USER, PLANNER)
         assert found.values == (f"city {number}",)
@@ -112,7 +112,7 @@ async def test_a_time_that_somebody_gave_is_kept_while_the_clock_is_behind(store
 
 @every_store
 async def test_processes_share_the_newest_time(store: DurableStore, tmp_path: Path) -> None:
-    """A process that has the store open from before dates by what the other one recorded meanwhile."""
+    """An open process uses times after those recorded by another one."""
     clock = FakeClock(NOON)
     async with opened(store, tmp_path / "store", clock) as one, opened(store, tmp_path / "store", clock) as other:
         await one.save(CITY.fact(["Bern"], timestamp=ClockTime.of(clock())), USER, PLANNER)

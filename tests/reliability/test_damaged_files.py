@@ -1,7 +1,7 @@
-"""Flipped bits and cut files: a typed error or the same answers, never other ones, and no save that covers it up.
+"""Flipped bits and cut files: a typed error or the same answers, never other ones, and no save that hides the damage.
 
-What a crash may leave is no damage: a log may end early, as if what it lacks had never been said, where its provider
-cannot tell the two apart.
+The result of a crash is not damage: a log may end early, as if the missing entries had never been written, if its
+provider cannot distinguish the two.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ pytestmark = [pytest.mark.timeout(7200), pytest.mark.parametrize("anyio_backend"
 
 @attrs.frozen
 class Victim:
-    """A small store with a little of everything, to be copied and damaged.
+    """A small store with every kind of content, to be copied and damaged.
 
     Attributes:
         store: its provider.
-        folder: with all of its files.
-        truth: what it answers.
+        folder: folder with all of its files.
+        truth: its answers.
     """
 
     store: DurableStore
@@ -37,12 +37,12 @@ class Victim:
     truth: Answers
 
     def files(self) -> list[Path]:
-        """The files of the store, without what a running process alone needs."""
+        """Return the files of the store, without those that only a running process needs."""
         found = [path for path in sorted(self.folder.rglob("*")) if path.is_file() and path.stat().st_size]
         return [path.relative_to(self.folder) for path in found if not path.name.endswith("-shm")]
 
     def damaged(self, file: Path, content: bytes) -> Path:
-        """A copy of the store in which a file has another content."""
+        """Make a copy of the store in which a file has another content."""
         copy = self.folder.with_name("copy")
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.folder, copy, ignore=shutil.ignore_patterns("*-shm"))
@@ -50,7 +50,7 @@ class Victim:
         return copy
 
     async def ask(self, folder: Path) -> Answers:
-        """Ask a copy everything."""
+        """Ask a copy every question."""
         async with self.store.open(folder / "store") as provider:
             return await answers(provider)
 
@@ -65,7 +65,7 @@ async def victim(store: DurableStore, folder: Path) -> Victim:
 
 
 async def save_on_top(victim: Victim, folder: Path, file: Path, content: bytes) -> Counter[str]:
-    """Save to a damaged store, with its answers known: what is damaged must not go away by that."""
+    """Save to a damaged store, and check that the damage is still detected."""
     async with victim.store.open(folder / "store") as provider:
         before = await answers(provider)
         taken = await save_more(provider)
@@ -78,7 +78,7 @@ async def save_on_top(victim: Victim, folder: Path, file: Path, content: bytes) 
 
 
 def flips(victim: Victim, count: int) -> Iterator[tuple[Path, int, bytes]]:
-    """Files with one bit flipped: at every offset, or at so many."""
+    """Yield files with one bit flipped: at every offset, or at a number of them."""
     offsets = [(file, offset) for file in victim.files() for offset in range((victim.folder / file).stat().st_size)]
     chance = random.Random(18)
     for file, offset in offsets if count == 0 else chance.sample(offsets, count):
@@ -88,7 +88,7 @@ def flips(victim: Victim, count: int) -> Iterator[tuple[Path, int, bytes]]:
 
 
 def cuts(victim: Victim, count: int) -> Iterator[tuple[Path, int, bytes]]:
-    """Files cut off: at every offset, or at so many."""
+    """Yield truncated files: at every offset, or at a number of them."""
     lengths = [(file, length) for file in victim.files() for length in range((victim.folder / file).stat().st_size)]
     for file, length in lengths if count == 0 else random.Random(19).sample(lengths, count):
         yield file, length, (victim.folder / file).read_bytes()[:length]
@@ -98,7 +98,7 @@ def cuts(victim: Victim, count: int) -> Iterator[tuple[Path, int, bytes]]:
 async def test_a_flipped_bit_is_an_error_or_changes_no_answer(
     store: DurableStore, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Anywhere in any file; and a save afterwards does not cover it up."""
+    """The bit may be anywhere in any file, and a later save does not hide the damage."""
     original = await victim(store, tmp_path)
     outcomes: Counter[str] = Counter()
     for file, offset, content in flips(original, 0 if big else 25):
@@ -118,7 +118,7 @@ async def test_a_flipped_bit_is_an_error_or_changes_no_answer(
 async def test_a_file_cut_off_is_an_error_or_a_log_that_ends_early(
     store: DurableStore, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """At any length of any file."""
+    """The cut may be at any length of any file."""
     original = await victim(store, tmp_path)
     outcomes: Counter[str] = Counter()
     for file, length, content in cuts(original, 0 if big else 15):

@@ -1,4 +1,4 @@
-"""A disk that is full, a file that may not grow, a folder that may not be written, a device that takes nothing."""
+"""Full disks, files at their size limit, read-only folders, and a device that rejects writes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ needs_mounts = pytest.mark.skipif(MISSING is not None, reason=f"FULL DISKS ARE N
 
 @contextmanager
 def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
-    """A file system of this size."""
+    """A file system of a given size."""
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)], check=True)
     try:
@@ -56,7 +56,7 @@ def remount(folder: Path, option: str) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a megabyte and a half, two thirds of it taken by something else."""
+    """A disk of a megabyte and a half, two thirds of it taken by another file."""
     with small_disk(tmp_path / "disk", 1536) as folder:
         (folder / "something else").write_bytes(b"x" * (1 << 20))
         yield folder
@@ -67,7 +67,7 @@ def note(number: int) -> Any:
 
 
 async def fill(provider: Any) -> int:
-    """Save until the disk is full; return how many saves returned."""
+    """Save until the disk is full, and return the number of acknowledged saves."""
     for number in range(10_000):
         try:
             await provider.save(note(number), USER, PLANNER)
@@ -86,7 +86,7 @@ async def notes_in(provider: Any) -> list[int]:
 async def test_a_full_disk_keeps_what_was_acknowledged_and_goes_on_when_there_is_room(
     store: DurableStore, disk: Path, promise: Promise
 ) -> None:
-    """The refused save is not there by half, and the same provider saves again once something was deleted."""
+    """The refused save is absent, and the same provider saves again once space is freed."""
     async with store.open(disk / "store") as provider:
         count = await fill(provider)
         assert count > 5
@@ -106,7 +106,7 @@ async def test_a_full_disk_keeps_what_was_acknowledged_and_goes_on_when_there_is
 @durable_stores
 @on_one_loop
 async def test_a_store_on_a_full_disk_can_be_read_and_erased_from(store: DurableStore, disk: Path) -> None:
-    """An erasure that finds no room for what it must write is a typed error or pending, and harms nothing else."""
+    """An erasure without enough space is a typed error or pending, and affects nothing else."""
     async with store.open(disk / "store") as provider:
         count = await fill(provider)
     async with store.open(disk / "store") as provider:
@@ -127,7 +127,7 @@ async def test_a_store_on_a_full_disk_can_be_read_and_erased_from(store: Durable
 
 
 async def forgotten_on(disk: Path, store: DurableStore, notes: int, room: int) -> tuple[bool, int]:
-    """Fill the disk but for some room, forget a note; return whether that was refused, and how many notes are left."""
+    """Fill the disk except for some space, and forget a note; return whether that was refused, and the notes left."""
     async with store.open(disk / "store") as provider:
         for number in range(notes):
             await provider.save(note(number), USER, PLANNER)
@@ -167,7 +167,7 @@ def take_all_but(disk: Path, room: int) -> None:
 async def test_forgetting_on_a_full_disk_is_done_or_leaves_everything(
     store: DurableStore, tmp_path: Path, promise: Promise
 ) -> None:
-    """Wherever the room ends; and with room again, no byte of what was forgotten stays."""
+    """The space ends at any point; once there is space again, no byte of the forgotten note remains."""
     refused = 0
     rooms = (0, 4096, 16_384, 65_536, 262_144, 1_000_000)
     for room in rooms:
@@ -195,7 +195,7 @@ async def test_forgetting_on_a_full_disk_is_done_or_leaves_everything(
 async def test_an_erasure_on_a_full_disk_writes_over_the_log_of_the_database(
     store: DurableStore, tmp_path: Path
 ) -> None:
-    """The log need not grow, once its pages are in the file, which is as long as it will be."""
+    """The log need not grow once its pages are in the file, which has its final size."""
     with small_disk(tmp_path / "disk", 4096) as disk:
         async with store.open(disk / "store") as provider, Memory(provider, embedder=HashEmbedder()) as memory:
             for number in range(40):
@@ -237,7 +237,7 @@ async def test_a_store_cannot_be_made_on_a_full_disk_but_later(store: DurableSto
 async def test_a_disk_that_became_read_only_refuses_saves_and_keeps_its_facts(
     store: DurableStore, tmp_path: Path
 ) -> None:
-    """As a disk does that found an error on itself."""
+    """A disk does so when it finds an error on itself."""
     with small_disk(tmp_path / "disk", 4096) as disk:
         async with store.open(disk / "store") as provider:
             await provider.save(CITY.fact(["Bern"], timestamp=NOON), USER, PLANNER)
@@ -255,11 +255,11 @@ async def test_a_disk_that_became_read_only_refuses_saves_and_keeps_its_facts(
 def test_a_file_that_may_not_grow_keeps_what_was_acknowledged(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """The system takes what is written in part, wherever the limit lies, and then fails (EFBIG)."""
+    """The system writes a part, wherever the limit lies, and then fails with EFBIG."""
     path = tmp_path / "store"
     workers.start("save", store.address(path), count=4)
     workers.wait()
-    expected, tried = workers.told("kept"), 0
+    expected, tried = workers.reported("kept"), 0
     largest = max(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
     for room in range(1, 12_000, 301 if big else 3001):
         workers.forget()
@@ -268,7 +268,7 @@ def test_a_file_that_may_not_grow_keeps_what_was_acknowledged(
         workers.wait()
         assert workers.refusals
         assert {error for _, error in workers.refusals} == {"StoreUnavailableError"}
-        expected |= workers.told("kept")
+        expected |= workers.reported("kept")
         assert anyio.run(numbers_in, store, path) == expected
         tried += 1
         largest = max(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())

@@ -1,7 +1,7 @@
-"""Every system call of a save fails once: a typed error, the old value is there, and no flush is tried again.
+"""Every system call of a save fails once: the error is typed, the old value is kept, and no flush is retried.
 
-A process is traced while it saves a city, saves another one, loads and closes. First nothing fails, and its calls
-are counted; then it is done again for each of them, with a fault at that call.
+A process is traced while it saves a city, saves another one, loads and closes. A first run without a fault counts the
+calls; then each call has a run with a fault.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.reliability.workers import Workers
 MISSING = reason_not_to_trace()
 OLD, FIRST, SECOND, LAST = "city 0", "city 1", "city 2", "city 3"
 SAMPLE = 2
-"""How many faults of each kind are tried where time is short."""
+"""Number of faults of each kind to try without `--big`."""
 
 pytestmark = [
     pytest.mark.timeout(3600),
@@ -50,7 +50,7 @@ scenarios = pytest.mark.parametrize("scenario", ["saving", "making the store"])
 
 
 class Stage:
-    """A store that is begun anew for every fault."""
+    """A store that is set up again for every fault."""
 
     def __init__(self, store: DurableStore, workers: Workers, folder: Path, *, exists: bool) -> None:
         self.store = store
@@ -66,7 +66,7 @@ class Stage:
             await provider.save(CITY.fact([OLD], timestamp=NOON), USER, PLANNER)
 
     def play(self, fault: Fault | None = None) -> Traced:
-        """Save twice, load and close, with a fault; return what was called."""
+        """Save twice, load and close, with a fault, and return the calls."""
         shutil.rmtree(self.path.parent, ignore_errors=True)
         if self._exists:
             shutil.copytree(self._folder / "before", self.path.parent)
@@ -84,26 +84,26 @@ class Stage:
 
     @property
     def old(self) -> str | None:
-        """The city before the first save."""
+        """Return the city before the first save."""
         return OLD if self._exists else None
 
     def check(self, trace: Traced, fault: Fault | None = None) -> None:
         """Check that acknowledged saves are kept, refused ones are not, errors are typed, and no flush is retried."""
-        kept = self._workers.told("kept")
+        kept = self._workers.reported("kept")
         errors = {name for _, name in self._workers.refusals}
-        # What cannot be read just now is no damage, whatever SQLite takes it for.
+        # A temporary read error is not damage, whatever SQLite reports.
         assert errors <= {"StoreUnavailableError"}
         newest = SECOND if 2 in kept else FIRST if 1 in kept else self.old
         assert anyio.run(loaded_city, self.store, self.path) == newest
         assert self._workers.loaded in ([str(newest)], [])
         if fault and fault.call in FLUSHES and self._workers.refusals:
-            # Whatever could not be flushed is not to be trusted, and nothing built upon it.
+            # Unflushed data is not reliable, nor is anything built upon it.
             assert 2 not in kept
         assert trace.flushes_tried_again(files_only=self.store.ignores_folders) == []
 
     def check_killed(self) -> None:
         """Check that all acknowledged saves are kept; saves in progress may be."""
-        kept = self._workers.told("kept")
+        kept = self._workers.reported("kept")
         known = [self.old, FIRST, SECOND]
         least = 2 if 2 in kept else 1 if 1 in kept else 0
         assert anyio.run(loaded_city, self.store, self.path) in known[least : max(least, len(kept) + 1) + 1]
@@ -116,7 +116,7 @@ class Stage:
 
 
 def faults(calls: Counter[str], names: Iterable[str], effect: str, *, big: bool) -> list[Fault]:
-    """A fault at every call of these names; where time is short, at one call of some of them."""
+    """Yield a fault at every call of these names, or without `--big` at one call of some of them."""
     numbers = {name: range(1, calls[name] + 1) for name in names if calls[name]}
     if big:
         return [Fault(name, number, effect) for name in numbers for number in numbers[name]]
@@ -130,7 +130,7 @@ def faults(calls: Counter[str], names: Iterable[str], effect: str, *, big: bool)
 def test_a_call_that_fails_is_a_typed_error_and_the_old_value_stays(
     store: DurableStore, scenario: str, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """EIO when reading, writing and flushing; ENOSPC at whatever makes, grows, renames or cuts a file."""
+    """EIO on reads, writes and flushes; ENOSPC on calls that create, extend, rename or truncate a file."""
     stage = Stage(store, workers, tmp_path, exists=scenario == "saving")
     calls = stage.play().calls(stage.path, until="closed")
     stage.check(stage.play())
@@ -139,7 +139,7 @@ def test_a_call_that_fails_is_a_typed_error_and_the_old_value_stays(
     tried += faults(calls, WRITES, "error=EIO", big=big)
     tried += faults(calls, CHANGES, "error=ENOSPC", big=big)
     if not big:
-        # What is not taken away any more makes a store look unfinished.
+        # A file that could not be removed makes a store look unfinished.
         tried += faults(calls, ["unlink"], "error=ENOSPC", big=True)
     refused = 0
     for fault in tried:
@@ -157,7 +157,7 @@ def test_a_call_that_fails_is_a_typed_error_and_the_old_value_stays(
 def test_a_kill_at_any_system_call_leaves_a_store_that_opens(
     store: DurableStore, scenario: str, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Acknowledged saves are kept, and saves in progress are there as a whole or not at all."""
+    """Acknowledged saves are kept, and saves in progress are complete or absent."""
     stage = Stage(store, workers, tmp_path, exists=scenario == "saving")
     calls = stage.play().calls(stage.path, until="closed")
     tried = faults(calls, (*FLUSHES, *CHANGES, "flock"), "signal=SIGKILL", big=big)
@@ -171,7 +171,7 @@ def test_a_kill_at_any_system_call_leaves_a_store_that_opens(
 
 @contextmanager
 def naming(fault: Fault) -> Iterator[None]:
-    """Say after which fault an assertion failed."""
+    """Name the fault in the message of a failing assertion."""
     try:
         yield
     except (AssertionError, FactMemError) as error:

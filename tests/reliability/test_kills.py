@@ -1,4 +1,4 @@
-"""`kill -9` at any moment: nothing acknowledged is lost, nothing is there by half, every store opens."""
+"""`kill -9` at any moment: no acknowledged save is lost, none is partial, and every store opens."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ KILLS_PER_STORE = 8
 
 
 def killed(workers: Workers, pid: int, pause: float) -> None:
-    """Kill a process after a pause, and take in what it told before."""
+    """Kill a process after a pause, and read its reports."""
     time.sleep(pause)
-    with contextlib.suppress(ProcessLookupError):  # it was done before
+    with contextlib.suppress(ProcessLookupError):  # the process had ended before
         os.kill(pid, signal.SIGKILL)
     workers.wait()
 
@@ -32,7 +32,7 @@ def killed(workers: Workers, pid: int, pause: float) -> None:
 def test_no_acknowledged_save_is_lost_to_a_kill(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """At any moment: while opening, while saving four facts at once, and again on what a kill left behind."""
+    """The kill comes while opening, while saving four facts at once, and again on the store left by a kill."""
     chance = random.Random(9)
     kills, kept, unacknowledged = 0, 0, 0
     for life in range((10_000 if big else 48) // KILLS_PER_STORE):
@@ -45,10 +45,10 @@ def test_no_acknowledged_save_is_lost_to_a_kill(
             killed(workers, pid, chance.random() * 0.02)
             kills += 1
         found = anyio.run(numbers_in, store, path)
-        assert workers.told("kept")
-        assert workers.told("kept") <= found
-        kept += len(workers.told("kept"))
-        unacknowledged += len(found) - len(workers.told("kept"))
+        assert workers.reported("kept")
+        assert workers.reported("kept") <= found
+        kept += len(workers.reported("kept"))
+        unacknowledged += len(found) - len(workers.reported("kept"))
     promise(
         f"kill -9, {store}",
         f"{kills:,} kills, {kept:,} acknowledged: 0 lost, 0 unreadable ({unacknowledged} kept unacknowledged)",
@@ -60,7 +60,7 @@ def test_no_acknowledged_save_is_lost_to_a_kill(
 def test_a_kill_while_erasing_brings_nothing_back(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Erased facts stay erased, untouched facts stay there, and the next erasure finishes."""
+    """Erased facts stay erased, untouched facts are kept, and the next erasure finishes."""
     chance = random.Random(10)
     rounds, gone = 200 if big else 2, 0
     # A server writes its log over at its leisure; its rows are gone at once.
@@ -73,7 +73,7 @@ def test_a_kill_while_erasing_brings_nothing_back(
             (pid,) = workers.start("erase", store.address(path), first=first, count=10)
             workers.wait_for_first(word)
             killed(workers, pid, chance.random() * 0.05)
-        erased = workers.told(word)
+        erased = workers.reported("gone")
         found = anyio.run(numbers_in, store, path)
         assert not erased & found
         assert len(found) >= 20 - len(erased) - 2

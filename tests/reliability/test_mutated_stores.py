@@ -1,4 +1,4 @@
-"""Encrypted stores with files that somebody removed, emptied, cut, changed or put back: found out, or complete."""
+"""Encrypted stores with removed, emptied, cut, changed or restored files: detected, or complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT: Final = 20
 ENCRYPTED: Final = [store for store in STORES if store.name.startswith("encrypted")]
 
 NO_WITNESSES: Final = {"store", "store-shm", "store/sequence.note"}
-"""Files that say nothing about the others: all but these put back is all of a store put back, which nobody sees."""
+"""Files that say nothing about the others: restoring all but these is an undetectable rollback of the whole store."""
 
 encrypted_stores = pytest.mark.parametrize("store", ENCRYPTED, ids=str)
 on_one_loop = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -32,9 +32,9 @@ class Life:
     """Files of a store at three moments.
 
     Attributes:
-        half: When half of the facts were acknowledged, as a kill would leave them.
-        killed: When all were, as a kill would leave them.
-        closed: After closing.
+        half: after half of the facts were acknowledged, as a kill would leave them.
+        killed: after all were, as a kill would leave them.
+        closed: after closing.
     """
 
     half: Files
@@ -97,7 +97,7 @@ SPOILT: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 
 
 def mutations(life: Life) -> Iterator[tuple[str, Files]]:
-    """Yield each change of one file, each earlier file beside later ones, and pairs that are missing."""
+    """Yield each change of one file, each earlier file beside later ones, and pairs of missing files."""
     for when, files in (("killed", life.killed), ("closed", life.closed)):
         for name, content in files.items():
             if not content or name.endswith(".lock"):
@@ -129,7 +129,7 @@ async def test_every_mutation_is_found_or_changes_nothing(
             outcomes["complete"] += 1
         except RolledBackStoreError:
             outcomes["found"] += 1
-            with pytest.raises(RolledBackStoreError):  # what was lost is not written over
+            with pytest.raises(RolledBackStoreError):  # lost data is not overwritten
                 await save(store, tmp_path / "spoilt" / "store", [COUNT])
         except FactMemError:
             outcomes["found"] += 1
@@ -152,7 +152,7 @@ def killed(tmp_path: Path) -> Path:
 
 @on_one_loop
 async def test_every_flipped_byte_of_a_log_is_found(tmp_path: Path, big: bool, promise: Promise) -> None:
-    """SQLite takes the first frame that is not whole for the end of the log."""
+    """SQLite takes the first invalid frame as the end of the log."""
     life, flips, complete = await life_of(SQLITE, tmp_path / "made"), 0, 0
     log = life.killed["store-wal"]
     for at in range(0, len(log), len(log) // (1000 if big else 40)):
@@ -202,7 +202,7 @@ async def test_a_seal_said_to_be_only_begun_is_found_out(tmp_path: Path, killed:
 
 @on_one_loop
 async def test_a_write_between_commit_and_seal_does_no_harm(killed: Path) -> None:
-    """A kill there leaves the seal behind the database, and the next write takes it along."""
+    """A kill there leaves the seal behind the database, and the next write updates it."""
     seal = (killed / "store.seal").read_bytes()
     await save(SQLITE, killed / "store", [COUNT])
     (killed / "store.seal").write_bytes(seal)

@@ -1,4 +1,4 @@
-"""Many processes and many tasks on one store: every save returns, and every fact is there once."""
+"""Many processes and many tasks on one store: every save returns, and every fact is stored once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PROCESSES = 8
 def test_many_processes_share_one_store(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Eight processes with four tasks each, which also make the store together."""
+    """Eight processes with four tasks each, which also create the store together."""
     count = 1000 if big else 20
     path = tmp_path / "store"
     workers.start("save", store.address(path), count=count, processes=PROCESSES)
     workers.wait()
     everything = set(range(PROCESSES * count))
-    assert workers.told("kept") == everything
+    assert workers.reported("kept") == everything
     assert anyio.run(numbers_in, store, path) == everything
     promise(f"8 processes, {store}", f"{PROCESSES} × {count:,} saves: {len(everything):,} facts")
 
@@ -36,13 +36,13 @@ def test_many_processes_share_one_store(
 def test_two_processes_make_one_store_at_the_same_time(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Two processes that make one store at the same time both keep their saves in it, whichever is first."""
+    """Two processes that create one store at the same time both keep their saves in it, whichever is first."""
     rounds = 500 if big else 4
     for life in range(rounds):
         path = tmp_path / str(life) / "new" / "store"
         workers.start("save", store.address(path), processes=2)
         workers.wait()
-        assert workers.told("kept") == {0, 1}
+        assert workers.reported("kept") == {0, 1}
         assert anyio.run(numbers_in, store, path) == {0, 1}
         workers.forget()
     promise(f"two processes make one store, {store}", f"{rounds} stores: 2 facts in each")
@@ -52,7 +52,7 @@ def test_two_processes_make_one_store_at_the_same_time(
 async def test_a_thousand_tasks_of_one_process_share_one_store(
     store: DurableStore, tmp_path: Path, promise: Promise, anyio_backend: str
 ) -> None:
-    """All of them at the same time, and all of them to the same concept."""
+    """All save at the same time to the same concept."""
     facts = [NUMBERS.fact([f"{number} a", f"{number} b"], timestamp=NOON) for number in range(1000)]
     async with store.open(tmp_path / "store") as provider, anyio.create_task_group() as tasks:
         for number, fact in enumerate(facts):

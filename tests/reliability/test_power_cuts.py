@@ -1,7 +1,8 @@
-"""The power is cut at any moment: what was acknowledged is on the disk, and the store opens.
+"""Power cuts at any moment: acknowledged saves are on the disk, and the store opens.
 
-The store lies on a file system in a file. The process that writes is stopped with all its threads, the file is
-copied, and the copy is mounted: it holds what was flushed, and nothing of what the kernel was still to write.
+The store is on a file system in a file. The writing process is stopped with all its threads, the file is copied, and
+the
+copy is mounted: it holds all flushed data, and nothing that the kernel has yet to write.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ pytestmark = [
 
 @contextmanager
 def power_cut(pid: int, disk: Path, workers: Workers) -> Iterator[Path]:
-    """Cut the power while a process is at work; give the root of what the disk held."""
+    """Cut the power while a process is at work, and yield the root of the disk's content."""
     with stopped(pid):
         workers.drain()
         copy = cut(disk, disk.with_name("copy"))
@@ -43,11 +44,11 @@ def power_cut(pid: int, disk: Path, workers: Workers) -> Iterator[Path]:
 
 @contextmanager
 def at_work(workers: Workers, pid: int) -> Iterator[None]:
-    """End a process at the end."""
+    """End a process at the end of the context."""
     try:
         yield
     finally:
-        with suppress(ProcessLookupError):  # it was done before
+        with suppress(ProcessLookupError):  # the process had ended before
             os.kill(pid, signal.SIGKILL)
         workers.wait()
 
@@ -56,7 +57,7 @@ def at_work(workers: Workers, pid: int) -> Iterator[None]:
 def test_no_acknowledged_save_is_lost_to_a_power_cut(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """While the store is made, while it is saved to, and again while what a cut left is saved to."""
+    """The cut comes while the store is created, while it is written to, and again on the store left by a cut."""
     chance = random.Random(12)
     cuts, acknowledged, most = 0, 0, 0
     for _ in range((500 if big else 5) // CUTS_PER_DISK):
@@ -72,7 +73,7 @@ def test_no_acknowledged_save_is_lost_to_a_power_cut(
                         workers.wait_for_first("kept")
                     time.sleep(chance.random() * 0.1)
                     with power_cut(pid, disk, workers) as after:
-                        kept = workers.told("kept")
+                        kept = workers.reported("kept")
                         found = anyio.run(numbers_in, store, after / "deep" / "store")
                         assert before | kept <= found
             cuts += 1
@@ -89,7 +90,7 @@ def test_no_acknowledged_save_is_lost_to_a_power_cut(
 def test_a_power_cut_while_erasing_brings_nothing_back(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Acknowledged erasures survive the power cut, and facts that nobody erased stay there."""
+    """Acknowledged erasures survive the power cut, and other facts are kept."""
     chance = random.Random(13)
     cuts, gone = 50 if big else 2, 0
     for _ in range(cuts):
@@ -103,7 +104,7 @@ def test_a_power_cut_while_erasing_brings_nothing_back(
                 workers.wait_for_first("gone")
                 time.sleep(chance.random() * 0.1)
                 with power_cut(pid, disk, workers) as after:
-                    erased = workers.told("gone")
+                    erased = workers.reported("gone")
                     found = anyio.run(numbers_in, store, after / "store")
                     remains = _words(after)
         assert not erased & found

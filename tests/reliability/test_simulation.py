@@ -1,10 +1,13 @@
 """Seeded simulations of the disk, the clock and the death of the process, over every store.
 
-``--big`` plays 10,000 histories, and lets the process die at hundreds of calls inside rotation, erasure and migration.
+With ``--big``, 10,000 histories are run, and the process dies at hundreds of calls inside rotation, erasure and
+migration.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import shutil
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -25,7 +28,7 @@ from factmem.crypto import Keyring, SecretKey
 from factmem.errors import StoreUnavailableError, WrongKeyError
 from factmem.facts import Concept
 from factmem.providers import InMemoryProvider, open_provider
-from factmem.records import Place, Recorded, assertions_of
+from factmem.records import Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock
 from factmem.testing.simulation import Lives, SimulatedDisk, SimulatedStore, intercepted, play
 from tests.conftest import Promise
@@ -39,7 +42,7 @@ WORDS: Final = Concept.multiple("words", "Words that were said")
 
 
 def keyring(generation: int) -> Keyring:
-    """A keyring with a key of each generation; the last one is the current one."""
+    """Return a keyring with a key of each generation, the last of which is current."""
     keys = {f"key {number}": SecretKey(bytes([number + 1]) * 32) for number in range(generation + 1)}
     return Keyring(keys, f"key {generation}")
 
@@ -66,7 +69,7 @@ def open_encrypted_sqlite(path: Path, clock: Clock, generation: int) -> Encrypte
 
 
 def given(provider: Any, path: Path, clock: Clock, generation: int) -> Any:
-    """A provider that is open already."""
+    """Return an open provider as a factory."""
     return provider
 
 
@@ -79,7 +82,7 @@ SIMULATED: Final = {
 
 
 async def played(store: SimulatedStore, seeds: range, folder: Path) -> Lives:
-    """Play histories, and sum them up."""
+    """Run histories, and sum up their results."""
     lives = Lives()
     for seed in seeds:
         home = folder / f"{seed}"
@@ -93,7 +96,7 @@ async def played(store: SimulatedStore, seeds: range, folder: Path) -> Lives:
 async def test_no_history_of_faults_and_deaths_breaks_a_promise(
     name: str, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Acknowledged operations survive, refused ones are whole or absent, erased words stay away, numbers grow."""
+    """Acknowledged operations survive, refused ones are complete or absent, erased words stay away, numbers grow."""
     seeds = range(2500 if big else 50)
     lives = await played(SIMULATED[name], seeds, tmp_path)
     assert lives.deaths >= 2 * len(seeds)
@@ -124,13 +127,13 @@ async def test_the_same_seed_plays_the_same_history(tmp_path: Path) -> None:
 
 @attrs.frozen
 class Interruption:
-    """Something that takes many calls of the disk, and what must be true whenever it was interrupted.
+    """An operation of many disk calls, and the conditions that hold after an interruption.
 
     Attributes:
-        home: Folder with the store before it.
-        work: Does it.
-        check: Checks a store on which it was interrupted.
-        finish: Does it again, and checks that it is done.
+        home: folder with the store before the operation.
+        work: runs the operation.
+        check: checks a store after an interruption.
+        finish: runs the operation again, and checks that it is complete.
     """
 
     home: Path
@@ -139,14 +142,14 @@ class Interruption:
     finish: Callable[[Path], Awaitable[None]]
 
     async def calls(self, folder: Path) -> int:
-        """Return how many calls it takes."""
+        """Return the number of disk calls of the operation."""
         disk = SimulatedDisk(shutil.copytree(self.home, folder), Random(0))
         with intercepted(disk):
             await self.work(folder)
         return len(disk.calls)
 
     async def die(self, number: int, folder: Path, chance: Random) -> None:
-        """Let the process die at a call, by a kill or a power cut, and check what is left."""
+        """Let the process die at a call, by a kill or a power cut, and check the store left behind."""
         shutil.rmtree(folder, ignore_errors=True)
         disk = SimulatedDisk(shutil.copytree(self.home, folder / "before"), chance, dies_at=number)
         with intercepted(disk):
@@ -165,7 +168,7 @@ class Interruption:
 
 
 async def interrupted_deaths(work: Interruption, folder: Path, count: int, seed: int) -> int:
-    """Let the process die at calls spread over the whole work, and return their number."""
+    """Let the process die at calls spread over the whole operation, and return the number of deaths."""
     chance = Random(seed)
     calls = await work.calls(folder / "counted")
     for death in range(count):
@@ -178,7 +181,7 @@ async def interrupted_deaths(work: Interruption, folder: Path, count: int, seed:
 
 
 async def spoken(provider: Any) -> dict[str, Recorded]:
-    """What is in a store, by its words."""
+    """Return the content of a store, by its words."""
     return {entry.assertion.data: entry for entry in await provider.changes(None) if isinstance(entry, Recorded)}
 
 
@@ -195,10 +198,11 @@ async def filled(store: SimulatedStore, home: Path) -> Path:
 
 
 EVERY: Final = {f"word-{number:02}" for number in range(12)}
+ERASED: Final = {f"word-{number:02}" for number in range(4)}
 
 
 def words_in(folder: Path) -> set[str]:
-    """The words that can be read in the files of a store."""
+    """Return the words that can be read in the files of a store."""
     content = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     return {word for word in EVERY if word.encode() in content}
 
@@ -227,29 +231,28 @@ def rotation(store: SimulatedStore, home: Path) -> Interruption:
 
 def erasure(store: SimulatedStore, home: Path) -> Interruption:
     """An erasure of four words: all or nothing, and in the end no byte of them is left."""
-    erased = {f"word-{number:02}" for number in range(4)}
 
     async def erase(folder: Path) -> bool:
         async with store.open(folder / "store", FakeClock(), 0) as provider:
             known = await spoken(provider)
-            ids = [known[word].record_id for word in sorted(erased & known.keys())]
+            ids = [known[word].record_id for word in sorted(ERASED & known.keys())]
             return bool((await provider.erase(ids, tenant=None)).pending)
 
     async def check_words(folder: Path) -> None:
         async with store.open(folder / "store", FakeClock(), 0) as provider:
-            assert EVERY - (await spoken(provider)).keys() in (set(), erased)
+            assert EVERY - (await spoken(provider)).keys() in (set(), ERASED)
 
     async def finish(folder: Path) -> None:
         assert not await erase(folder)
         async with store.open(folder / "store", FakeClock(), 0) as provider:
-            assert (await spoken(provider)).keys() == EVERY - erased
-        assert not words_in(folder) & erased
+            assert (await spoken(provider)).keys() == EVERY - ERASED
+        assert not words_in(folder) & ERASED
 
     return Interruption(home, erase, check_words, finish)
 
 
 def migration(name: str, home: Path) -> Interruption:
-    """The first write to a store of an older format: everything stays as it was."""
+    """The first write to a store of an older format: its content is unchanged."""
     store = OldStore(name, max(OLD_STORES.glob("*.zip")), home)
 
     async def migrate(folder: Path) -> None:
@@ -281,6 +284,38 @@ async def test_a_death_inside_an_erasure_brings_nothing_back(
     work = erasure(SIMULATED[name], await filled(SIMULATED[name], tmp_path / "home"))
     deaths = await interrupted_deaths(work, tmp_path, 300 if big else 8, seed=22)
     promise(f"deaths inside erasure, {name}", f"{deaths} deaths: 0 in part, 0 others lost, 0 bytes left afterwards")
+
+
+@pytest.mark.parametrize("name", SIMULATED)
+async def test_an_erasure_that_the_next_process_goes_on_with_outlives_a_power_cut(
+    name: str, tmp_path: Path, big: bool
+) -> None:
+    """The tombstones of a process that was killed may not be on the disk yet when its successor removes the words."""
+    store = SIMULATED[name]
+    work = erasure(store, await filled(store, tmp_path / "home"))
+    async with store.open(work.home / "store", FakeClock(), 0) as provider:
+        ids = {entry.id for word, entry in (await spoken(provider)).items() if word in ERASED}
+    calls = await work.calls(tmp_path / "counted")
+    for number, life in itertools.product(range(1, calls + 1), range(8 if big else 2)):
+        home = tmp_path / f"{number}.{life}"
+        disk = SimulatedDisk(shutil.copytree(work.home, home / "before"), Random(100 * number + life), dies_at=number)
+        with intercepted(disk):
+            with contextlib.suppress(StoreUnavailableError):
+                await work.work(disk.root)
+            disk.kill()
+            disk.restart()
+            later = assertions_of(WORDS.fact(["later"], timestamp=NOON), Place(USER, PLANNER))
+            async with store.open(disk.root / "store", FakeClock(), 0) as provider:
+                await provider.append([Append(assertion=said) for said in later])
+        for cut in range(8 if big else 2):
+            (left := home / f"after {cut}").mkdir()
+            disk.cut_power(left)
+            async with store.open(left / "store", FakeClock(), 0) as provider:
+                log = list(await provider.changes(None))
+            gone = ids - {entry.id for entry in log if isinstance(entry, Recorded)}
+            assert gone in (set(), ids), f"killed at call {number}: erased in part"
+            tombstones = {entry.assertion_id for entry in log if isinstance(entry, Tombstone)}
+            assert gone <= tombstones, f"killed at call {number}: words are gone without a tombstone"
 
 
 @pytest.mark.parametrize("name", ["sqlite-vec", "encrypted-sqlite"])

@@ -1,4 +1,4 @@
-"""System calls that fail, or kill, at the n-th time: what strace injects into a process."""
+"""System calls that fail, or kill, at the n-th call, injected into a process by strace."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Fault:
     """Fault injected into one system call.
 
     Attributes:
-        call: its name.
-        number: which of the calls of that name of a thread, from 1.
-        effect: what strace does: ``error=EIO``, ``signal=SIGKILL``.
+        call: name of the call.
+        number: number among the calls of that name of a thread, from 1.
+        effect: strace's action: ``error=EIO``, ``signal=SIGKILL``.
     """
 
     call: str
@@ -49,7 +49,7 @@ class Traced:
     """System calls of a traced process.
 
     Attributes:
-        lines: of strace.
+        lines: output of strace.
     """
 
     lines: Sequence[str]
@@ -69,16 +69,16 @@ class Traced:
         return found
 
     def flushes_tried_again(self, *, files_only: bool) -> list[str]:
-        """The flushes that were asked for again once they had failed and that was told.
+        """Return the flushes that were retried after a failure had been reported.
 
         Args:
-            files_only: leave out those of folders.
+            files_only: leave out flushes of folders.
         """
         lines = iter(self.lines)
         failed = next((match for line in lines if "(INJECTED)" in line and (match := _FLUSH.match(line))), None)
         if failed is None or (files_only and Path(failed[1]).is_dir()):
             return []
-        # What undoes the save in hand may flush once more.
+        # Undoing the current save may flush once more.
         next((line for line in lines if "writev" in line), None)
         return [match[0] for line in lines if (match := _FLUSH.match(line)) and match[1] == failed[1]]
 
@@ -90,7 +90,7 @@ class Traced:
 
 @contextmanager
 def traced(pid: int, log: Path, fault: Fault | None = None) -> Iterator[None]:
-    """Trace a process and its threads into a file, from now until it is gone."""
+    """Trace a process and its threads into a file, until it ends."""
     inject = ["-e", f"inject={fault.call}:{fault.effect}:when={fault.number}"] if fault else []
     command = ["strace", "-f", "-y", "-s", "24", "-o", str(log), "-e", f"trace={','.join(WATCHED)}", *inject]
     with subprocess.Popen([*command, "-p", str(pid)], stderr=subprocess.PIPE, text=True) as tracer:
@@ -103,7 +103,7 @@ def traced(pid: int, log: Path, fault: Fault | None = None) -> Iterator[None]:
 
 
 def reason_not_to_trace() -> str | None:
-    """Return why nothing can be traced here; None if it can."""
+    """Return the reason that nothing can be traced here, or None."""
     if shutil.which("strace") is None:
         return "there is no strace; apt-get install strace"
     with subprocess.Popen(["sleep", "60"]) as sleeper:
@@ -117,5 +117,5 @@ def reason_not_to_trace() -> str | None:
 
 
 def read_trace(log: Path) -> Traced:
-    """Read what `traced` wrote."""
+    """Read the output of `traced`."""
     return Traced(log.read_text(encoding="utf-8", errors="replace").splitlines())

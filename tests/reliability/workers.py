@@ -1,4 +1,4 @@
-"""Processes that work on a store, seen from the test that starts, stops and kills them."""
+"""Worker processes on a store, as controlled by a test that starts, stops and kills them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Workers", "workers_running"]
 
 
 class Workers:
-    """The process that forks the processes that work; see `working_processes.py` for what it is told and tells."""
+    """The process that forks the workers; see `working_processes.py` for its commands and reports."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._orders = _pipe(process.stdin)
@@ -33,7 +33,7 @@ class Workers:
         self._ended = True
 
     def start(self, do: str, address: str, *, processes: int = 1, **more: Any) -> list[int]:
-        """Give an order; return the ids of the processes that carry it out."""
+        """Send a command, and return the ids of the processes that run it."""
         order = {"do": do, "address": address, "processes": processes, **more}
         self._ended = False
         self._orders.write(json.dumps(order).encode() + b"\n")
@@ -44,36 +44,36 @@ class Workers:
         return pids
 
     def wait_for_first(self, what: str) -> None:
-        """Wait until one piece of work has returned, or all processes are gone."""
+        """Wait until one piece of work has returned, or all processes have ended."""
         while not self._told[what] and not self._ended:
             self._read()
 
     def wait(self) -> None:
-        """Wait until the processes are gone."""
+        """Wait until the processes have ended."""
         while not self._ended:
             self._read()
 
     def drain(self) -> None:
-        """Take in what was told so far."""
+        """Read the reports so far."""
         while select.select([self._reports], [], [], 0)[0]:
             self._read()
 
-    def told(self, what: str) -> set[int]:
-        """The numbers of which this was told since `forget`."""
+    def reported(self, what: str) -> set[int]:
+        """Return the numbers reported with this word since `forget`."""
         return set(self._told[what])
 
     @property
     def refusals(self) -> list[tuple[int, str]]:
-        """The numbers that were refused, each with its error, since `forget`."""
+        """Return the refused numbers, each with its error, since `forget`."""
         return list(self._refusals)
 
     @property
     def loaded(self) -> list[str]:
-        """The values that were loaded since `forget`."""
+        """Return the values that were loaded since `forget`."""
         return list(self._loaded)
 
     def forget(self) -> None:
-        """Forget what was told."""
+        """Forget all reports."""
         self._told.clear()
         self._refusals.clear()
         self._loaded.clear()
@@ -102,7 +102,6 @@ class Workers:
                 pytest.fail(line)
 
     def __enter__(self) -> Workers:
-        """Return itself."""
         return self
 
     def __exit__(
@@ -118,7 +117,7 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 @contextmanager
 def workers_running() -> Iterator[Workers]:
-    """The processes at work, while a test needs them."""
+    """Start worker processes for the duration of a test."""
     command = [sys.executable, str(Path(__file__).with_name("working_processes.py"))]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:

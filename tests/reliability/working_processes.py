@@ -1,8 +1,8 @@
-"""Forks processes that work on a store until they are done or killed; a new interpreter for each would take too long.
+"""Fork processes that work on a store until they are done or killed; a new interpreter for each would take too long.
 
-Every line on standard input is an order, in JSON: what to ``do``, at which ``address``, ``first`` and ``count``
-of the numbers to do it with, by how many ``processes``, and the address of a ``scratch`` store. Told on standard
-output, each line by one system call: ``started <pid>`` for each process; ``kept <number>``, ``gone <number>`` or
+Every line on standard input is a command in JSON: the action ``do``, the ``address``, the ``first`` number and the
+``count`` of numbers, the number of ``processes``, and the address of a ``scratch`` store. Printed on standard output,
+each line by one system call: ``started <pid>`` for each process; ``kept <number>``, ``gone <number>`` or
 ``bound <number>`` for each piece of work that returned; ``refused <number> <error>`` for one that factmem
 refused; ``loaded <value>``; ``failed <error>`` for anything else; and ``ended`` when all processes of the order
 are gone.
@@ -45,7 +45,7 @@ EMBEDDERS = [EmbedderIdentity(name=f"embedder {number}", dimension=8) for number
 
 @attrs.frozen
 class Order:
-    """Task for a worker process; see the module."""
+    """Command for a worker process; see the module."""
 
     do: str
     address: str
@@ -60,12 +60,12 @@ Work: TypeAlias = Callable[[Order, range], Awaitable[None]]
 
 
 def tell(line: str) -> None:
-    """Say something by a call that no test makes fail."""
+    """Report by a system call that no test makes fail."""
     os.writev(1, [f"{line}\n".encode()])
 
 
 def kind_of(error: ProviderError) -> str:
-    """The name of an error, those of damage by one."""
+    """Return the name of an error; all errors of damage share one."""
     return "CorruptStoreError" if isinstance(error, CorruptStoreError) else type(error).__name__
 
 
@@ -88,7 +88,7 @@ def vector(number: int) -> Any:
 
 
 async def save(order: Order, numbers: range) -> None:
-    """Save numbers, from several tasks."""
+    """Save numbers from several tasks."""
     async with open_provider(order.address) as provider:
         bound: Any = provider
         await bound.use_embedder(EMBEDDERS[0])
@@ -123,7 +123,7 @@ async def erased(provider: Any, number: int) -> Any:
 
 
 async def bind(order: Order, numbers: range) -> None:
-    """Change the embedder again and again, and give every assertion a vector of the new one."""
+    """Change the embedder repeatedly, and give every assertion a vector of the new one."""
     async with open_provider(order.address) as opened:
         provider: Any = opened
         for number in numbers:
@@ -135,7 +135,7 @@ async def bind(order: Order, numbers: range) -> None:
 
 
 async def move(order: Order, numbers: range) -> None:
-    """Save a city twice, by one provider, then load it; only when told to go, so that a tracer can attach."""
+    """Save a city twice with one provider, then load it, after a signal that a tracer is attached."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {GO})
     await dry_run(order.scratch)
     opened = open_provider(order.address)
@@ -153,7 +153,7 @@ async def move(order: Order, numbers: range) -> None:
 
 
 async def dry_run(address: str) -> None:
-    """Do everything once elsewhere: what is imported on first use is imported now."""
+    """Do everything once in another store, so that imports on first use are done."""
     async with open_provider(address) as provider:
         fact = CITY.fact(["nowhere"], timestamp=NOON)
         await provider.save(fact, USER, PLANNER)

@@ -1,4 +1,4 @@
-"""Checkers see the types that users rely on, and the mistakes that users make."""
+"""Type checkers infer the types that users rely on, and report common mistakes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ OPTIONS = {"mypy": ["--strict"], "pyright": ["--pythonpath", sys.executable, "--
 
 
 @pytest.mark.parametrize("checker", OPTIONS)
-def test_types_are_seen_and_every_mistake_is_told(checker: str, tmp_path: Path) -> None:
-    """Without its marks every marked line is an error, with them none is; all in one run, for each starts slowly.
+def test_types_are_inferred_and_every_mistake_is_reported(checker: str, tmp_path: Path) -> None:
+    """Without its marks every marked line is an error; with them none is. All is one run, since checkers start slowly.
 
-    Pyright goes by its own marks: those of mypy, which it would heed as well, do not count.
+    Pyright is checked by its own marks: those of mypy, which it respects as well, do not count.
     """
     settings = {"enableTypeIgnoreComments": False, "reportUnnecessaryTypeIgnoreComment": "error"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
@@ -30,7 +30,7 @@ def test_types_are_seen_and_every_mistake_is_told(checker: str, tmp_path: Path) 
     lines = (HERE / MARKED).read_text(encoding="utf-8").splitlines()
     marked = {number for number, line in enumerate(lines, start=1) if "# type: ignore" in line}
     (tmp_path / BARE).write_text("\n".join(line.partition("  # type: ignore")[0] for line in lines), encoding="utf-8")
-    # mypy takes its cache from MYPY_CACHE_DIR where there is one: a run over the whole tree has filled it.
+    # mypy uses the cache of MYPY_CACHE_DIR if it is set: a run over the whole tree has filled it.
     files = [str(tmp_path / name) for name in (RIGHT, MARKED, BARE)] if checker == "mypy" else [str(tmp_path)]
     command = [sys.executable, "-m", checker, *OPTIONS[checker], *files]
     caches = {"MYPY_CACHE_DIR": str(tmp_path / "cache")} | os.environ
@@ -41,6 +41,6 @@ def test_types_are_seen_and_every_mistake_is_told(checker: str, tmp_path: Path) 
     assert marked <= _errors(run.stdout, BARE)
 
 
-def _errors(told: str, name: str) -> set[int]:
-    """The lines of a file in which there are errors."""
-    return {int(line) for line in re.findall(rf"\b{name}:(\d+):.*\berror\b", told)}
+def _errors(output: str, name: str) -> set[int]:
+    """Return the line numbers of the errors in a file."""
+    return {int(line) for line in re.findall(rf"\b{name}:(\d+):.*\berror\b", output)}

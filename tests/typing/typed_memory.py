@@ -1,4 +1,4 @@
-"""Not run, only checked: the type of a concept's values flows through a provider, out and in."""
+"""Checked but never run: the type of a concept's values passes through a provider in both directions."""
 
 from __future__ import annotations
 

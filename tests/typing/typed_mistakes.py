@@ -1,6 +1,6 @@
-"""Not run, only checked: each marked line is a mistake that a checker must see.
+"""Checked but never run: each marked line is a mistake that a checker must report.
 
-An ignore that is not needed is an error itself, so that a mistake no longer seen fails the check.
+An unneeded ignore is an error itself, so that an undetected mistake fails the check.
 """
 
 from __future__ import annotations

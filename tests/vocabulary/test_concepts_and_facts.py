@@ -1,4 +1,4 @@
-"""Concepts are typed keys; a fact is checked when it is built."""
+"""Concepts are typed keys, and facts are validated on construction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAGS = Concept.multiple("tags", "Labels")
 @given(strategies.facts())
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=50)
 def test_a_fact_rebuilt_from_its_values_is_equal(fact: Fact[Any]) -> None:
-    """And hashes alike, so that facts can be members of sets."""
+    """Equal facts hash alike, so that they can be members of sets."""
     rebuilt = fact.concept.fact(
         fact.values, timestamp=fact.timestamp, valid_from=fact.valid_from, valid_to=fact.valid_to
     )
@@ -47,7 +47,7 @@ def test_the_makers_give_the_two_static_types() -> None:
     assert isinstance(STATEMENT, MultipleConcept)
 
 
-def test_a_bare_concept_is_neither_and_builds_no_fact() -> None:
+def test_a_bare_concept_builds_no_fact() -> None:
     bare: Any = Concept
     concept = bare("x", "d", value_type=str)
     with pytest.raises(InvalidDataError):
@@ -79,7 +79,7 @@ def test_a_description_is_a_text(description: Any) -> None:
 
 @pytest.mark.parametrize("values", [(), [], "abc", b"abc", None, 5, {"a"}, {"a": 1}])
 def test_the_values_of_multiple_facts_are_a_list_with_something_in_it(values: Any) -> None:
-    """An empty list is no fact: nothing found is nothing stored."""
+    """An empty list is not a fact."""
     with pytest.raises(InvalidDataError):
         MultipleFacts(TAGS, values)
 
@@ -112,7 +112,7 @@ def test_facts_are_equal_by_canonical_value_and_times() -> None:
     assert SingleFact(text, "a", timestamp=NOON) != MultipleFacts(TAGS, ("a",), timestamp=NOON)
 
 
-def test_a_fact_is_said_now_unless_told_otherwise() -> None:
+def test_a_fact_is_dated_now_by_default() -> None:
     before = dt.datetime.now(dt.UTC)
     assert before <= SingleFact(SEATS, 4).timestamp <= dt.datetime.now(dt.UTC)
 

@@ -1,4 +1,4 @@
-"""The current state is a pure fold over a log, whatever the order in which it arrived."""
+"""The current state is a pure fold over a log, independent of the order of arrival."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OF_ASSISTANT = FactDetails(origin=Origin.ASSISTANT)
 
 @attrs.frozen
 class Say:
-    """Say or take back a value; recorded one minute after what came before."""
+    """Assert or remove a value, recorded one minute after the previous step."""
 
     value: str
     minute: int
@@ -58,14 +58,14 @@ class Say:
 
 @attrs.frozen
 class Turn:
-    """Change the state of the assertion that was recorded so many before the last, or erase it."""
+    """Change the state of, or erase, the assertion recorded a number of steps before the last."""
 
     back: int
     state: AssertionState | None
 
 
 def log_of(steps: Iterable[Say | Turn]) -> list[LogEntry]:
-    """Record the steps as a store does, one minute after the other."""
+    """Record the steps as a store does, one minute apart."""
     index, log, recorded = TrackIndex(), list[LogEntry](), list[Recorded]()
     for seq, step in enumerate(steps, start=1):
         match step:
@@ -99,7 +99,7 @@ def values(log: Iterable[LogEntry], moment: Moment = LATE) -> dict[str, list[Any
 
 
 def naive(log: Iterable[LogEntry], moment: Moment) -> dict[str, list[Any]]:
-    """The same by the letter of the definition, over one place and one owner."""
+    """Compute the current values by the literal definition, over one place and one owner."""
     known = [
         entry
         for entry in log
@@ -130,7 +130,7 @@ def naive(log: Iterable[LogEntry], moment: Moment) -> dict[str, list[Any]]:
 
 
 def _deciding(said: list[Assertion]) -> Assertion:
-    """Return the newest of the most trusted: an untrusted one counts only after it was let in."""
+    """Return the newest of the most trusted assertions; an untrusted one counts only after it was accepted."""
     of_assistant = [item for item in said if item.details.origin is Origin.ASSISTANT]
     return ([item for item in said if item not in of_assistant] or of_assistant)[-1]
 
@@ -161,7 +161,7 @@ def test_the_fold_is_what_its_definition_says(log: list[LogEntry], moment: Momen
 
 @given(logs, moments)
 def test_words_of_a_lower_origin_change_nothing_that_a_higher_one_says(log: list[LogEntry], moment: Moment) -> None:
-    """Neither a value nor a removal nor an update of the assistant's does, whenever it is said."""
+    """This covers values, removals and updates of the assistant, of any time."""
     lower = {entry.id for entry in log if isinstance(entry, Recorded) and entry.assertion.trust < Origin.USER.rank}
     of_user = [entry for entry in log if _id(entry) not in lower]
     with_all = [item.recorded for item in fold(log, moment) if item.recorded.id not in lower]
@@ -178,7 +178,7 @@ def test_the_order_of_the_log_makes_no_difference(log: list[LogEntry], moment: M
 
 @given(st.lists(says, max_size=8, unique_by=lambda say: (say.concept, say.minute)), st.randoms(use_true_random=False))
 def test_the_order_of_arrival_makes_no_difference(steps: list[Say], chance: Any) -> None:
-    """The order of arrival is irrelevant if no two assertions were said at the same time."""
+    """This holds if no two assertions have the same time."""
     shuffled = list(steps)
     chance.shuffle(shuffled)
     assert values(log_of(shuffled)) == values(log_of(steps))
@@ -192,7 +192,7 @@ def test_retries_make_no_difference(steps: list[Say], again: list[int]) -> None:
 
 @given(st.lists(st.one_of(says, says, turns.filter(lambda turn: turn.state is not None)), max_size=10))
 def test_what_was_known_is_what_the_shorter_log_said(steps: list[Say | Turn]) -> None:
-    """No later entry changes what had been recorded by a time, an erasure apart."""
+    """No later entry changes the state recorded by a time, except an erasure."""
     log = log_of(steps)
     for seq in range(len(steps) + 1):
         earlier = [entry for entry in log if entry.seq <= seq]
@@ -224,7 +224,7 @@ def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Mo
 def test_words_that_wait_or_failed_count_exactly_if_their_origin_is_trusted(
     log: list[LogEntry], moment: Moment
 ) -> None:
-    """They fold as active ones do; those of others as what is in quarantine."""
+    """They fold like active ones; those of other origins like quarantined ones."""
     waiting = (AssertionState.PENDING, AssertionState.FAILED)
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
 
@@ -257,7 +257,7 @@ def test_a_superseded_value_is_shown_as_such() -> None:
 
 
 def test_as_of_looks_at_what_had_been_said() -> None:
-    """An assertion said early and recorded late belongs to the early time."""
+    """An assertion of an early time that is recorded late belongs to the early time."""
     log = log_of([Say("Oslo", 5), Say("Rome", 3)])
     assert values(log, attrs.evolve(LATE, as_of=at(4))) == {"city": ["Rome"]}
     assert values(log, attrs.evolve(LATE, as_of=at(5))) == {"city": ["Oslo"]}
@@ -284,7 +284,7 @@ def test_expiry_is_judged_at_the_time_that_is_looked_at() -> None:
     assert values(log, Moment(now=at(99), as_of=at(5))) == {"city": ["Oslo"]}
 
 
-def test_whoever_said_the_same_is_evidence_for_it() -> None:
+def test_equal_assertions_are_evidence_of_one_record() -> None:
     quotes = [Evidence(quote=f"quote {number}", message_id=f"{number}") for number in range(3)]
     steps = [
         Say("Oslo", 1, details=FactDetails(evidence=quotes[:1])),
@@ -358,7 +358,7 @@ def test_what_both_say_is_the_users_with_the_evidence_of_both() -> None:
 
 @pytest.mark.parametrize("origin", [Origin.TOOL, Origin.DOCUMENT, Origin.UNKNOWN])
 def test_what_was_believed_unseen_is_of_the_lowest_trust(origin: Origin) -> None:
-    """Nobody let it in: a policy took it for a fact at once."""
+    """A policy treated it as a fact at once, without a review."""
     (said,) = assertions_of(CITY.fact(["Rome"], timestamp=at(9)), HERE, FactDetails(origin=origin))
     believed = TrackIndex().record(attrs.evolve(said, state=AssertionState.ACTIVE), 99, FakeClock())
     for other in (FactDetails(), OF_ASSISTANT):
@@ -367,7 +367,7 @@ def test_what_was_believed_unseen_is_of_the_lowest_trust(origin: Origin) -> None
 
 
 def test_an_equal_value_of_the_assistants_hides_no_record_of_the_user() -> None:
-    """An update by id can make two records of one value: the user's stays, even if it is the younger one."""
+    """An update by id can make two records of one value: the user's stays, even if it is newer."""
     log = log_of([Say("red", 1, TAGS, details=OF_ASSISTANT), Say("blue", 2, TAGS)])
     of_assistant, of_user = (entry for entry in log if isinstance(entry, Recorded))
     update = attrs.evolve(of_assistant.assertion, data="blue", timestamp=at(3), revises=of_assistant.record_id)

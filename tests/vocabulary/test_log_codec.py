@@ -62,7 +62,7 @@ def sample() -> Recorded:
 
 
 def test_a_document_with_every_field_set_reads_back_whole() -> None:
-    """A job and the labels of a revision among them, and the state that the job brought."""
+    """This includes a job, the labels of a revision, and the state set by the job."""
     entry = sample()
     for item in (entry.assertion, entry.assertion.details):
         fields = attrs.asdict(item, recurse=False)
@@ -85,7 +85,7 @@ def test_an_entry_survives_its_document(entry: LogEntry) -> None:
 @given(strategies.assertions())
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_an_entry_keeps_its_identity(assertion: Any) -> None:
-    """The parts that decide whether two assertions are the same, and share a record, are not lost in writing."""
+    """The document preserves every part of an assertion's and a record's identity."""
     recorded = Recorded(assertion=assertion, id="i", record_id="r", seq=1, recorded_at=NOON)
     read = load_entry(dump_entry(recorded))
     assert isinstance(read, Recorded)
@@ -94,7 +94,7 @@ def test_an_entry_keeps_its_identity(assertion: Any) -> None:
 
 
 def test_a_document_names_no_class_and_no_module() -> None:
-    """So that moving a class breaks no store."""
+    """Moving a class therefore breaks no store."""
     written = dump_entry(sample()).decode()
     for name in ("Pet", "Mood", "factmem", "Recorded", "Assertion", "__"):
         assert name not in written
@@ -103,7 +103,7 @@ def test_a_document_names_no_class_and_no_module() -> None:
 
 
 def test_a_document_is_readable() -> None:
-    """Any script as itself, and no fields that say nothing."""
+    """Text of any script is unescaped, and default fields are omitted."""
     place = Place(MemorySubject("用户"), MemoryScope.product("أ"))
     (assertion,) = assertions_of(Concept.single("city", "d").fact(["Žižkov"], timestamp=NOON), place)
     written = dump_entry(Recorded(assertion=assertion, id="i", record_id="r", seq=1, recorded_at=NOON)).decode()
@@ -237,7 +237,7 @@ def _mutated(line: bytes, chance: random.Random) -> bytes:
 
 
 def _replace_one(node: Any, chance: random.Random) -> None:
-    """Put something odd in the place of one value, anywhere in a document."""
+    """Replace one value anywhere in a document by an unusual one."""
     odd: list[Any] = [None, True, 0, -1, 1.5, "", "x", "\ud800", [], {}, [[]], {"a": 1}, 10**30, float("nan")]
     while True:
         key = chance.choice(list(node) if isinstance(node, dict) else range(len(node)))

@@ -1,4 +1,4 @@
-"""Patterns that are compiled at their first use."""
+"""Patterns that are compiled on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records show assertions to people: typed, without their tenant, and silent about what is private."""
+"""Records: the public form of assertions, typed, without their tenant, and without private content in a repr."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_private_record_hides_its_value_and_its_words() -> None:
 
 
 def test_an_assertion_does_not_show_its_value_or_words() -> None:
-    """These are what logs and tracebacks print."""
+    """Logs and tracebacks print the repr."""
     assertion = said(Concept.single("city", "d"), SECRET, evidence=[Evidence(quote=SECRET)])
     for text in (repr(assertion), repr(recorded(assertion))):
         assert SECRET not in text
@@ -197,8 +197,8 @@ SECRETIVE: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("fail", SECRETIVE)
-def test_no_error_tells_a_value(fail: Any) -> None:
-    """Neither in its own text, nor by the exception that it came from."""
+def test_no_error_contains_a_value(fail: Any) -> None:
+    """This covers the message of the error and that of its cause."""
     with pytest.raises(FactMemError) as caught:
         fail()
     shown: BaseException | None = caught.value

@@ -36,7 +36,7 @@ _SMALL = st.builds(
 
 @given(_SMALL, _SMALL)
 def test_no_text_form_of_a_scope_loses_its_tenant(left: MemoryScope, right: MemoryScope) -> None:
-    """Nor does a path in a file system, where slashes at the ends are stripped and double ones are one."""
+    """The same holds for a path in a file system, where slashes at the ends are stripped and double ones merged."""
     for form in (str, repr, "{}".format, _as_file):
         assert (form(left) == form(right)) == (left == right)
 
@@ -54,7 +54,7 @@ def _as_file(scope: MemoryScope) -> str:
     ],
 )
 def test_an_anchored_scope_is_written_with_its_tenant(scope: MemoryScope, text: str) -> None:
-    """A scope without a tenant is written as it always was, so that stores stay readable."""
+    """A scope without a tenant is written in the old form, so that stores stay readable."""
     assert str(scope) == text
 
 
@@ -65,7 +65,7 @@ def test_a_tenant_is_read_in_either_spelling() -> None:
 
 @given(st.text(max_size=30))
 def test_a_path_is_read_or_refused_with_a_typed_error(path: str) -> None:
-    """And what was read can never climb."""
+    """An accepted path can never climb."""
     try:
         scope = MemoryScope.parse(path)
     except InvalidNameError:
@@ -189,7 +189,7 @@ def test_a_legal_name_stays_as_it_is(name: str) -> None:
 
 
 def test_a_profile_opens_the_scopes_that_have_names() -> None:
-    """Narrowest first and anchored at the organisation; a kind without a name is not there at all."""
+    """The order is narrowest first, anchored at the organisation; a kind without a name is absent."""
     profile = MemoryScopesProfile(agent_name="planner", product_name="alpha", organization_name="acme")
     planner, alpha = MemoryScope.agent("planner"), MemoryScope.product("alpha")
     expected = [scope.within("acme") for scope in (planner, alpha, MemoryScope.CROSS_PRODUCT)]
@@ -220,7 +220,7 @@ def test_no_subject_is_weaker_than_everything(subject: MemorySubject) -> None:
 
 
 def test_building_a_subject_twice_registers_nothing() -> None:
-    """Subjects are plain data: equal ones are equal, and no list of them exists anywhere."""
+    """Subjects are plain data: equal ones are equal, and there is no registry."""
     assert MemorySubject("user") == MemorySubject("user")
     lists = [value for value in vars(MemorySubject).values() if isinstance(value, list | dict | set)]
     assert not any(MemorySubject("user") in value for value in lists)

@@ -1,4 +1,4 @@
-"""Shapes tag the types of values structurally, and say which stored types can be read as which."""
+"""Shapes describe the types of values structurally, and decide which stored types can be read as which."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_type_that_cannot_be_stored_is_refused(value_type: Any) -> None:
 
 @given(strategies.typed_values())
 def test_the_type_of_a_shape_reads_the_values_of_the_shape(typed: tuple[Any, Any]) -> None:
-    """A reader who has not declared a concept can still read every value of it."""
+    """A reader that has not declared a concept can still read every value of it."""
     value_type, value = typed
     data = json.loads(json.dumps(encode_value(value, value_type)))
     read_as = type_of(shape_of(value_type))
@@ -178,6 +178,6 @@ def test_what_can_be_read_as_what(stored: Any, wanted: Any, compatible: bool) ->
 
 @given(strategies.typed_values(), strategies.typed_values())
 def test_what_is_accepted_can_be_read(stored: tuple[Any, Any], wanted: tuple[Any, Any]) -> None:
-    """The promise behind `accepts`: no value of the stored type fails as the wanted one."""
+    """The promise of `accepts`: no value of the stored type fails as the requested one."""
     if accepts(shape_of(stored[0]), shape_of(wanted[0])):
         decode_value(json.loads(json.dumps(encode_value(stored[1], stored[0]))), wanted[0])

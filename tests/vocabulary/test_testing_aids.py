@@ -29,6 +29,6 @@ def test_the_package_imports_without_pytest_and_hypothesis() -> None:
 )
 def test_the_rest_says_what_to_install(asked: str) -> None:
     code = f"try:\n    {asked}\nexcept ImportError as error:\n    print(type(error).__name__, error)"
-    told = _run(code)
-    assert told.startswith("MissingPackageError")
-    assert "pip install 'factmem[testing]'" in told
+    output = _run(code)
+    assert output.startswith("MissingPackageError")
+    assert "pip install 'factmem[testing]'" in output

@@ -1,4 +1,4 @@
-"""Embeddings enter a store as finite directions, or not at all."""
+"""Embeddings are stored as finite unit vectors, or refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @given(st.lists(numbers, min_size=1, max_size=8).filter(any))
 def test_a_vector_is_scaled_to_length_one(row: list[float]) -> None:
-    """However long or short it was: from the smallest float32 to the largest."""
+    """The range of lengths is that of float32, from the smallest to the largest."""
     unit = unit_vector(row)
     assert unit.dtype == np.float32
     assert np.linalg.norm(unit.astype(np.float64)) == pytest.approx(1, abs=1e-5)

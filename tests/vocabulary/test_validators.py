@@ -1,4 +1,4 @@
-"""Validators: what passes, what is refused, and what the error names."""
+"""Validators: accepted values, refused values, and the names in the errors."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_value_survives_json(typed: tuple[Any, Any]) -> None:
 
 
 @given(strategies.json_values())
-def test_canonical_bytes_tell_apart_exactly_what_json_does(value: Any) -> None:
+def test_canonical_bytes_differ_exactly_where_json_does(value: Any) -> None:
     data = encode_value(value, object)
     assert canonical_bytes(data) == canonical_bytes(json.loads(json.dumps(data)))
 
@@ -70,7 +70,7 @@ def test_normal_forms_of_one_text_are_one_value(text: str) -> None:
     assert len(forms) == 1
 
 
-def test_the_order_of_keys_does_not_tell_values_apart() -> None:
+def test_the_order_of_keys_makes_no_difference() -> None:
     assert canonical_bytes({"a": 1, "b": [2]}) == canonical_bytes({"b": [2], "a": 1})
 
 
@@ -182,7 +182,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("unit", ["x", "é", "👩", "\n", "\x01"])
 def test_the_limit_of_size_is_one_of_bytes_written(unit: str) -> None:
-    """On construction already, and the same for a text alone as for one inside something."""
+    """It is checked on construction, alike for a text alone and for one inside another value."""
     written = len(json.dumps(unit, ensure_ascii=False).encode()) - 2
     most = (MAX_VALUE_BYTES - 2) // written
     fitting = "v" + unit * (most - 1)

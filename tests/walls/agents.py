@@ -1,4 +1,4 @@
-"""The paths of an agent's memory: what a run is told, its tools, and what is known as files."""
+"""The paths of an agent's memory: the messages of a run, its tools, and known facts as files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from factmem.facts import STATEMENT
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each, outcome
-from tests.walls.worlds import MANY, NOW, SHARED, SUBJECTS, Plant, Seat, below
+from tests.walls.worlds import MANY, NOW, SHARED, SUBJECTS, Caller, Plant, below
 from tests.walls.writing import MARK
 
 __all__ = [
@@ -26,26 +26,27 @@ __all__ = [
     "MEMORY_RUN",
     "MEMORY_TOOLS",
     "SAVED_HISTORY",
+    "agent_caller",
     "agent_over",
-    "agent_seat",
     "of_run",
 ]
 
 _NAME: Final = "a"
 
 
-def agent_seat(seat: Seat) -> Seat:
-    """Return the seat of an agent called ``a``, in a product of that name."""
+def agent_caller(caller: Caller) -> Caller:
+    """Return the caller for an agent called ``a``, in a product of that name."""
     scopes = (MemoryScope.product(_NAME), MemoryScope.agent(_NAME))
     return attrs.evolve(
-        seat,
-        roots=tuple(scope.within(seat.tenant) for scope in scopes),
-        exact=(MemoryScope.CROSS_PRODUCT.within(seat.tenant),),
+        caller,
+        subjects=(),
+        roots=tuple(scope.within(caller.tenant) for scope in scopes),
+        exact=(MemoryScope.CROSS_PRODUCT.within(caller.tenant),),
     )
 
 
 def agent_over(memory: Memory) -> AgentMemory:
-    """The memory of such an agent, over an open one."""
+    """Return the memory of such an agent, over an open one."""
     config = AgentMemoryConfig(
         store=memory, agent_name=_NAME, product_name=_NAME, users="shared", user=SUBJECTS[0], embedder=EMBEDDER
     )
@@ -61,12 +62,12 @@ def _run(asked: Asked) -> MemoryRun:
 
 
 def _identity(asked: Asked) -> RunIdentity:
-    return RunIdentity(user_id=asked.seat.viewer, session_id="talk-1")
+    return RunIdentity(user_id=asked.caller.viewer, session_id="talk-1")
 
 
 def of_run(plant: Plant, asked: Asked) -> bool:
-    """Whether something is about whom the run knows: its user, or everything."""
-    user = SUBJECTS[0] if asked.seat.viewer is None else SUBJECTS[0].individual(asked.seat.viewer)
+    """Return whether a plant is about the user of the run, or about everything."""
+    user = SUBJECTS[0] if asked.caller.viewer is None else SUBJECTS[0].individual(asked.caller.viewer)
     return plant.subject.key in (user.key, MemorySubject.EVERYTHING.key)
 
 
@@ -109,10 +110,10 @@ AGENT_MEMORY: Final[Mapping[str, Door]] = {
             )
         ]
     ),
-    "run": Neither("gives a MemoryRun, whose own paths are listed"),
-    "for_run": Neither("gives a MemoryRun, whose own paths are listed"),
-    "close": Neither("ends it"),
-    "aclose": Neither("ends it"),
+    "run": Neither("returns a MemoryRun, whose own paths are listed"),
+    "for_run": Neither("returns a MemoryRun, whose own paths are listed"),
+    "close": Neither("closes it"),
+    "aclose": Neither("closes it"),
 }
 
 
@@ -133,7 +134,7 @@ async def _loaded(asked: Asked) -> object:
 
 
 MEMORY_RUN: Final[Mapping[str, Door]] = {
-    "check_user": Neither("raises where no user is known, and reads nothing"),
+    "check_user": Neither("raises without a user, and reads nothing"),
     "load": Reads(
         [
             Way(_loaded, only=of_run),
@@ -144,18 +145,20 @@ MEMORY_RUN: Final[Mapping[str, Door]] = {
         ]
     ),
     "save": Neither("is what save_facts_from_history calls"),
-    "load_blocking": Neither("is load, for whoever has no event loop; CapabilityError with an open Memory"),
-    "save_blocking": Neither("is save, for whoever has no event loop; CapabilityError with an open Memory"),
-    "tools": Neither("gives MemoryTools, whose own paths are listed"),
-    "user": Neither("is a name that the program gave"),
-    "view": Neither("gives a view, of which everything is asked"),
+    "load_blocking": Neither("is load, without an event loop; CapabilityError with an open Memory"),
+    "save_blocking": Neither("is save, without an event loop; CapabilityError with an open Memory"),
+    "tools": Neither("returns MemoryTools, whose own paths are listed"),
+    "user": Neither("is a name set by the program"),
+    "view": Neither("returns a view, whose own paths are tested"),
+    "hear": Neither("keeps messages in this process, and reads nothing stored"),
+    "written_by_model": Neither("returns a view, whose own paths are tested"),
 }
 
 
 def _asked_about(plant: Plant, asked: Asked) -> bool:
     about = asked.subject
-    if about.key == SUBJECTS[0].key and asked.seat.viewer is not None:
-        about = about.individual(asked.seat.viewer)
+    if about.key == SUBJECTS[0].key and asked.caller.viewer is not None:
+        about = about.individual(asked.caller.viewer)
     return plant.subject.key == about.key
 
 
@@ -203,7 +206,7 @@ MEMORY_FILES: Final[Mapping[str, Door]] = {
 async def _synced(asked: Asked, how: str) -> object:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "AGENTS.md"
-        facts = AgentsMdFacts(asked.memory, path, subjects=[asked.subject], scope=asked.scope, clock=asked.grown.clock)
+        facts = AgentsMdFacts(asked.memory, path, subjects=[asked.subject], scope=asked.scope, clock=asked.filled.clock)
         if how == "read_back":
             await facts.sync()
         changes = await getattr(facts, how)()
@@ -223,4 +226,4 @@ AGENTS_MD: Final[Mapping[str, Door]] = {
 _WHOLE: Final = "what was submitted is looked at where it is handed back, with all that it has"
 SAVED_HISTORY: Final[Mapping[str, Door]] = {
     name: Neither(_WHOLE) for name in ("pending", "outcomes", "failures", "held_by", "wait", "wait_blocking")
-} | {"dropped": Neither("counts, and shows no words")}
+} | {"dropped": Neither("is a count, without content")}

@@ -1,4 +1,4 @@
-"""The commands of `factmem`, run with somebody's ``--organization`` and ``--viewer``."""
+"""The commands of `factmem`, run with a caller's ``--organization`` and ``--viewer``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from factmem.cli.app import app
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes
-from tests.walls.worlds import NOW, Plant, Seat, below
+from tests.walls.worlds import NOW, Caller, Plant, below
 from tests.walls.writing import MARK
 
 __all__ = ["COMMANDS", "Terminal"]
@@ -21,16 +21,16 @@ __all__ = ["COMMANDS", "Terminal"]
 
 @attrs.frozen
 class Terminal:
-    """Somebody's command line, on a store."""
+    """A caller's command line, on a store."""
 
     store: Path
-    seat: Seat
+    caller: Caller
 
     async def run(self, *words: str, plainly: bool = False) -> list[object]:
-        """Run a command, and return its exit code and all that it wrote."""
+        """Run a command, and return its exit code and its output."""
         given = ["--store", str(self.store), *([] if plainly else ["--json"])]
-        given += [] if self.seat.tenant is None else ["--organization", self.seat.tenant]
-        given += [] if self.seat.viewer is None else ["--viewer", self.seat.viewer]
+        given += [] if self.caller.tenant is None else ["--organization", self.caller.tenant]
+        given += [] if self.caller.viewer is None else ["--viewer", self.caller.viewer]
         done = await to_thread.run_sync(lambda: CliRunner().invoke(app, [*given, *words]))
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
@@ -147,7 +147,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "rollback": Writes(
         [
             Way(
-                lambda asked: _ran(*(["rollback", str(asked.grown.revisions[plant.token])] for plant in asked.some))(
+                lambda asked: _ran(*(["rollback", str(asked.filled.revisions[plant.token])] for plant in asked.some))(
                     asked
                 ),
                 Shows.KEPT,
@@ -158,14 +158,16 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "reembed": Writes([Way(_ran(["reembed"]), Shows.NOTHING)]),
     "erase": Writes([Way(_with_ids("erase", "--yes", "--verify"), Shows.NOTHING)]),
     "forget": Writes([Way(_with_ids("forget", "--yes"), Shows.NOTHING)]),
-    "resume": Neither("hands back numbers of what Memory.resume hands back; needs a model"),
-    "dead-letters retry": Neither("hands back what DeadLetters.retry does; needs a model"),
-    "ingest": Neither("hands back numbers of what Memory.remember and remember_many hand back"),
-    "extract": Neither("takes a text apart, and looks at nothing that is kept"),
-    "mcp": Neither("serves what make_server makes, whose own paths are listed"),
-    "check": Neither("names files and tenants, and counts what waits in each, for whoever keeps the whole store"),
-    "providers": Neither("lists what is installed"),
+    "resume": Neither("returns counts of the result of Memory.resume; needs a model"),
+    "dead-letters retry": Neither("returns the result of DeadLetters.retry; needs a model"),
+    "ingest": Neither("returns counts of the results of Memory.remember and remember_many"),
+    "extract": Neither("splits a text, and reads nothing stored"),
+    "mcp": Neither("serves the server of make_server, whose own paths are listed"),
+    "check": Neither("names files and tenants, and counts pending entries, for the operator of the store"),
+    "upgrade": Neither("changes the format of a store, and shows no more of it than a check"),
+    "move": Neither("names tenants and counts their entries, for the operator of the store"),
+    "providers": Neither("lists the installed providers"),
     "new-key": Neither("makes a key"),
-    "rotate-key": Neither("changes the key of a store, and shows nothing of it"),
+    "rotate-key": Neither("changes the key of a store, and shows no content"),
     "demo": Neither("works on a store of its own"),
 }

@@ -1,4 +1,4 @@
-"""Shared fixtures for the tests of the walls."""
+"""Fixtures of the tests of the walls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from factmem import Memory
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Walls stand on either event loop alike; that everything runs on both is tested where it belongs."""
+    """Walls do not depend on the event loop; both loops are tested in the tests of each part."""
     return "asyncio"
 
 
 @pytest.fixture
 def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do at once what is done in threads: nothing is told of other threads here, and changing them takes most time."""
+    """Run work of threads at once: threads are irrelevant here, and switching between them takes most of the time."""
 
     async def run_sync(work: Callable[..., Any], *args: Any, **options: Any) -> Any:
         await anyio.lowlevel.checkpoint()
@@ -33,7 +33,7 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_expires_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two stores are compared at the same moment: neither erases in the background before the other."""
+    """Two stores are compared at the same moment, so neither may erase in the background before the other."""
 
     async def stay(memory: Memory) -> None:
         return None

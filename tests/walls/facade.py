@@ -1,4 +1,4 @@
-"""The paths of `Memory` that read, and the ways to walk each."""
+"""The paths of `Memory` that read, and the ways to call each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import attrs
 from factmem import Concept
 from factmem.memory import RecordOrder
 from factmem.recall import MetadataCondition
-from tests.walls.curious import CURIOUS
+from tests.walls.greedy_analyst import GREEDY_ANALYST
 from tests.walls.stores import EARLY
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, each
 from tests.walls.worlds import KEYWORDS, MANY, SHARED, Plant, below
@@ -23,7 +23,7 @@ __all__ = ["READING", "WAITING", "Household", "at_other_moments"]
 
 @attrs.frozen
 class Household:
-    """A profile whose fields are what many places know."""
+    """A profile with fields that many places know."""
 
     home: str | None = None
     pets: list[str] = attrs.field(factory=list)
@@ -31,7 +31,7 @@ class Household:
 
 @attrs.frozen
 class HomeOwner:
-    """A profile that cannot be filled without a home."""
+    """A profile that requires a home."""
 
     home: str
 
@@ -53,7 +53,7 @@ def _at_place(plant: Plant, asked: Asked) -> bool:
 
 
 def _among_some(plant: Plant, asked: Asked) -> bool:
-    return asked.grown.records[plant.token] in asked.ids
+    return asked.filled.records[plant.token] in asked.ids
 
 
 async def _loaded(asked: Asked) -> object:
@@ -74,17 +74,19 @@ async def _pages(asked: Asked) -> object:
 
 async def _recalled_deeply(asked: Asked) -> object:
     """Recall in depth and return the result's details and everything the analyst was shown."""
-    CURIOUS.heard.clear()
-    found = await asked.reader.recall("the green door", limit=99, depth="deep", deep=CURIOUS.settings, strict=True)
-    return found.deep, list(CURIOUS.heard)
+    GREEDY_ANALYST.shown.clear()
+    found = await asked.reader.recall(
+        "the green door", limit=99, depth="deep", deep=GREEDY_ANALYST.settings, strict=True
+    )
+    return found.deep, list(GREEDY_ANALYST.shown)
 
 
 async def _recalled_deeply_here(asked: Asked) -> object:
-    CURIOUS.heard.clear()
+    GREEDY_ANALYST.shown.clear()
     found = await asked.reader.recall(
-        "cat", limit=99, depth="deep", deep=CURIOUS.settings, strict=True, scope=asked.scope
+        "cat", limit=99, depth="deep", deep=GREEDY_ANALYST.settings, strict=True, scope=asked.scope
     )
-    return found.deep, list(CURIOUS.heard)
+    return found.deep, list(GREEDY_ANALYST.shown)
 
 
 async def _got(asked: Asked) -> object:
@@ -182,7 +184,7 @@ READING: Final[Mapping[str, Door]] = {
         ]
     ),
 }
-"""What can be asked of a memory as it is, and as it was at another moment."""
+"""Reads of a memory as it is, and as it was at another moment."""
 
 
 async def _exported(asked: Asked) -> object:
@@ -205,10 +207,10 @@ async def _audited_one_by_one(asked: Asked) -> object:
 
 
 async def _accessed(asked: Asked) -> object:
-    """Return the access counts told for all ids, and the tokens of records that hold nothing else."""
+    """Return the access counts returned for all ids, and the tokens of records that hold nothing else."""
     found = await each(asked.ids, asked.memory.accesses)
-    alone = Counter(asked.grown.records.values())
-    tokens = {id: token for token, id in asked.grown.records.items() if alone[id] == 1}
+    alone = Counter(asked.filled.records.values())
+    tokens = {id: token for token, id in asked.filled.records.items() if alone[id] == 1}
     return found, [tokens.get(id) for told in found if isinstance(told, dict) for id in told]
 
 
@@ -222,26 +224,28 @@ WAITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
         ]
     ),
-    "with_policies": Neither("gives the same memory, with other policies"),
-    "reviewed": Neither("gives a view, of which everything is asked"),
-    "acting_as": Neither("gives the same memory, for somebody who goes by another name"),
+    "with_policies": Neither("returns the same memory, with other policies"),
+    "reviewed": Neither("returns a view, whose own paths are tested"),
+    "acting_as": Neither("returns the same memory, for another actor"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
     "traces": Reads([Way(lambda asked: asked.memory.traces(*asked.ids), Shows.KEPT)]),
-    "quarantine": Neither("gives a Quarantine, whose own paths are listed"),
-    "dead_letters": Neither("gives DeadLetters, whose own paths are listed"),
-    "as_of": Neither("gives a reader of another moment, of which everything in READING is asked"),
-    "known_at": Neither("gives a reader of another moment, of which everything in READING is asked"),
-    "as_viewer": Neither("gives a memory: somebody's own seat"),
-    "for_user": Neither("gives a memory: somebody's own seat"),
-    "scope": Neither("gives a view, of which everything is asked"),
-    "slice": Neither("gives a view, of which everything is asked"),
-    "extract": Neither("takes a text apart, and looks at nothing that is kept"),
-    "aclose": Neither("ends it"),
+    "quarantine": Neither("returns a Quarantine, whose own paths are listed"),
+    "dead_letters": Neither("returns DeadLetters, whose own paths are listed"),
+    "as_of": Neither("returns a reader of another moment, tested by all calls of READING"),
+    "known_at": Neither("returns a reader of another moment, tested by all calls of READING"),
+    "as_viewer": Neither("returns a memory, for another viewer"),
+    "for_user": Neither("returns a memory, for another viewer"),
+    "scope": Neither("returns a view, whose own paths are tested"),
+    "slice": Neither("returns a view, whose own paths are tested"),
+    "in_conversation": Neither("returns the same memory, which compares written text with a conversation"),
+    "about": Neither("returns a view, whose own paths are tested"),
+    "extract": Neither("splits a text, and reads nothing stored"),
+    "aclose": Neither("closes it"),
 }
 
 
 def at_other_moments(asked: Asked) -> list[tuple[str, Asked]]:
-    """The same memory as it was at other times."""
+    """Return the same memory as it was at other times."""
     memory = asked.memory
     return [
         ("as_of", attrs.evolve(asked, reader=memory.as_of(asked.some[0].said))),

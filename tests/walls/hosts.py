@@ -1,4 +1,4 @@
-"""The paths of the adapters that look into memory by themselves; the others ask a `MemoryRun` or its tools."""
+"""The paths of the adapters that read memory themselves. The others use a `MemoryRun` or its tools."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _memory(asked: Asked) -> AgentMemory:
 
 
 def _user(asked: Asked) -> str:
-    return asked.seat.viewer or "nobody"
+    return asked.caller.viewer or "nobody"
 
 
 def of_user(plant: Plant, asked: Asked) -> bool:
-    """Whether something is about whom a service of ADK knows: its user, who is always somebody, or everything."""
+    """Return whether a plant is about the user of an ADK service, which always has one, or about everything."""
     return plant.subject.key in (("user", _user(asked)), ("everything", None))
 
 
@@ -49,16 +49,16 @@ async def _deleted(asked: Asked) -> object:
 MEMORY_SERVICE: Final[Mapping[str, Door]] = {
     "search_memory": Reads([Way(_searched, only=of_user)]),
     "delete_memory": Writes([Way(_deleted, Shows.NOTHING)]),
-    "add_memory": Neither("writes, and hands nothing back"),
-    "add_session_to_memory": Neither("writes, and hands nothing back"),
-    "add_events_to_memory": Neither("writes, and hands nothing back"),
+    "add_memory": Neither("writes, and returns nothing"),
+    "add_session_to_memory": Neither("writes, and returns nothing"),
+    "add_events_to_memory": Neither("writes, and returns nothing"),
 }
 
 
 async def _of_store(asked: Asked, ops: Sequence[Any]) -> object:
     from factmem.integrations.langgraph import FactMemStore
 
-    # What others keep is no item of a store; so that its paths have something to show, all of it is taken for one.
+    # Records of other sources are not items of a store. So that its paths have content, all are treated as items.
     store = FactMemStore(_memory(asked), root="/product/a")
     return await store.abatch(ops)
 
@@ -79,11 +79,11 @@ async def _batch(asked: Asked) -> object:
 LANGGRAPH_STORE: Final[Mapping[str, Door]] = {
     "abatch": Reads([Way(_batch, Shows.NOTHING)]),
     "batch": Neither(_TWIN),
-    "close": Neither("ends it"),
-    "aclose": Neither("ends it"),
-    "supports_ttl": Neither("is so of every store"),
+    "close": Neither("closes it"),
+    "aclose": Neither("closes it"),
+    "supports_ttl": Neither("is a constant"),
 }
-"""Items are told apart by their source: of what is kept by anybody else, a store shows nothing at all."""
+"""Items are distinguished by their source: a store shows no record of any other source."""
 
 
 async def _as_files(asked: Asked, how: str) -> object:
@@ -91,7 +91,7 @@ async def _as_files(asked: Asked, how: str) -> object:
 
     memory = _memory(asked)
     backend = FactMemBackend(memory)
-    with memory.run(asked.seat.viewer):
+    with memory.run(asked.caller.viewer):
         match how:
             case "als":
                 return [await backend.als(path) for path in ("/", "/product", "/product/ab")]
@@ -128,7 +128,7 @@ BACKEND: Final[Mapping[str, Door]] = {
 }
 
 _RUN: Final = "tells what MemoryRun.load returns, and submits what MemoryRun.save takes; tested with its host"
-_FORMAT: Final = "turns messages of its host into ours, and looks at nothing that is kept"
+_FORMAT: Final = "turns messages of its host into ours, and reads nothing stored"
 _STORAGE: Final = "asks views of a MemoryRun; needs an environment with CrewAI, and is tested there"
 
 ASKS_A_RUN: Final[Mapping[str, str]] = {
@@ -148,4 +148,4 @@ ASKS_A_RUN: Final[Mapping[str, str]] = {
     "factmem.integrations.crewai.CrewMemory": _STORAGE,
     "factmem.integrations.crewai.storage.FactMemStorage": _STORAGE,
 }
-"""Classes of the adapters with methods of their own, none of which looks into memory by itself."""
+"""Classes of the adapters with methods of their own that do not read memory themselves."""

@@ -1,4 +1,4 @@
-"""Everything that an answer holds, however deep: what its repr hides, what an error was caused by."""
+"""Everything that an answer contains, at any depth, including values hidden in a repr and causes of errors."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pydantic import BaseModel
 __all__ = ["Leaf", "leaves", "text_of", "unnamed"]
 
 Leaf: TypeAlias = tuple[str, object]
-"""Where something stands in an answer, and what it is: a text, a number, a truth value or None."""
+"""The path of a value in an answer, and the value: a text, a number, a truth value or None."""
 
 _DEEPEST: Final = 40
 
 
 def leaves(answer: object, path: str = "$", depth: int = 0) -> Iterator[Leaf]:
-    """Yield everything that an answer holds."""
-    assert depth < _DEEPEST, f"{path} holds itself"
+    """Yield everything that an answer contains."""
+    assert depth < _DEEPEST, f"{path} contains itself"
     match answer:
         case None | bool() | int() | float():
             yield path, answer
@@ -39,7 +39,7 @@ def leaves(answer: object, path: str = "$", depth: int = 0) -> Iterator[Leaf]:
 
 
 def _of_text(text: str, path: str, depth: int) -> Iterator[Leaf]:
-    """A text, taken apart if it is JSON or lines of it: numbers and ids in it are found by their names."""
+    """Yield a text, split into parts if it is JSON or lines of JSON, so that its numbers and ids have names."""
     if text[:1] in ("{", "["):
         try:
             documents = [json.loads(text)] if "\n{" not in text else [json.loads(line) for line in text.splitlines()]
@@ -52,7 +52,7 @@ def _of_text(text: str, path: str, depth: int) -> Iterator[Leaf]:
 
 
 def _parts(thing: Any) -> Iterator[tuple[str, object]]:
-    """Yield the parts of a thing, each with its name."""
+    """Yield the parts of a value, each with its name."""
     cls = type(thing)
     yield ".type", cls.__name__
     match thing:
@@ -77,7 +77,7 @@ def _parts(thing: Any) -> Iterator[tuple[str, object]]:
         case type():
             yield ".name", thing.__name__
         case _ if callable(thing):
-            pass  # what it would do is told by calling it
+            pass  # its effect is found by calling it
         case _:
             yield ".repr", re.sub(r" at 0x[0-9a-f]+", "", repr(thing))
             if cls.__module__.partition(".")[0] == "factmem":
@@ -89,7 +89,7 @@ def _key(name: object) -> str:
 
 
 def text_of(answer: object) -> str:
-    """Return everything that an answer holds as one text."""
+    """Return everything that an answer contains as one text."""
     return "\n".join(f"{path} {leaf}" for path, leaf in leaves(answer))
 
 
@@ -98,16 +98,16 @@ _NUMBERED: Final = re.compile(r"\.(revision|revised|seq)\b")
 _MADE: Final = re.compile(r"\.(marks|next_page|recorded_at|generation|failed_at)\b")
 
 
-def unnamed(told: Sequence[Leaf]) -> list[Leaf]:
-    """Return what was told, with ids and numbers of revisions replaced by when they are first met.
+def unnamed(answer: Sequence[Leaf]) -> list[Leaf]:
+    """Return an answer with ids and revision numbers replaced by their order of appearance.
 
-    A tenant's sequence counts the writes behind every wall in it, and ids are random: both differ where nothing else
-    does. Page tokens hold such numbers.
+    A tenant's sequence counts the writes behind all of its walls, and ids are random, so both may differ between
+    equal answers. Page tokens contain such numbers.
     """
     ids: dict[str, str] = {}
     numbers: dict[object, int] = {}
     plain: list[Leaf] = []
-    for path, leaf in told:
+    for path, leaf in answer:
         if _MADE.search(path):
             leaf = leaf is None
         elif isinstance(leaf, str):

@@ -28,7 +28,7 @@ def _tool(name: str, *arguments: Mapping[str, Any]) -> Any:
 
 
 def _of_each(name: str, key: str, **given: Any) -> Any:
-    """Call a tool with the id of each record that somebody knows of, whoever's it is."""
+    """Call a tool with the id of each record that the caller knows of, for any owner."""
 
     async def call(asked: Asked) -> object:
         named = [{key: [id] if key == "ids" else id} for id in asked.ids]
@@ -46,7 +46,7 @@ def _keywords(name: str) -> Any:
 
 
 def _plain(plant: Plant) -> str:
-    """A keyword that does not give what was planted away: an answer repeats it."""
+    """Return a keyword that contains no token, because an answer repeats it."""
     return plant.concept.keyword.replace(plant.token, plant.token[:3])
 
 
@@ -134,7 +134,7 @@ RESOURCES: Final[Mapping[str, Door]] = {
     "factmem://info": Reads([Way(lambda asked: _read(asked, ["factmem://info"]), whole=True)]),
     "of scopes": Reads([Way(lambda asked: asked.client.list_resources())]),
 }
-"""The last stands for the resources of the scopes that are in use, which the server lists."""
+"""The last one represents the resources of the scopes in use, which the server lists."""
 
 TEMPLATES: Final[Mapping[str, Door]] = {
     "factmem://facts/{+scope}": Reads(
@@ -147,7 +147,7 @@ TEMPLATES: Final[Mapping[str, Door]] = {
         [
             Way(
                 lambda asked: _read(asked, [f"factmem://record/{id}" for id in asked.ids]),
-                only=lambda plant, asked: asked.grown.records[plant.token] in asked.ids,
+                only=lambda plant, asked: asked.filled.records[plant.token] in asked.ids,
                 whole=True,
             )
         ]
@@ -158,5 +158,5 @@ PROMPTS: Final[Mapping[str, Door]] = {
     "recall_context": Reads(
         [Way(lambda asked: asked.client.get_prompt("recall_context", {"question": "who sat by the green door?"}))]
     ),
-    "remember_conversation": Neither("asks a model to remember, and looks at nothing that is kept"),
+    "remember_conversation": Neither("asks a model to remember, and reads nothing stored"),
 }

@@ -1,4 +1,4 @@
-"""The stores that the walls are tried on, and how a world is planted in one. To try another store, add a line."""
+"""The stores for the tests of the walls, and planting of a world in one. Another store needs one more line."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from factmem.testing import FakeClock
 from tests.postgres import postgres_address
 from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
 
-__all__ = ["EARLY", "LATE", "STORES", "Grown", "planted"]
+__all__ = ["EARLY", "LATE", "STORES", "FilledStore", "planted"]
 
 EARLY: Final = BEGAN + dt.timedelta(days=1)
-"""When what was planted first was recorded."""
+"""Time at which the first assertions were recorded."""
 
 LATE: Final = BEGAN + dt.timedelta(days=2)
-"""When what came in its place was recorded, and states were changed."""
+"""Time at which their successors and changes of state were recorded."""
 
 Opened: TypeAlias = Any
-"""A provider with every capability; no type of ours says all of them at once."""
+"""A provider with every capability; no static type combines all of them."""
 
 _KEY: Final = SecretKey(bytes(range(32)))
 
@@ -44,21 +44,21 @@ STORES: Final[dict[str, Callable[[Path, FakeClock], Opened]]] = {
     "file": lambda path, clock: LocalFileMemoryProvider(path / "facts", clock=clock),
     "postgres": lambda path, clock: PostgresMemoryProvider(postgres_address(path), clock=clock),
 }
-if hasattr(apsw, "mc_version"):  # else this environment's SQLite cannot encrypt
+if hasattr(apsw, "mc_version"):  # without it this environment's SQLite cannot encrypt
     STORES["encrypted-sqlite"] = lambda path, clock: EncryptedSqliteMemoryProvider(path / "vault.db", _KEY, clock=clock)
 
 
 @attrs.frozen(kw_only=True)
-class Grown:
-    """A world in a store.
+class FilledStore:
+    """A world planted in a store.
 
     Attributes:
-        world: what was planted.
+        world: the planted facts.
         provider: the store.
-        clock: its clock, which stands still at `NOW`.
+        clock: its clock, which is fixed at `NOW`.
         records: the ids of the records, by token.
         entries: the ids of the assertions, by token.
-        revisions: their numbers, by token.
+        revisions: the sequence numbers of the assertions, by token.
     """
 
     world: World
@@ -74,8 +74,8 @@ class Grown:
         return {self.revisions[token]: token for token in here}
 
 
-async def planted(world: World, provider: Opened, clock: FakeClock) -> Grown:
-    """Plant a world in a store that is empty."""
+async def planted(world: World, provider: Opened, clock: FakeClock) -> FilledStore:
+    """Plant a world in an empty store."""
     first = [plant for plant in world.plants if not _successors(world).get(plant.token)]
     clock.set(EARLY)
     early = dict(zip((plant.token for plant in first), await provider.append(_appends(first, {})), strict=True))
@@ -84,7 +84,7 @@ async def planted(world: World, provider: Opened, clock: FakeClock) -> Grown:
     received = await provider.append([*_appends(later, _revised(world, early)), *_changes(first, early)])
     receipts: dict[str, Receipt] = early | dict(zip((plant.token for plant in later), received, strict=True))
     clock.set(NOW)
-    return Grown(
+    return FilledStore(
         world=world,
         provider=provider,
         clock=clock,

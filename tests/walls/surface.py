@@ -1,4 +1,4 @@
-"""Everything through which facts can be read, found by reflection: what is added later is found as well."""
+"""Everything through which facts can be read, found by reflection, so that additions are included."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, MEMORY_FILES, MEMORY_RUN
 from tests.walls.capabilities import CAPABILITIES, OWN
 from tests.walls.facade import READING, WAITING
 from tests.walls.hosts import ASKS_A_RUN, BACKEND, LANGGRAPH_STORE, MEMORY_SERVICE
-from tests.walls.waiting import DEAD_LETTERS, QUARANTINE, SUBMISSION
+from tests.walls.pending import DEAD_LETTERS, QUARANTINE, SUBMISSION
 from tests.walls.ways import Door
 from tests.walls.writing import WRITING
 
@@ -62,9 +62,9 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
     **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),
-    **dict.fromkeys(("Erases", "CopiesLogs", "KeepsFiles", "ChecksItself"), CAPABILITIES),
+    **dict.fromkeys(("Erases", "CopiesLogs", "KeepsFiles", "ChecksItself", "UpgradesFormat"), CAPABILITIES),
 }
-"""The paths of every class that facts can be read through, by its name."""
+"""The paths of every class through which facts can be read, by its name."""
 
 _NO_DOORS: Final[Mapping[str, str]] = {
     "AgentsMd": "reads files that people wrote",
@@ -77,7 +77,7 @@ _NO_DOORS: Final[Mapping[str, str]] = {
     "RotatesKeys": "changes the key of a store",
     "Node": "is what load_from_memory and its kin return: they call AgentMemory.load_facts_to_agent",
 }
-"""Classes with async methods that show nothing of what is kept, and why."""
+"""Classes with async methods that show no stored fact, with the reason."""
 
 _PACKAGES: Final = (
     *(factmem.memory, factmem.agent, factmem.agent.agents_md, factmem.providers, factmem.crypto, capabilities),
@@ -86,7 +86,7 @@ _PACKAGES: Final = (
 
 
 def classes() -> Iterator[type]:
-    """Yield every public class of ours with something async about it, and the twins without an event loop."""
+    """Yield every public class of factmem with async methods, and their blocking twins."""
     for module in (*_PACKAGES, *_integrations()):
         for name in module.__all__:
             found = getattr(module, name)
@@ -115,7 +115,7 @@ def _does_something(cls: type) -> bool:
 
 
 def paths_of(cls: type) -> list[str]:
-    """Return the public methods, properties and fields that a class of ours has by itself or from one of ours."""
+    """Return the public methods, properties and fields that a class defines or inherits from a class of factmem."""
     names: dict[str, None] = {}
     for ancestor in cls.__mro__:
         if _is_ours(ancestor):
@@ -125,12 +125,12 @@ def paths_of(cls: type) -> list[str]:
 
 
 def _is_constant(cls: type, name: str) -> bool:
-    """Whether it is a field of an attrs class that the program gave, of a class that is listed by its methods."""
+    """Return whether a name is a field of an attrs class that the program sets, of a class listed by its methods."""
     return attrs.has(cls) and name in {field.name for field in attrs.fields(cls)}
 
 
 def unlisted_classes() -> list[str]:
-    """Return the classes that facts might be read through, and that are in no list."""
+    """Return the classes through which facts might be read, and that are in no list."""
     known = {*CLASSES, *_NO_DOORS, *(name.rpartition(".")[2] for name in ASKS_A_RUN)}
     return sorted({cls.__name__ for cls in classes()} - known)
 

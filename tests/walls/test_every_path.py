@@ -1,4 +1,4 @@
-"""Every path that facts can be read on is known, and none of them tells anybody what is behind a wall."""
+"""Every path on which facts can be read is listed, and none of them shows a caller a fact behind a wall."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from factmem import InMemoryProvider, Memory
 from factmem.mcp import make_server
 from factmem.testing import FakeClock
 from tests.walls.commands import COMMANDS
+from tests.walls.leak_search import LeakReport, Tables, call_reads, call_writes
 from tests.walls.protocol import PROMPTS, RESOURCES, TEMPLATES, TOOLS
 from tests.walls.stores import STORES, planted
 from tests.walls.surface import CLASSES, classes, commands, paths_of, unlisted_classes
-from tests.walls.touring import Notes, Tables, looked_around, worked
 from tests.walls.ways import EMBEDDER, Door
-from tests.walls.worlds import NOW, seats, world
+from tests.walls.worlds import NOW, callers, world
 
-SEATS: Final = 3
-"""In each world; the last of them writes as well, when all have looked."""
+CALLERS: Final = 3
+"""Number of callers in each world; the last one also writes, after all have read."""
 
 WORLDS: Final = {
     "memory": (4, 80),
@@ -33,18 +33,18 @@ WORLDS: Final = {
     "encrypted-sqlite": (1, 40),
     "postgres": (1, 40),
 }
-"""How many worlds a store is filled with, and how many if the numbers are big: over 30,000 answers are searched."""
+"""Number of worlds for each store, without and with `--big`, in which over 30,000 answers are searched."""
 
 ENOUGH: Final = 4
-"""So many worlds have something to see on every path."""
+"""Number of worlds with which every path shows some fact."""
 
 SHOWN_BY_NOTHING: Final = {"FactMemStore.abatch", "FactMemBackend.als", "FactMemBackend.aglob"}
-"""Paths that read and have nothing to show here: a store of items has none, and names of files are no facts."""
+"""Paths that read and have nothing to show here: a store has no items, and names of files are not facts."""
 
 
 def test_every_public_path_is_listed() -> None:
-    """A path that is added must be put into a list: how it is walked if it reads or writes, or why it does neither."""
-    assert unlisted_classes() == [], "say how these are read, in CLASSES of tests/walls/surface.py"
+    """A new path must be added to a list, with the ways to call it, or the reason that it neither reads nor writes."""
+    assert unlisted_classes() == [], "add these classes to CLASSES of tests/walls/surface.py"
     unlisted = [
         f"{cls.__name__}.{name}"
         for cls in classes()
@@ -52,11 +52,11 @@ def test_every_public_path_is_listed() -> None:
         for name in paths_of(cls)
         if name not in CLASSES[cls.__name__]
     ]
-    assert unlisted == [], "say how these are walked, in the list of their class"
+    assert unlisted == [], "add these paths to the list of their class"
 
 
-def test_every_path_that_is_listed_is_there() -> None:
-    """Renamed or removed paths leave no stale entry in the lists."""
+def test_every_listed_path_exists() -> None:
+    """Renamed and removed paths leave no stale entry in the lists."""
     found: dict[int, set[str]] = {}
     for cls in classes():
         if (listed := CLASSES.get(cls.__name__)) is not None:
@@ -70,7 +70,7 @@ def test_every_command_is_listed() -> None:
 
 
 async def test_everything_that_a_server_offers_is_listed() -> None:
-    """By the lists that it gives its clients."""
+    """The lists are those that the server gives its clients."""
     memory = Memory(InMemoryProvider(), embedder=EMBEDDER)
     async with Client(make_server(memory, trust=True, allow_erase=True)) as client:
         tools, resources = (await client.list_tools()).tools, (await client.list_resources()).resources
@@ -85,14 +85,14 @@ async def test_everything_that_a_server_offers_is_listed() -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("without_threads")
 @pytest.mark.parametrize("store", STORES)
-async def test_no_path_tells_what_is_behind_a_wall(
+async def test_no_path_shows_facts_behind_a_wall(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None]
 ) -> None:
-    """Random worlds with a token in everything that was ever said; what each path tells is searched for them.
+    """Search the answers of each path for the tokens of random worlds, which are in every planted text.
 
-    What a seat may see must be there as well, so that nothing passes by telling nothing.
+    Facts that a caller may see must be in the answers too, so that empty answers do not pass.
     """
-    notes, count = Notes(), WORLDS[store][big]
+    notes, count = LeakReport(), WORLDS[store][big]
     async with Tables.laid() as tables:
         for seed in range(count):
             await _tried(store, tmp_path / str(seed), seed, tables, notes)
@@ -101,21 +101,21 @@ async def test_no_path_tells_what_is_behind_a_wall(
     assert blind <= SHOWN_BY_NOTHING or count < ENOUGH
     promise(
         "tenancy, private facts",
-        f"{store}: {notes.answers:,} answers of every read path, from {count * SEATS} seats in {count} random worlds: "
+        f"{store}: {notes.answers:,} answers of every read path, from {count * CALLERS} callers in {count} worlds: "
         "0 leaks",
     )
 
 
-async def _tried(store: str, folder: Path, seed: int, tables: Tables, notes: Notes) -> None:
-    """Make a world, and have it looked at and worked on from several seats."""
+async def _tried(store: str, folder: Path, seed: int, tables: Tables, notes: LeakReport) -> None:
+    """Make a world, and read and write it as several callers."""
     await anyio.Path(folder).mkdir()
     chance, clock = random.Random(f"{store} {seed}"), FakeClock(NOW)
     async with STORES[store](folder, clock) as provider:
-        grown = await planted(world(chance), provider, clock)
-        chosen = seats(chance, grown.world, SEATS)
-        for seat in chosen:
-            await looked_around(grown, seat, chance, tables, notes)
-        await worked(grown, chosen[-1], chance, tables, notes)
+        filled = await planted(world(chance), provider, clock)
+        chosen = callers(chance, filled.world, CALLERS)
+        for caller in chosen:
+            await call_reads(filled, caller, chance, tables, notes)
+        await call_writes(filled, chosen[-1], chance, tables, notes)
 
 
 def _reading_paths(tables: Mapping[str, Mapping[str, Door]]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The items of LangGraph's stores stand behind the same walls, told apart by namespace, organization and owner."""
+"""The items of LangGraph's stores are behind the same walls, separated by namespace, organization and owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ NAMESPACES = (("a",), ("ab",), ("a", "x"), ("a/x",))
 
 @pytest.mark.parametrize(("organization", "viewer"), [("acme", None), ("acme2", None), (None, "maya")])
 async def test_a_store_shows_its_own_items_only(organization: str | None, viewer: str | None) -> None:
-    """Two stores on one provider, with items of the same names; each finds its own, under a prefix label by label."""
+    """Two stores on one provider have items of the same names.
+
+    Each finds its own, with prefixes matched label by label.
+    """
     provider = InMemoryProvider()
     for name in ("acme", "acme2", None):
         async with Memory(provider, organization=name, embedder=EMBEDDER) as memory:
@@ -26,9 +29,9 @@ async def test_a_store_shows_its_own_items_only(organization: str | None, viewer
         everything = await store.abatch(
             [SearchOp((), query="green tea"), ListNamespacesOp(), *(GetOp(space, "tea") for space in NAMESPACES)]
         )
-        told = text_of(everything)
-        assert [f"green {organization} {'-'.join(space)}" in told for space in NAMESPACES] == [True] * 4
-        assert [name for name in ("acme", "acme2", None) if f"green {name} " in told] == [organization]
+        text = text_of(everything)
+        assert [f"green {organization} {'-'.join(space)}" in text for space in NAMESPACES] == [True] * 4
+        assert [name for name in ("acme", "acme2", None) if f"green {name} " in text] == [organization]
         (found,) = await store.abatch([SearchOp(("a",), query="green tea")])
         below = [space for space in NAMESPACES if f"{organization} {'-'.join(space)}'" in f"{found}"]
         assert below == [("a",), ("a", "x")]

@@ -1,4 +1,4 @@
-"""Private facts of one user reach nobody else, whether they are read, observed or imported."""
+"""Private facts of one user reach no other user, whether they are read, observed or imported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENT = Background(attempts=2, backoff=dt.timedelta(hours=1))
 
 
 async def left_unread() -> InMemoryProvider:
-    """A store in which alice left something public and something of her own unread."""
+    """A store with pending words of alice, public and private."""
     provider = InMemoryProvider()
     async with opened(provider, AWAY, background=PATIENT) as memory:
         await memory.remember_many([SECRET], subject=USER, private=True)
@@ -37,8 +37,8 @@ async def left_unread() -> InMemoryProvider:
     return provider
 
 
-async def test_who_has_all_that_waits_read_hears_of_nobody_elses() -> None:
-    """Resuming tells bob neither what alice's words were, nor what they are called, nor how many there are."""
+async def test_resuming_all_pending_words_shows_no_private_ones_of_others() -> None:
+    """Resuming shows bob neither alice's words nor their names nor their number."""
     provider = await left_unread()
     async with opened(provider, ScriptedModel(well), viewer="bob") as memory:
         submission = await memory.resume()
@@ -46,19 +46,19 @@ async def test_who_has_all_that_waits_read_hears_of_nobody_elses() -> None:
         assert (len(submission.ids), len(outcomes), submission.pending) == (1, 1, 0)
         assert "cat" in text_of(outcomes)
         assert "lynx" not in text_of((outcomes, submission))
-        assert said(await memory.as_viewer("alice").list_records()) == ["cat", "lynx"], "waiting is for everybody's"
+        assert said(await memory.as_viewer("alice").list_records()) == ["cat", "lynx"], "all owners' words wait"
 
 
-async def test_who_listens_hears_of_nobody_elses() -> None:
-    """Neither of what came of it, nor that it was read, nor that it could not be."""
+async def test_an_observer_is_not_notified_of_private_words_of_others() -> None:
+    """Neither the facts found nor the events of reading and failing are sent."""
     for model in (ScriptedModel(well), ScriptedModel(lambda prompt, answer: ModelUnavailableError("no"))):
-        provider, heard = await left_unread(), list[MemoryEvent]()
+        provider, shown = await left_unread(), list[MemoryEvent]()
         quick = Background(attempts=1)
-        async with opened(provider, model, viewer="bob", on_event=heard.append, background=quick) as memory:
+        async with opened(provider, model, viewer="bob", on_event=shown.append, background=quick) as memory:
             await (await memory.resume()).wait()
             await (await memory.as_viewer("alice").remember_many([talk("I have a hen.")], private=True)).wait()
-        assert len(heard) == 1
-        assert not [word for word in ("lynx", "hen") if word in text_of(heard)]
+        assert len(shown) == 1
+        assert not [word for word in ("lynx", "hen") if word in text_of(shown)]
 
 
 async def test_embedding_anew_counts_what_is_seen() -> None:
@@ -75,7 +75,7 @@ def _from_talk(owner: str | None) -> FactDetails:
 
 @pytest.mark.parametrize("state", [AssertionState.PENDING, AssertionState.FAILED])
 async def test_words_of_two_owners_are_never_read_together(state: AssertionState) -> None:
-    """Not even if they say to belong to the same job, whose name may be guessed, as an import may."""
+    """This holds even if they claim the same job, whose name may be guessed, as an import can."""
     provider = InMemoryProvider()
     job = Job(id=f"{STREAM}guessed", kind=JobKind.DETECT)
     statements: list[Statement] = []
@@ -98,7 +98,7 @@ async def test_words_of_two_owners_are_never_read_together(state: AssertionState
 
 
 async def test_words_that_show_nothing_of_a_conversation_are_passed_over() -> None:
-    """Imported words may be marked as waiting without having evidence: nothing is read, and nothing breaks."""
+    """Imported words may be marked as pending without evidence: they are not read, and nothing fails."""
     provider = InMemoryProvider()
     for id in (f"{STREAM}guessed", "guessed"):
         (words,) = assertions_of(STATEMENT.fact([f"Of {id}."], timestamp=BEGAN), Place(USER, CROSS_PRODUCT))
@@ -110,8 +110,8 @@ async def test_words_that_show_nothing_of_a_conversation_are_passed_over() -> No
         assert len(await memory.list_records()) == 2
 
 
-async def test_what_waits_is_not_read_by_who_may_not_write() -> None:
-    """Reading words writes what is found in them."""
+async def test_pending_words_are_not_read_by_a_read_only_memory() -> None:
+    """Reading messages writes the facts found in them."""
     provider = await left_unread()
     async with opened(provider, ScriptedModel(well), read_only=True) as memory:
         for call in (memory.resume, memory.flush):
@@ -122,7 +122,7 @@ async def test_what_waits_is_not_read_by_who_may_not_write() -> None:
             await memory.scope("/product/a", read_only=True).resume()
 
 
-async def test_a_private_keyword_gives_no_type_away() -> None:
+async def test_a_private_keyword_does_not_reveal_its_type() -> None:
     """A keyword that alice keeps privately as a single number can be a multiple text for others; hers is unchanged."""
     number, texts = Concept.single("code", "", int), Concept.multiple("code", "", str)
     async with opened(InMemoryProvider()) as memory:
@@ -136,7 +136,7 @@ async def test_a_private_keyword_gives_no_type_away() -> None:
             await memory.save(SingleFact(Concept.single("code", "", str), "x"), private=True)
 
 
-async def test_a_seat_of_nobody_owns_nothing() -> None:
+async def test_a_memory_without_a_viewer_owns_nothing() -> None:
     memory = Memory(InMemoryProvider())
     with pytest.raises(InvalidDataError, match="needs an owner"):
         await memory.save(SingleFact(Concept.single("city", ""), "Oslo"), private=True)

@@ -1,4 +1,4 @@
-"""Definitions of walks: how a path is walked, what may be seen on it, and who asks."""
+"""Definitions of the ways to call a path: the call, the facts it may show, and the caller."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import attrs
 from factmem import Memory, MemoryScope, MemorySubject
 from factmem.errors import FactMemError
 from factmem.testing import HashEmbedder
-from tests.walls.curious import CURIOUS
+from tests.walls.greedy_analyst import GREEDY_ANALYST
 from tests.walls.leaves import Leaf, leaves, text_of
-from tests.walls.stores import Grown
-from tests.walls.worlds import SCOPES, SUBJECTS, Fate, Plant, Seat
+from tests.walls.stores import FilledStore
+from tests.walls.worlds import SCOPES, SUBJECTS, Caller, Fate, Plant
 
 __all__ = [
     "Asked",
@@ -29,10 +29,11 @@ __all__ = [
     "Step",
     "Way",
     "Writes",
+    "answer_of",
     "leaked",
+    "logged_messages",
     "memory_at",
-    "remarks",
-    "walked",
+    "plain",
 ]
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ EMBEDDER: Final = HashEmbedder(64)
 
 
 class Shows(enum.Enum):
-    """Kinds of facts that a path is there to show, among those its seat may see."""
+    """Kinds of facts that a path is meant to show, among those its caller may see."""
 
     NOW = "what is current"
     EVER = "also what was current once"
@@ -51,7 +52,7 @@ class Shows(enum.Enum):
     NOTHING = "no fact at all"
 
     def of(self, fate: Fate) -> bool:
-        """Whether what had such a fate is among it."""
+        """Return whether facts of a fate are among them."""
         match self:
             case Shows.NOW:
                 return fate.stands
@@ -71,23 +72,23 @@ class Shows(enum.Enum):
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """Context of one walk along a path: who asks, and for what.
+    """Context of one call of a path: the caller, and the arguments.
 
     Attributes:
-        grown: the world, in its store.
-        seat: where it is looked from.
-        memory: the memory, as that seat has it.
-        reader: what reading is asked of: the memory, or an earlier moment of it.
-        scope: a scope that the seat reaches.
-        subject: somebody.
-        some: what was planted anywhere, a few of all.
-        near: what was planted where the seat may write, by whomever in whichever organization.
-        query: words to look for, those of somebody else among them.
+        filled: the world in its store.
+        caller: the caller.
+        memory: the memory of that caller.
+        reader: the object to read: the memory, or an earlier moment of it.
+        scope: a scope that the caller reaches.
+        subject: a subject.
+        some: a few of all plants.
+        near: plants in places to which the caller may write, of any owner and organization.
+        query: words to search for, including other owners'.
         client: a client of an MCP server of the memory, or the command line, for the paths that lead through one.
     """
 
-    grown: Grown
-    seat: Seat
+    filled: FilledStore
+    caller: Caller
     memory: Memory
     reader: Memory
     scope: MemoryScope
@@ -98,20 +99,22 @@ class Asked:
     client: Any = None
 
     @classmethod
-    def of(cls, grown: Grown, seat: Seat, chance: random.Random, memory: Memory) -> Asked:
-        """Choose what is asked for."""
-        seen = [plant for plant in grown.world.seen_from(seat) if plant.fate.stands]
-        scopes = [scope for scope in SCOPES if seat.reaches(scope.within(seat.tenant))]
-        scopes += [scope.within(None) for scope in (*seat.roots, *seat.exact)]
+    def of(cls, filled: FilledStore, caller: Caller, chance: random.Random, memory: Memory) -> Asked:
+        """Choose the arguments."""
+        seen = [plant for plant in filled.world.seen_from(caller) if plant.fate.stands]
+        scopes = [scope for scope in SCOPES if caller.reaches(scope.within(caller.tenant))]
+        scopes += [scope.within(None) for scope in (*caller.roots, *caller.exact)]
         scope, subject = chance.choice(scopes), chance.choice(SUBJECTS)
         if seen and chance.random() < 0.7:
             somewhere = chance.choice(seen)
             scope, subject = somewhere.scope.within(None), plain(somewhere.subject)
-        some = chance.sample(grown.world.plants, min(6, len(grown.world.plants)))
-        near = [plant for plant in grown.world.plants if seat.reaches(unnamed_scope(plant.scope).within(seat.tenant))]
+        some = chance.sample(filled.world.plants, min(6, len(filled.world.plants)))
+        near = [
+            plant for plant in filled.world.plants if caller.reaches(unnamed_scope(plant.scope).within(caller.tenant))
+        ]
         return cls(
-            grown=grown,
-            seat=seat,
+            filled=filled,
+            caller=caller,
             memory=memory,
             reader=memory,
             scope=scope,
@@ -123,19 +126,19 @@ class Asked:
 
     @property
     def ids(self) -> list[str]:
-        """The ids of a few records anywhere, and one that nothing has."""
-        return [*(self.grown.records[plant.token] for plant in self.some), "0" * 32]
+        """Return the ids of a few records anywhere, and one unknown id."""
+        return [*(self.filled.records[plant.token] for plant in self.some), "0" * 32]
 
     def unsaid(self, text: str) -> str:
-        """Return a text without the names of scopes that the seat itself named: it is told nothing by those."""
-        for scope in (self.scope, *self.seat.roots, *self.seat.exact):
+        """Return a text without the names of scopes that the caller itself passed, which reveal nothing."""
+        for scope in (self.scope, *self.caller.roots, *self.caller.exact):
             for segment in scope.path:
                 text = text.replace(segment, "") if segment.startswith("scope-") else text
         return text
 
     def may_see(self, way: Way) -> list[Plant]:
-        """Return what the seat may see on a path."""
-        seen = self.grown.world.plants if way.engine else self.grown.world.seen_from(self.seat)
+        """Return the plants that the caller may see on a path."""
+        seen = self.filled.world.plants if way.engine else self.filled.world.seen_from(self.caller)
         return [plant for plant in seen if way.shows.of(plant.fate)]
 
 
@@ -144,14 +147,14 @@ Call: TypeAlias = Callable[[Asked], Awaitable[object]]
 
 @attrs.frozen
 class Way:
-    """One way to walk a path.
+    """One way to call a path.
 
     Attributes:
-        call: walks it, and returns all that is told on it.
-        shows: what it is there to show.
-        only: what of that it was asked for; all of it, if nothing else is said.
-        whole: whether it must show all of that.
-        engine: whether it knows no viewer and no view, for the engine is made of it: nothing but ``only`` confines it.
+        call: calls the path, and returns its whole answer.
+        shows: the kinds of facts it is meant to show.
+        only: filter of the facts requested; all by default.
+        whole: whether it must show all of them.
+        engine: whether it is a part of the engine, without viewer and view: only ``only`` limits it.
     """
 
     call: Call
@@ -162,12 +165,12 @@ class Way:
 
 
 def plain(subject: MemorySubject) -> MemorySubject:
-    """The same subject, described by nobody."""
+    """Return the same subject without a description."""
     return next(one for one in SUBJECTS if one.key == subject.key)
 
 
 def unnamed_scope(scope: MemoryScope) -> MemoryScope:
-    """The same scope, or the one above it if that was named by what was planted there."""
+    """Return the same scope, or the one above it if a plant named the scope."""
     named = bool(scope.path) and scope.path[-1].startswith("scope-")
     return (scope.parent or scope if named else scope).within(None)
 
@@ -178,24 +181,24 @@ def _ways(ways: Iterable[Way]) -> tuple[Way, ...]:
 
 @attrs.frozen
 class Reads:
-    """A path that shows what is kept, and the ways to walk it."""
+    """A path that shows stored facts, and the ways to call it."""
 
     ways: tuple[Way, ...] = attrs.field(converter=_ways)
 
 
 @attrs.frozen
 class Writes:
-    """A path that changes what is kept. What it hands back is looked at as well."""
+    """A path that changes stored facts. Its result is searched as well."""
 
     ways: tuple[Way, ...] = attrs.field(converter=_ways)
 
 
 @attrs.frozen
 class Neither:
-    """A path that shows nothing of what is kept, or nothing that another path in these lists does not show.
+    """A path that shows no stored fact, or none beyond those of another path in these lists.
 
     Attributes:
-        because: why that is so.
+        because: the reason.
     """
 
     because: str
@@ -206,31 +209,32 @@ Door: TypeAlias = Reads | Writes | Neither
 
 @attrs.frozen
 class Step:
-    """One way of one path, and who walks it."""
+    """One way of one path, with its caller."""
 
     path: str
     way: Way
     asked: Asked
 
 
-def memory_at(seat: Seat, grown: Grown, **options: Any) -> Memory:
-    """Return the memory that a seat has."""
-    given: dict[str, Any] = {"embedder": EMBEDDER, "clock": grown.clock, "question_analyst": CURIOUS}
-    memory = Memory(grown.provider, organization=seat.tenant, viewer=seat.viewer, **(given | options))
-    return viewed(memory, seat)
+def memory_at(caller: Caller, filled: FilledStore, **options: Any) -> Memory:
+    """Return the memory of a caller."""
+    given: dict[str, Any] = {"embedder": EMBEDDER, "clock": filled.clock, "question_analyst": GREEDY_ANALYST}
+    memory = Memory(filled.provider, organization=caller.tenant, viewer=caller.viewer, **(given | options))
+    return viewed(memory, caller)
 
 
-def viewed(memory: Memory, seat: Seat) -> Memory:
-    """Return a seat's view of a memory."""
-    memory = memory.reviewed() if seat.reviewed else memory
-    if not (seat.roots or seat.exact):
+def viewed(memory: Memory, caller: Caller) -> Memory:
+    """Return a caller's view of a memory."""
+    memory = memory.reviewed() if caller.reviewed else memory
+    memory = memory.about(caller.subjects) if caller.subjects else memory
+    if not (caller.roots or caller.exact):
         return memory
-    return memory.slice(seat.roots, exact=seat.exact, read_only=False)
+    return memory.slice(caller.roots, exact=caller.exact, read_only=False)
 
 
 @contextmanager
-def remarks() -> Iterator[list[str]]:
-    """Gather what is logged meanwhile, by anybody and however unimportant."""
+def logged_messages() -> Iterator[list[str]]:
+    """Collect all log messages of any level."""
     told: list[str] = []
 
     class Listener(logging.Handler):
@@ -248,9 +252,9 @@ def remarks() -> Iterator[list[str]]:
         log.setLevel(level)
 
 
-async def walked(way: Way, asked: Asked) -> list[Leaf]:
-    """Walk a way, and return all that is told: what is returned or raised, and what is logged."""
-    with remarks() as logged:
+async def answer_of(way: Way, asked: Asked) -> list[Leaf]:
+    """Call a way, and return its result or error, and all log messages."""
+    with logged_messages() as logged:
         try:
             answer: object = await way.call(asked)
         except FactMemError as error:
@@ -272,14 +276,14 @@ async def each(items: Iterable[T], done: Callable[[T], Awaitable[object]]) -> li
 
 
 def leaked(told: Sequence[Leaf], way: Way, asked: Asked) -> tuple[list[Plant], list[Plant], list[Plant]]:
-    """Return what of a world was told and must not be; what was not and must be; and what was, and may be."""
+    """Return the plants shown wrongly, those missing wrongly, and those shown rightly."""
     text = asked.unsaid(text_of([leaf for _, leaf in told]) + " ".join(path for path, _ in told))
-    shown = [plant for plant in asked.grown.world.plants if plant.token in text]
+    shown = [plant for plant in asked.filled.world.plants if plant.token in text]
     may = {plant.token for plant in asked.may_see(way) if way.only(plant, asked)}
-    # What has expired is erased as soon as a memory is opened.
+    # Expired facts are erased as soon as a memory is opened.
     missing = [
         plant
-        for plant in asked.grown.world.plants
+        for plant in asked.filled.world.plants
         if plant.token in may and plant not in shown and plant.fate is not Fate.EXPIRED
     ]
     wrong = [plant for plant in shown if plant.token not in may]

@@ -1,4 +1,4 @@
-"""Random worlds: facts on every side of every wall, each with a token of its own in every word of it."""
+"""Random worlds: facts on every side of every wall, each with a token of its own in all of its words."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
     "SCOPES",
     "SHARED",
     "SUBJECTS",
+    "Caller",
     "Fate",
     "Plant",
-    "Seat",
     "World",
     "below",
-    "seats",
+    "callers",
     "world",
 ]
 
@@ -45,7 +45,7 @@ _PATHS: Final = (
     *("/agent/a", "/cross-product", "/project/a", "/project/ab"),
 )
 SCOPES: Final = (*map(MemoryScope.parse, _PATHS), MemoryScope.product("a%2Fx"), MemoryScope.product("a/x"))
-"""Names that begin alike, children, the same name in other branches, and names that look like paths."""
+"""Names with a common beginning, children, the same name in other branches, and names that resemble paths."""
 
 SHARED: Final = Concept.single("home", "Where somebody lives")
 MANY: Final = Concept.multiple("pets", "Animals that somebody keeps")
@@ -87,31 +87,31 @@ class Fate(enum.Enum):
 
     @property
     def stands(self) -> bool:
-        """Whether it is current: found by whoever asks what is known now."""
+        """Return whether it is current, so that a read of the present finds it."""
         return self in (Fate.CURRENT, Fate.ACCEPTED, Fate.PENDING, Fate.FAILED)
 
     @property
     def apart(self) -> bool:
-        """Whether it is nothing that anybody has believed so far."""
+        """Return whether it has never been trusted so far."""
         return self in (Fate.QUARANTINED, Fate.REJECTED)
 
 
 @attrs.frozen(kw_only=True)
 class Plant:
-    """Something that was said somewhere.
+    """A planted fact.
 
     Attributes:
-        token: stands in its value and in everything else that was said with it.
-        concept: what it says something of.
-        subject: about whom.
-        scope: where, its tenant included.
-        owner: whose own it is; nobody's if None.
-        fate: what became of it.
-        said: when.
-        words: what it says, besides its token.
-        talk: the conversation that it is from.
-        successor: what came in its place.
-        unreviewed: whether it is flagged text that a tool said, kept as given.
+        token: a text in its value and in all of its details.
+        concept: its concept.
+        subject: its subject.
+        scope: its scope, including the tenant.
+        owner: its owner; None if it is public.
+        fate: its later fate.
+        said: its time.
+        words: the words of its value besides the token.
+        talk: the conversation it is from.
+        successor: the fact that replaced it.
+        unreviewed: whether it is a tool's flagged text that is kept unreviewed.
     """
 
     token: str
@@ -133,7 +133,7 @@ class Plant:
 
     @property
     def details(self) -> FactDetails:
-        """Return the other details of the planted fact, all of which would give it away."""
+        """Return the other details of the planted fact, all of which contain the token."""
         evidence = Evidence(
             quote=self.value,
             message_id=f"m-{len(self.words) % 3}",
@@ -160,14 +160,15 @@ class Plant:
 
 
 @attrs.frozen(kw_only=True)
-class Seat:
-    """Point of view of somebody who looks at the memory.
+class Caller:
+    """A caller of a memory: its organization, viewer and view.
 
     Attributes:
         tenant: the organization whose memory it is.
-        viewer: who looks.
-        roots: the scopes of the view with all that lies below; with neither these nor ``exact``, there is no view.
-        exact: the scopes of the view without what lies below.
+        viewer: the viewer.
+        roots: scopes of the view, including their children; without these and ``exact``, these are all scopes.
+        exact: scopes of the view, excluding their children.
+        subjects: subjects of the view; empty for all.
         reviewed: whether unreviewed records are left out.
     """
 
@@ -175,23 +176,31 @@ class Seat:
     viewer: str | None
     roots: tuple[MemoryScope, ...] = ()
     exact: tuple[MemoryScope, ...] = ()
+    subjects: tuple[MemorySubject, ...] = ()
     reviewed: bool = False
 
+    @property
+    def confined(self) -> bool:
+        """Whether it is a view."""
+        return bool(self.roots or self.exact or self.subjects)
+
     def sees(self, plant: Plant) -> bool:
-        """Whether nothing stands between this seat and what was planted. Written down apart from the library's own."""
+        """Return whether no wall hides a plant from the caller. It is independent of the library's own definition."""
         if self.reviewed and plant.unreviewed:
+            return False
+        if self.subjects and plant.subject.key not in [subject.key for subject in self.subjects]:
             return False
         return self.tenant == plant.scope.tenant and plant.owner in (None, self.viewer) and self.reaches(plant.scope)
 
     def reaches(self, scope: MemoryScope) -> bool:
-        """Whether a scope lies in the view."""
+        """Return whether a scope is in the view."""
         if not (self.roots or self.exact):
             return True
         return any(scope.segments == one.segments for one in self.exact) or any(below(scope, one) for one in self.roots)
 
 
 def below(scope: MemoryScope, root: MemoryScope) -> bool:
-    """Whether a scope is another one or lies below it, segment by segment."""
+    """Return whether a scope equals another or is below it, segment by segment."""
     return all(
         mine == theirs for mine, theirs in itertools.zip_longest(scope.segments[: len(root.segments)], root.segments)
     )
@@ -203,21 +212,21 @@ class World:
 
     plants: tuple[Plant, ...]
 
-    def seen_from(self, seat: Seat) -> list[Plant]:
-        """Return what a seat may see."""
-        return [plant for plant in self.plants if seat.sees(plant)]
+    def seen_from(self, caller: Caller) -> list[Plant]:
+        """Return the plants that a caller may see."""
+        return [plant for plant in self.plants if caller.sees(plant)]
 
-    def hidden_from(self, seat: Seat) -> list[Plant]:
-        """Return what a seat may not see."""
-        return [plant for plant in self.plants if not seat.sees(plant)]
+    def hidden_from(self, caller: Caller) -> list[Plant]:
+        """Return the plants that a caller may not see."""
+        return [plant for plant in self.plants if not caller.sees(plant)]
 
     def without(self, plants: Iterable[Plant]) -> World:
-        """Return the same world without some of what was planted."""
+        """Return the same world without some plants."""
         gone = {plant.token for plant in plants}
         return World(tuple(plant for plant in self.plants if plant.token not in gone))
 
     def with_unreviewed(self, chance: random.Random) -> World:
-        """Return the same world, in which some of what tools said was flagged and kept as given."""
+        """Return the same world, with some of the tools' texts flagged and unreviewed."""
         return World(
             tuple(
                 attrs.evolve(plant, unreviewed=plant.fate is Fate.ACCEPTED and chance.random() < 0.5)
@@ -230,8 +239,8 @@ def world(chance: random.Random, *, size: int = 36) -> World:
     """Make a world.
 
     Args:
-        chance: decides.
-        size: about how much is planted.
+        chance: source of randomness.
+        size: approximate number of plants.
     """
     tokens = (f"q{number:04x}z" for number in itertools.count(chance.randrange(1, 4096) * 8))
     times = (BEGAN + dt.timedelta(minutes=number) for number in itertools.count())
@@ -250,7 +259,7 @@ def _planted(
     times: Iterator[dt.datetime],
     taken: set[tuple[object, ...]],
 ) -> list[Plant]:
-    """Something that was said, with what came in its place if its fate is such."""
+    """Return a plant, with its successor if its fate needs one."""
     token, fate = next(tokens), chance.choice(_FATES)
     followed = fate in (Fate.SUPERSEDED, Fate.REVISED)
     scope = chance.choice(scopes).within(chance.choice(TENANTS))
@@ -283,7 +292,7 @@ def _planted(
 
 
 def _plant(token: str, like: Plant) -> Plant:
-    """Say something with a token of its own in every word."""
+    """Make a plant with a token of its own in all of its words."""
     return attrs.evolve(
         like,
         token=token,
@@ -297,7 +306,7 @@ def _own(token: str) -> Concept[Any, Any]:
 
 
 def _concept(chance: random.Random, fate: Fate, token: str) -> Concept[Any, Any]:
-    """A keyword that many places have, or one that nobody else has; words that wait are statements."""
+    """Return a keyword that many places share, or a unique one; pending words are statements."""
     if fate in (Fate.PENDING, Fate.FAILED):
         return STATEMENT
     if fate in (Fate.SUPERSEDED, Fate.REVISED):
@@ -308,18 +317,23 @@ def _concept(chance: random.Random, fate: Fate, token: str) -> Concept[Any, Any]
 _FATES: Final = (*(Fate.CURRENT,) * 6, *Fate)
 
 
-def seats(chance: random.Random, world: World, count: int) -> Sequence[Seat]:
-    """Choose places to look from where there is something to see, with and without a view."""
-    return [_seat(chance, chance.choice(world.plants)) for _ in range(count)]
+def callers(chance: random.Random, world: World, count: int) -> Sequence[Caller]:
+    """Choose callers that can see some facts, with and without a view."""
+    return [_caller(chance, chance.choice(world.plants)) for _ in range(count)]
 
 
-def _seat(chance: random.Random, plant: Plant) -> Seat:
+def _caller(chance: random.Random, plant: Plant) -> Caller:
     tenant, viewer = plant.scope.tenant, plant.owner or chance.choice(OWNERS)
     some = [scope.within(tenant) for scope in chance.sample(SCOPES, chance.randrange(1, 5))]
-    match chance.randrange(5):
+    (about,) = (subject for subject in SUBJECTS if subject.key == plant.subject.key)
+    match chance.randrange(7):
         case 0:
-            return Seat(tenant=tenant, viewer=viewer, roots=(plant.scope,))
+            return Caller(tenant=tenant, viewer=viewer, roots=(plant.scope,))
         case 1:
-            return Seat(tenant=tenant, viewer=viewer, roots=tuple(some), exact=(plant.scope,))
+            return Caller(tenant=tenant, viewer=viewer, roots=tuple(some), exact=(plant.scope,))
+        case 2:
+            return Caller(tenant=tenant, viewer=viewer, subjects=(about, chance.choice(SUBJECTS)))
+        case 3:
+            return Caller(tenant=tenant, viewer=viewer, exact=(*some, plant.scope), subjects=(about,))
         case _:
-            return Seat(tenant=tenant, viewer=viewer)
+            return Caller(tenant=tenant, viewer=viewer)

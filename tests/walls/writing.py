@@ -1,4 +1,4 @@
-"""The paths of `Memory` that write, walked with ids of anybody's: what they hand back is looked at like an answer."""
+"""The paths of `Memory` that write, called with ids of any owner; their results are searched like answers."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from tests.walls.worlds import MANY, NOW, SHARED, Plant
 __all__ = ["ALONE", "MARK", "OPENLY", "WRITING"]
 
 MARK: Final = "owned"
-"""Stands in all that a seat says itself."""
+"""Mark of all texts that a caller writes itself."""
 
 OPENLY: Final = f"{MARK}openly"
-"""Stands in what it says to everybody."""
+"""Mark of its public texts."""
 
 ALONE: Final = f"{MARK}alone"
-"""Stands in what it keeps for itself."""
+"""Mark of its private texts."""
 
 
 def _mark(about: Mapping[str, Any]) -> str:
@@ -51,9 +51,9 @@ def _keyword(plant: Plant) -> str:
 
 
 async def _both(asked: Asked, made: Callable[..., Awaitable[object]]) -> object:
-    """In public, and kept for oneself; about what is said already where others said it."""
+    """Return a public and a private text, sharing their subject with texts of others."""
     found: list[object] = []
-    for private in (False, True) if asked.seat.viewer else (False,):
+    for private in (False, True) if asked.caller.viewer else (False,):
         for plant in asked.near:
             about = {"subject": plain(plant.subject), "scope": unnamed_scope(plant.scope), "private": private}
             found.append(await outcome(partial(made, plant, about)))
@@ -65,7 +65,7 @@ async def _done(submission: Submission) -> object:
 
 
 async def _saved(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
-    """Facts of keywords that others use as well, with types of their own."""
+    """Save facts of keywords that others use as well, with types of their own."""
     facts: list[Fact[Any]] = [
         SHARED.fact([f"{MARK} house"], timestamp=NOW),
         Concept.single(SHARED.keyword, "", int).fact([7], timestamp=NOW),
@@ -77,7 +77,7 @@ async def _saved(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
 
 
 async def _remembered(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
-    """A text, and a conversation whose name and whose messages' names others use as well."""
+    """Remember a text, and a conversation that shares its name and its messages' names with others."""
     said = Message(content=f"{plant.words} {_mark(about)}. I have a {_mark(about)}cat.", id="m-1", timestamp=NOW)
     read = Message(content=f"{plant.words} {_mark(about)} page.", role="tool", id="m-2", timestamp=NOW)
     memory = asked.memory
@@ -85,7 +85,7 @@ async def _remembered(asked: Asked, plant: Plant, about: dict[str, Any]) -> obje
         await memory.remember(f"{plant.words} {_mark(about)}", **about),
         await memory.remember(Conversation(messages=[said, read], id=plant.talk), **about),
     ]
-    if asked.seat.reaches(MemoryScope.CROSS_PRODUCT.within(asked.seat.tenant)):
+    if asked.caller.reaches(MemoryScope.CROSS_PRODUCT.within(asked.caller.tenant)):
         about = {**about, "scope": None}
         found.append(await memory.remember(f"{_mark(about)} {plant.words}", **about))
     return found
@@ -124,7 +124,7 @@ async def _resumed(asked: Asked) -> object:
 
 
 async def _undone(asked: Asked) -> object:
-    """Changes that somebody made up of what they know the ids of."""
+    """Undo changes that are made up from known ids."""
     own = await asked.memory.list_records(limit=1)
     if not own:
         return None
@@ -141,7 +141,7 @@ def _named(record: FactRecord[Any], id: str) -> FactRecord[Any]:
 
 
 async def _rolled_back(asked: Asked) -> object:
-    numbers = [asked.grown.revisions[plant.token] for plant in asked.some]
+    numbers = [asked.filled.revisions[plant.token] for plant in asked.some]
     return await each(numbers, asked.memory.rollback)
 
 
@@ -225,4 +225,4 @@ WRITING: Final[Mapping[str, Door]] = {
     "reset": Writes([Way(lambda asked: asked.memory.reset(asked.scope), Shows.KEPT)]),
     "reembed": Writes([Way(_reembedded, Shows.NOTHING)]),
 }
-"""In the order walked: what takes most away comes last."""
+"""In the order of calls: those that remove most come last."""

@@ -1,4 +1,4 @@
-"""Chroma: a vector database; a persistent client, cosine, everything else as it comes."""
+"""Chroma: a vector database; a persistent client, cosine, and default settings otherwise."""
 
 # pyright: reportMissingImports=false
 
@@ -15,7 +15,7 @@ __all__ = ["Adapter"]
 
 
 class Adapter:
-    """Vectors are handed in, and so are those of the queries."""
+    """Adapter with precomputed vectors of texts and queries."""
 
     ways = ("semantic",)
     batch = 500
@@ -36,7 +36,7 @@ class Adapter:
         self._collection.add(ids=[item.id for item in items], documents=texts, embeddings=self._vectors.vectors(texts))
 
     def search(self, query: str, limit: int, way: str) -> list[str]:
-        """Query, and have the documents come along."""
+        """Query, and include the documents."""
         found = self._collection.query(
             query_embeddings=[self._vectors.vector(query)], n_results=limit, include=["documents", "distances"]
         )

@@ -1,4 +1,4 @@
-"""CrewAI's memory over its default store, LanceDB; every field given, so that no model is asked."""
+"""CrewAI's memory over its default store, LanceDB, with every field given, so that no model is called."""
 
 # pyright: reportMissingImports=false
 
@@ -19,11 +19,11 @@ GIVEN: dict[str, Any] = {"scope": "/said", "categories": ["said"], "importance":
 
 
 class NoModel(BaseLLM):
-    """Fails if it is asked: then the figures would be those of a model."""
+    """A model that raises if it is called, because it would affect the figures."""
 
     def call(self, messages: Any, *args: Any, **options: Any) -> str:
-        """Refuse."""
-        raise RuntimeError("a model was asked")
+        """Raise an error."""
+        raise RuntimeError("a model was called")
 
 
 class Adapter:
@@ -34,20 +34,20 @@ class Adapter:
     durable = True
 
     def open(self, folder: Path, vectors: VectorTable) -> None:
-        """Open; nothing is similar enough to be consolidated, as that takes a model."""
+        """Open, with a threshold that prevents consolidation, which takes a model."""
         self._memory: Any = Memory(
             storage=str(folder / "lance"),
             embedder=vectors.vectors,
             llm=NoModel(model="none"),
             consolidation_threshold=1.0,
         )
-        self._kept: Path = folder.with_suffix(".ids.json")  # it takes several texts at once, but no ids for them
+        self._kept: Path = folder.with_suffix(".ids.json")  # several texts may be passed at once, but no ids
         self._ids: dict[str, list[str]] = {}
         if self._kept.exists():
             self._ids = json.loads(self._kept.read_text(encoding="utf-8"))
 
     def add(self, items: Sequence[Item]) -> None:
-        """Remember, and wait for what is saved in the background."""
+        """Remember, and wait for background saves."""
         for item in items:
             self._ids.setdefault(item.text, []).append(item.id)
         if len(items) == 1:

@@ -1,4 +1,4 @@
-"""The other limit: the default embedder alone, which keeps and finds nothing."""
+"""The other limit: the default embedder alone, which stores and finds nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Adapter"]
 
 
 class Adapter:
-    """Adapter that only embeds, to measure the cost that all the others are spared here."""
+    """Adapter that only embeds, to measure the cost that the comparison excludes for the others."""
 
     ways = ("embedding",)
     batch = 500
@@ -34,4 +34,4 @@ class Adapter:
         return []
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""

@@ -31,7 +31,7 @@ class Adapter:
     _newest = 0.0
 
     async def open(self, folder: Path, vectors: VectorTable) -> None:
-        """Open one SQLite file. Its present is the day after the newest item."""
+        """Open one SQLite file, with a clock of the day after the newest item."""
         if not await anyio.Path(folder).exists():
             self._newest = 0.0
         self._memory: Memory = Memory(f"sqlite-vec:{folder}/facts.db", embedder=_Known(vectors), clock=self._now)
@@ -42,7 +42,7 @@ class Adapter:
         return at + dt.timedelta(days=1)
 
     async def add(self, items: Sequence[Item]) -> None:
-        """Remember messages, in their conversations where they have one."""
+        """Remember messages, in their conversations if they have one."""
         self._newest = max([self._newest, *(item.at for item in items if item.at is not None)])
         said: list[Message | Conversation] = []
         for session, group in itertools.groupby(items, key=lambda item: item.session):
@@ -64,7 +64,7 @@ class Adapter:
 
 
 class _Known:
-    """Looks vectors up. What factmem made of a text (secrets redacted, long ones cut) is embedded."""
+    """An embedder that looks vectors up, and embeds texts that factmem changed (redacted or cut)."""
 
     def __init__(self, vectors: VectorTable) -> None:
         self._vectors = vectors

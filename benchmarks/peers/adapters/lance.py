@@ -1,4 +1,4 @@
-"""LanceDB: a vector database with full-text search; vectors exact (no index, as advised for so few), words BM25."""
+"""LanceDB: a vector database with full-text search; exact vectors (no index, as advised for this size) and BM25."""
 
 # pyright: reportMissingImports=false
 
@@ -17,7 +17,7 @@ __all__ = ["Adapter"]
 
 
 class Adapter:
-    """Hybrid search is its own: both result lists fused by reciprocal rank."""
+    """LanceDB's own hybrid search: both result lists fused by reciprocal rank."""
 
     ways = ("hybrid", "semantic")
     batch = 500
@@ -50,7 +50,7 @@ class Adapter:
         return [row["id"] for row in asked.to_list()]
 
     def close(self) -> None:
-        """Index the words, and compact: one file a call of `add` is what it would be left with."""
+        """Index the words, and compact the one file per call of `add`."""
         if not self._table.list_indices():
             self._table.create_fts_index("text")
         self._table.optimize()

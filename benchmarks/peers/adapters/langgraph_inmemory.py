@@ -1,4 +1,4 @@
-"""LangGraph's InMemoryStore: gone with the process."""
+"""LangGraph's InMemoryStore, which is not durable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Adapter:
         )
 
     def add(self, items: Sequence[Item]) -> None:
-        """Put one after the other: of two equal texts in one call of ``batch`` it loses count."""
+        """Put items one by one, because ``batch`` miscounts equal texts in one call."""
         for item in items:
             self._store.put(NAMESPACE, item.id, {"text": item.text})
 
@@ -37,4 +37,4 @@ class Adapter:
         return [found.key for found in self._store.search(NAMESPACE, query=query, limit=limit)]
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: no resource is open."""

@@ -42,7 +42,7 @@ class Adapter:
         self._store.setup()
 
     def add(self, items: Sequence[Item]) -> None:
-        """Put them all at once."""
+        """Put all items at once."""
         self._store.batch([PutOp(NAMESPACE, item.id, {"text": item.text}) for item in items])
 
     def search(self, query: str, limit: int, way: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""mem0 without inference, over its default store, Qdrant on this disk; there is no network for its keyword models."""
+"""mem0 without inference, over its default store, Qdrant on disk.
+
+Its keyword models need a network, which is absent.
+"""
 
 # pyright: reportMissingImports=false
 
@@ -14,19 +17,19 @@ from peers.protocol import Item, VectorTable
 
 __all__ = ["Adapter"]
 
-logging.disable(logging.WARNING)  # a word about its keyword models, on every call
+logging.disable(logging.WARNING)  # every call warns about its keyword models
 USER = "user"
 
 
 class Adapter:
-    """``add(infer=False)`` and ``search``. It cannot be told its own ids, nor take several memories at once."""
+    """``add(infer=False)`` and ``search``. It accepts neither given ids nor several memories at once."""
 
     ways = ("semantic",)
     batch = 100
     durable = True
 
     def open(self, folder: Path, vectors: VectorTable) -> None:
-        """Open; it wants an embedder that it knows, which is then replaced."""
+        """Open with one of mem0's own embedders, which is then replaced."""
         self._memory: Any = Memory.from_config(
             {
                 "vector_store": {
@@ -44,13 +47,13 @@ class Adapter:
         self._memory.embedding_model = self._known
 
     def add(self, items: Sequence[Item]) -> None:
-        """Add one after the other."""
+        """Add items one by one."""
         for item in items:
             said = [{"role": item.role, "content": item.text}]
             self._memory.add(said, user_id=USER, metadata={"item": item.id}, infer=False)
 
     def search(self, query: str, limit: int, way: str) -> list[str]:
-        """Search, with no score too low."""
+        """Search without a minimum score."""
         self._known.asked = query
         found = self._memory.search(query, filters={"user_id": USER}, top_k=limit, threshold=0.0)
         return [memory["metadata"]["item"] for memory in found["results"]]
@@ -64,7 +67,7 @@ class Adapter:
 class _Known:
     def __init__(self, vectors: VectorTable) -> None:
         self._vectors = vectors
-        self.asked = ""  # a query reaches the embedder without the spaces around it
+        self.asked = ""  # a query reaches the embedder stripped
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
         return self._vectors.vector(self.asked if text == self.asked.strip() else text)

@@ -1,4 +1,4 @@
-"""MemPalace over its default backend, Chroma: drawers, one a text, and its own search of them."""
+"""MemPalace over its default backend, Chroma: one drawer per text, and its own search."""
 
 # pyright: reportMissingImports=false
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from peers.protocol import Item, VectorTable
 
-# An embedder behind a web address is the one kind of its own that can be replaced; it is read when first imported.
+# Its own embedder behind a URL is the only kind that can be replaced; the setting is read on import.
 os.environ |= {
     "MEMPALACE_EMBEDDING_MODEL": "openai-compat",
     "MEMPALACE_EMBEDDING_API_URL": "http://127.0.0.1:9",
@@ -25,7 +25,7 @@ from mempalace.searcher import search_memories
 __all__ = ["Adapter"]
 
 STRATEGIES = {"hybrid": "vector", "hybrid, union": "union"}
-"""Which candidates it ranks by words and meaning: those near in meaning (its default), or those of words too."""
+"""Candidates of its ranking by words and meaning: the nearest vectors (its default), or matches of words too."""
 
 
 class Adapter:
@@ -58,7 +58,7 @@ class Adapter:
         )
 
     def search(self, query: str, limit: int, way: str) -> list[str]:
-        """Search as its tools do, or ask the collection alone."""
+        """Search as its tools do, or query the collection directly."""
         if way == "semantic":
             found = self._drawers.query(query_texts=[query], n_results=limit)
             return list(found["ids"][0])
@@ -66,4 +66,4 @@ class Adapter:
         return [hit["drawer_id"] for hit in answer["results"]]
 
     def close(self) -> None:
-        """It has nothing that closes a palace before its process ends."""
+        """Do nothing: a palace cannot be closed before its process ends."""

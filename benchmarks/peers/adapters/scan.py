@@ -1,4 +1,4 @@
-"""The limit: a bare scan of the float32 matrix, which knows neither words, nor time, nor a disk."""
+"""The limit: a bare scan of the float32 matrix, without words, times or a disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Adapter:
     durable = False
 
     def open(self, folder: Path, vectors: VectorTable) -> None:
-        """Begin with an empty matrix."""
+        """Start with an empty matrix."""
         self._vectors: VectorTable = vectors
         self._matrix = np.zeros((0, vectors.dimension), np.float32)
         self._ids: list[str] = []
@@ -37,4 +37,4 @@ class Adapter:
         return [self._ids[row] for row in top[np.argsort(-scores[top])]]
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: no resource is open."""

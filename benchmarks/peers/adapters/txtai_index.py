@@ -1,4 +1,4 @@
-"""txtai: an embeddings database, hybrid, which is held in memory and written as a whole."""
+"""txtai: a hybrid embeddings database, which is held in memory and written as a whole."""
 
 # pyright: reportMissingImports=false
 
@@ -17,16 +17,16 @@ WEIGHTS = {"hybrid": 0.5, "semantic": 1.0}
 
 
 class Adapter:
-    """``upsert``, ``save`` and ``search``; an index of Faiss, which is flat while it is small, beside one of words."""
+    """``upsert``, ``save`` and ``search``, with a Faiss index, which is flat while it is small, and one of words."""
 
     ways = ("hybrid", "semantic")
     batch = 500
     durable = True
 
     def open(self, folder: Path, vectors: VectorTable) -> None:
-        """Load an index, or begin one."""
+        """Load an index, or start one."""
         self._path: str = str(folder / "index")
-        own = {"transform": lambda texts: vectors.vectors(texts)}  # it wants a function, not a method
+        own = {"transform": lambda texts: vectors.vectors(texts)}  # txtai expects a function, not a method
         self._embeddings: Any = Embeddings(method="external", hybrid=True, content=True, **own)
         if self._embeddings.exists(self._path):
             self._embeddings.load(self._path, config=own)
@@ -37,7 +37,7 @@ class Adapter:
         self._embeddings.save(self._path)
 
     def search(self, query: str, limit: int, way: str) -> list[str]:
-        """Search with its own weights, or with none on the words."""
+        """Search with txtai's default weights, or without the words."""
         return [found["id"] for found in self._embeddings.search(query, limit, weights=WEIGHTS[way])]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A provider of a third party: the four verbs, and the standard library."""
+"""A third party's provider: the four verbs, and the standard library."""
 
 from factmem_shelf.provider import ShelfProvider
 

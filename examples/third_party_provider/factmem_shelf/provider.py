@@ -1,4 +1,4 @@
-"""Facts on shelves: one file a place, rewritten whole on every save."""
+"""Facts on shelves: one file per place, rewritten on every save."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 class ShelfProvider(AgentMemoryProvider):
-    """Keeps each place in a file of its own, for one process.
+    """Provider that keeps each place in a file of its own, for one process.
 
     Args:
-        directory: where the files are; it is made on the first save.
+        directory: folder of the files, which is made on the first save.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -66,7 +66,7 @@ class ShelfProvider(AgentMemoryProvider):
         return [fact for fact in await self.load_all(subject, scope) if matches(fact.concept)]
 
     async def aclose(self) -> None:
-        """Close it, when what is being saved is saved."""
+        """Close the provider after pending saves."""
         self._closed = True
         await to_thread.run_sync(self._wait)
 
@@ -75,7 +75,7 @@ class ShelfProvider(AgentMemoryProvider):
         return fold(log, Moment(now=system_clock()))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Do work with files outside the event loop, one at a time; it is never abandoned half done."""
+        """Run work with files outside the event loop, one call at a time; it is never abandoned halfway."""
 
         def locked() -> T:
             with self._lock:
@@ -90,7 +90,7 @@ class ShelfProvider(AgentMemoryProvider):
             pass
 
     def _file(self, place: Place) -> Path:
-        """A name of fixed length, which no file system folds or refuses, whatever the place is called."""
+        """Return a name of fixed length that every file system accepts, for any place."""
         return self._directory / f"{hashlib.blake2b(json.dumps(place.key).encode(), digest_size=20).hexdigest()}.jsonl"
 
     def _read(self, place: Place) -> list[Recorded]:
@@ -115,7 +115,7 @@ class ShelfProvider(AgentMemoryProvider):
             self._write(place, b"".join(dump_entry(entry) + b"\n" for entry in log))
 
     def _write(self, place: Place, content: bytes) -> None:
-        """Replace a file in one step, on disk before this returns."""
+        """Replace a file in one step; it is on disk when this returns."""
         target = self._file(place)
         beside = target.with_suffix(".new")
         try:

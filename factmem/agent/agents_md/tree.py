@@ -183,7 +183,7 @@ class MemoryFiles:
             )
         saving = self.run.config.saving
         hand = Hand(origin=saving.tool_origin, source=self.source, private=saving.private)
-        view = self.run.view(memory).with_policies(flagged=FlaggedPolicy.ANNOTATE)
+        view = self.run.written_by_model(memory).with_policies(flagged=FlaggedPolicy.ANNOTATE)
         changes = await applied(view, edits, hand)
         if any(change.record.state is AssertionState.QUARANTINED for change in changes):
             raise InvalidDataError(

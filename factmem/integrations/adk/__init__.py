@@ -98,7 +98,9 @@ class FactMemPlugin(BasePlugin):
         """Add the memory block before the user's last message in a request."""
         loaded: _Loaded = callback_context.custom_metadata.setdefault(_KEY, _Loaded())
         session = callback_context.session
-        block = await loaded.load(run_of(self.memory, session), session)
+        run = run_of(self.memory, session)
+        run.hear(spoken(EventFormat(), session.events))
+        block = await loaded.load(run, session)
         llm_request.contents = with_block(ContentFormat(), llm_request.contents, block)
         return None
 
@@ -124,7 +126,9 @@ def memory_tools(memory: AgentMemory) -> list[BaseTool]:
     """
 
     def tools(context: ToolContext) -> MemoryTools:
-        return run_of(memory, context.session).tools
+        run = run_of(memory, context.session)
+        run.hear(spoken(EventFormat(), context.session.events))
+        return run.tools
 
     async def recall_memory(query: str, tool_context: ToolContext, limit: int = 5) -> str:
         return await tools(tool_context).recall_memory(query, limit)

@@ -168,7 +168,7 @@ def _asked(given: Mapping[str, object] | None, known: frozenset[str]) -> Mapping
 
 
 async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry], asked: Mapping[str, Any]) -> None:
-    view, config, quarantined = run.view(memory), run.config, 0
+    view, config, quarantined = run.written_by_model(memory), run.config, 0
     for entry in entries:
         fact = MultipleFacts(STATEMENT, (redact(_entry_text(entry)).text,), timestamp=_entry_time(entry))
         metadata = {**(asked.get("metadata") or {}), **entry.custom_metadata}

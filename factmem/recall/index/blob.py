@@ -98,8 +98,6 @@ BODY_FIELDS: Final = (
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
 BODY: Final = struct.Struct("<qqdqqQBBBBI")
-_TAIL_AT: Final = BODY.size - 4
-_LENGTH: Final = struct.Struct("<I")
 
 _LONE: Final = "surrogatepass"
 
@@ -163,22 +161,13 @@ def _written_head(place: Place, keyword: str, owner: str | None) -> bytes:
     return _written(head).encode(errors=_LONE)
 
 
-def read_tail(own: bytes) -> tuple[bytes, str, str, str]:
-    """Return the own part of an outline without its tail, and the contents of the tail.
-
-    Returns:
-        The body with the terms; the conversation, the labels as JSON and the metadata as JSON, each empty for none.
-    """
-    (length,) = _LENGTH.unpack_from(own, _TAIL_AT)
-    if not length:
-        return own, "", "", ""
-    tail = own[-length:]
+def read_tail(tail: bytes) -> tuple[str, str, str]:
+    """Return the conversation, the labels as JSON and the metadata as JSON of a tail, each empty for none."""
     conversation, mark, more = tail.rpartition(b"\0")
     if not mark:
-        return own[:-length], tail.decode(errors=_LONE), "", ""
+        return tail.decode(errors=_LONE), "", ""
     labels, metadata = json.loads(more)
     return (
-        own[:-length],
         conversation.decode(errors=_LONE),
         _written(labels) if labels else "",
         _written(metadata) if metadata else "",

@@ -157,6 +157,11 @@ class Columns:
         """Return the number of a viewer as an owner; viewers without facts of their own share that of the public."""
         return 0 if viewer is None else self.owners.find(viewer) or 0
 
+    def numbers_of(self, subjects: Iterable[tuple[str, str | None]]) -> list[int]:
+        """Return the numbers of the subjects that occur, by their keys."""
+        found = (self.subjects.find(subject_text(*key)) for key in subjects)
+        return [number for number in found if number is not None]
+
     def visible_heads(self, sight: Sight) -> NDArray[np.bool_]:
         """Return which heads lie in a view and are public or the viewer's own."""
         of = self.all_of_heads()
@@ -164,8 +169,10 @@ class Columns:
         seen: NDArray[np.bool_] = of["owner"] == 0
         if owner:
             seen |= of["owner"] == owner
-        if sight.view is not None:
+        if sight.view.scopes:
             seen &= self._scopes_in(sight.view)[of["scope"]]
+        if sight.view.subjects:
+            seen &= np.isin(of["subject"], self.numbers_of(subject.key for subject in sight.view.subjects))
         return seen
 
     def _scopes_in(self, view: View) -> NDArray[np.bool_]:
@@ -190,15 +197,18 @@ class Columns:
         if not len(rows.seqs):
             return
         first = len(self)
-        bodies, said_in, labelled, metadata = zip(*map(read_tail, rows.own), strict=True)
-        body = np.frombuffer(b"".join([item[: BODY.size] for item in bodies]), _BODY)
-        terms = np.frombuffer(b"".join([item[BODY.size :] for item in bodies]), "<u8")
-        counts = (np.fromiter(map(len, bodies), np.int64, len(bodies)) - BODY.size) // 8
-        heads = self._numbered_once(rows.shared)
-        conversations = np.fromiter(map(self.conversations.number, said_in), np.int32, len(said_in))
-        labels = self._numbered_labels(labelled)
+        body = np.frombuffer(b"".join([item[: BODY.size] for item in rows.own]), _BODY)
+        tails_at = (np.fromiter(map(len, rows.own), np.int64, len(rows.own)) - body["tail"]).tolist()
+        terms = b"".join([item[BODY.size : end] for item, end in zip(rows.own, tails_at, strict=True)])
+        counts = (np.array(tails_at, np.int64) - BODY.size) // 8
+        heads, of_heads = _distinct(rows.shared)
+        tails, of_tails = _distinct([item[end:] for item, end in zip(rows.own, tails_at, strict=True)])
+        said_in, labelled, metadata = zip(*map(read_tail, tails), strict=True)
+        described = np.array(list(map(bool, metadata)))[of_tails].nonzero()[0]
+        self.metadata.update({first + row: metadata[of_tails[row]] for row in described.tolist()})
+        numbers = np.fromiter(map(self.conversations.number, said_in), np.int32, len(said_in))
+        head = self._numbered_heads([text.decode(errors="surrogatepass") for text in heads])[of_heads]
         records = np.array(rows.records, np.uint64)
-        self.metadata.update({first + row: text for row, text in enumerate(metadata) if text})
         self._columns.append(
             **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
             first_state=body["state"],
@@ -206,15 +216,15 @@ class Columns:
             recorded_at=rows.recorded_at,
             id=np.array(rows.ids, np.uint64),
             record=records,
-            **self._keys(heads, (body["flags"] & MULTIPLE) != 0, records, body["value"]),
-            head=heads,
-            labels=labels,
-            conversation=conversations,
-            slot=np.full(len(heads), -1),
+            **self._keys(head, (body["flags"] & MULTIPLE) != 0, records, body["value"]),
+            head=head,
+            labels=self._numbered_labels(labelled)[of_tails],
+            conversation=numbers[of_tails],
+            slot=-1,
             terms_start=self._terms.length + np.cumsum(counts) - counts,
             terms_count=counts,
         )
-        self._terms.append(terms=terms)
+        self._terms.append(terms=np.frombuffer(terms, "<u8"))
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
         """Return columns without some rows, and the rows that are left.
@@ -257,13 +267,6 @@ class Columns:
         kept["terms_start"] = np.cumsum(counts) - counts
         several = (kept["flags"] & MULTIPLE) != 0
         return kept | new._keys(kept["head"], several, kept["record"], kept["value"])
-
-    def _numbered_once(self, shared: Sequence[bytes]) -> NDArray[np.int32]:
-        """Return the numbers of heads; each is decoded once."""
-        distinct = dict.fromkeys(shared)
-        numbers = self._numbered_heads([part.decode(errors="surrogatepass") for part in distinct])
-        of_parts = dict(zip(distinct, numbers.tolist(), strict=True))
-        return np.fromiter(map(of_parts.__getitem__, shared), np.int32, len(shared))
 
     def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.heads)
@@ -347,6 +350,12 @@ def _place_text(head: Head) -> str:
 
 def _track_text(head: Head) -> str:
     return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])
+
+
+def _distinct(items: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.intp]]:
+    """Return the distinct items, and the place of each item among them."""
+    places = {item: place for place, item in enumerate(dict.fromkeys(items))}
+    return list(places), np.fromiter(map(places.__getitem__, items), np.intp, len(items))
 
 
 class Numbered:

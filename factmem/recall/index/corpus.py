@@ -44,6 +44,9 @@ _KNOWN_TERMS: Final = 4096
 _KNOWN_ROWS: Final = 250_000
 """Number of rows, of 12 bytes each, that cached occurrences of terms hold."""
 
+_KNOWN_UPDATES: Final = 8192
+"""Number of rows whose possible updates are cached."""
+
 _FEW: Final = 16
 """A caller sees few rows of a part if they see less than one in this many."""
 
@@ -248,6 +251,7 @@ class Corpus:
     documents: Documents
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
     _terms: _KnownTerms = attrs.field(factory=_KnownTerms, init=False)
+    _updates: dict[tuple[Hashable, int], Sequence[int]] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -319,6 +323,17 @@ class Corpus:
             part.segment.levels(part.segment.occurrences(term, some))
             for part, some in zip(self.parts, among, strict=True)
         )
+
+    def known_updates(self, seen: Seen, row: int) -> Sequence[int] | None:
+        """Return the rows that may update one, as kept for what a caller sees; None if they are unknown."""
+        return self._updates.get((seen.key, row))
+
+    def keep_updates(self, seen: Seen, found: Mapping[int, Sequence[int]]) -> None:
+        """Keep the rows that may update some rows, in what a caller sees; too many at once are not kept."""
+        if len(self._updates) + len(found) > _KNOWN_UPDATES:
+            self._updates.clear()
+        if len(found) <= _KNOWN_UPDATES:
+            self._updates.update({(seen.key, row): updates for row, updates in found.items()})
 
     def currents(self, standing: Standing) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.

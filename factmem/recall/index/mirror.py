@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +41,7 @@ from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -162,11 +163,11 @@ class Mirror:
             await self._pull()
             return await to_thread.run_sync(self._log.log, part)
 
-    async def waiting(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return the number of assertions in some scopes that wait to be accepted, visible to a viewer."""
+    async def waiting(self, sight: Sight) -> int:
+        """Return the number of assertions that wait to be accepted and are visible to a caller."""
         async with self._lock:
             await self._pull()
-            return await to_thread.run_sync(self._log.waiting, viewer, reaches)
+            return await to_thread.run_sync(self._log.waiting, sight)
 
     def enter_loop(self) -> None:
         """Make the locks anew, for another event loop; no call may be under way."""

@@ -17,7 +17,7 @@ from factmem.facts import STATEMENT
 from factmem.recall.index.blob import ASKS, ASSISTANT, KINDS_FROM, term_numbers
 from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.columns import Columns, spread, subject_text
-from factmem.recall.scoring import DAY, recency
+from factmem.recall.scoring import DAY, context_weight, recency, says_little
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.updates import clues
 from factmem.subjects import MemorySubject
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Hits",
     "Lengths",
+    "RowWeights",
     "Segment",
     "Totals",
     "VisibleRows",
@@ -38,6 +39,7 @@ __all__ = [
     "leading_terms",
     "most_views",
     "post",
+    "row_before",
     "with_neighbours",
 ]
 
@@ -119,6 +121,23 @@ class Hits:
         counts = self.counts[at].astype(np.float64)
         counts *= self.rows[at] == rows
         return counts
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class RowWeights:
+    """The part of a score that depends on the records alone, by row; see `factmem.recall.scoring.Evidence`.
+
+    Attributes:
+        context: The weight of a row's context.
+        answered: The weight of the row before, if that one ends with a question; None if no row answers one.
+        little: Whether the row says hardly anything.
+        importance: From 0 to 1.
+    """
+
+    context: NDArray[Any]
+    answered: NDArray[Any] | None
+    little: NDArray[np.bool_]
+    importance: NDArray[Any]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -324,53 +343,52 @@ class Segment:
         rows = np.flatnonzero(dense)
         return Hits(rows, dense[rows].astype(np.float32))
 
-    def holding(self, numbers: NDArray[np.uint64], among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Return how many rows hold each of some terms.
-
-        Args:
-            numbers: The terms' numbers, without related ones.
-            among: Which rows to count; None for all.
-        """
-        counts = np.zeros(len(numbers), np.intp)
-        held, at = self._places_of(numbers)
-        sizes = self._postings[at + 1] - self._postings[at]
-        if among is not None and len(at):
-            seen = among[self._where[spread(self._postings[at], self._postings[at + 1])]]
-            sizes = np.add.reduceat(seen, sizes.cumsum() - sizes, dtype=np.intp)
-        counts[held] = sizes
-        return counts
-
-    def updates_holding(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return rows that hold terms and a word that an update may be known by; see `factmem.recall.text.updates`.
-
-        Args:
-            numbers: The terms' numbers, without related ones.
-
-        Returns:
-            Pairs of the place of a term in ``numbers``, and a row.
-        """
-        held, at = self._places_of(numbers)
-        begins, rows = self._updates
-        starts, ends = begins[at], begins[at + 1]
-        return np.repeat(held, ends - starts), rows[spread(starts, ends)].astype(np.intp)
-
-    def _places_of(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the places of the terms that some rows hold, in ``numbers`` and among all terms."""
+    def places_of(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the terms that some rows hold, without related ones: their places in ``numbers`` and here."""
         if not len(self._terms):
             return np.empty(0, np.intp), np.empty(0, np.intp)
         at = self._terms.searchsorted(numbers)
         held = (self._terms.take(at, mode="clip") == numbers).nonzero()[0]
         return held, at[held]
 
+    def holding(self, at: NDArray[np.intp], among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
+        """Return how many rows hold each of some terms.
+
+        Args:
+            at: The terms, by their places here; see `places_of`.
+            among: Which rows to count; None for all.
+        """
+        starts, ends = self._postings[at], self._postings[at + 1]
+        sizes = ends - starts
+        if among is not None and len(at):
+            seen = among[self._where[spread(starts, ends)]]
+            sizes = np.add.reduceat(seen, sizes.cumsum() - sizes, dtype=np.intp)
+        return sizes
+
+    def updates_at(self, at: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return rows that hold terms and a word that an update may be known by; see `factmem.recall.text.updates`.
+
+        Args:
+            at: The terms, by their places here; see `places_of`.
+
+        Returns:
+            The number of such rows of each term, and the rows of all.
+        """
+        begins, rows = self._updates
+        starts, ends = begins[at], begins[at + 1]
+        return ends - starts, rows[spread(starts, ends)].astype(np.intp)
+
     @functools.cached_property
     def _updates(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The postings of the rows that hold a clue: where each term's begin, and the rows."""
-        _, at = self._places_of(np.array(term_numbers(clues()), np.uint64))
+        _, at = self.places_of(np.array(term_numbers(clues()), np.uint64))
         clued = np.zeros(len(self), np.bool_)
         clued[self._where[spread(self._postings[at], self._postings[at + 1])]] = True
         inside = clued[self._where]
-        begins = np.concatenate([np.zeros(1, np.int32), inside.cumsum(dtype=np.int32)])
-        return begins[self._postings], self._where[inside]
+        begins = np.zeros(len(self._postings), np.int32)
+        if len(self._terms):
+            np.add.reduceat(inside, self._postings[:-1], dtype=np.int32).cumsum(out=begins[1:])
+        return begins, self._where[inside]
 
     @functools.cached_property
     def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
@@ -434,6 +452,28 @@ class Segment:
         if not len(self.keys):
             return own, own, own
         return own, of.exchange.astype(np.float32), of.session.astype(np.float32)
+
+    def weights(self, rows: NDArray[np.intp]) -> RowWeights:
+        """Return the weights of some rows, in double precision."""
+        length, answers = self.lengths.own[rows].astype(np.float64), self.answers[rows]
+        before = self.lengths.own[rows - 1].astype(np.float64)
+        return RowWeights(
+            context=context_weight(self.grouped[rows], length),
+            answered=context_weight(answers, before) if answers.any() else None,
+            little=says_little(length, self.says[rows]),
+            importance=self.importance[rows],
+        )
+
+    @functools.cached_property
+    def short_weights(self) -> RowWeights:
+        """The weights of all rows, in single precision."""
+        length = self.short_lengths[0]
+        return RowWeights(
+            context=context_weight(self.grouped, length),
+            answered=context_weight(self.answers, row_before(length)) if self.answers.any() else None,
+            little=says_little(length, self.says),
+            importance=self.importance.astype(np.float32),
+        )
 
     def recency(self, half_life_days: float, now: float) -> NDArray[np.float32]:
         """Return the recency of all rows, in single precision.
@@ -518,6 +558,14 @@ class Segment:
         follows = np.ones(len(self) - self.alone + 1, np.bool_)
         follows[self.starts - self.alone] = False
         return follows
+
+
+def row_before(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the value of the row before each; the first row's is arbitrary."""
+    shifted = np.empty_like(values)
+    shifted[:1] = values[-1:]
+    shifted[1:] = values[:-1]
+    return shifted
 
 
 def most_views(rows: int) -> int:

@@ -96,8 +96,7 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case OneOf(Facet.PLACE, places, negate=negate):
             held = _at_places(columns, of, places) != negate
         case OneOf(Facet.SUBJECT, keys, negate=negate):
-            numbers = [columns.subjects.find(subject_text(*key)) for key in keys]
-            held = np.isin(of["subject"], [number for number in numbers if number is not None], invert=negate)
+            held = np.isin(of["subject"], columns.numbers_of(keys), invert=negate)
         case OneOf(Facet.KEYWORD, keywords, negate=negate):
             numbers = [columns.keywords.find(keyword) for keyword in keywords]
             held = np.isin(of["keyword"], [number for number in numbers if number is not None], invert=negate)

@@ -22,7 +22,7 @@ from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.source import Held, Library, rows_in_outline
 from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
-from factmem.scopes import MemoryScope
+from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,8 +118,8 @@ class TenantLog:
     def _in_full(self, rows: Sequence[int]) -> Iterable[Recorded]:
         return (item for item in self.documents.read(rows) if item is not None)
 
-    def waiting(self, viewer: str | None, reaches: Callable[[MemoryScope], bool]) -> int:
-        """Return the number of assertions in some scopes that wait to be accepted, visible to a viewer.
+    def waiting(self, sight: Sight) -> int:
+        """Return the number of assertions that wait to be accepted and are visible to a caller.
 
         These are the quarantined ones, and those that wait for a model and do not count meanwhile.
         """
@@ -127,10 +127,7 @@ class TenantLog:
         waits = np.isin(columns["state"], _WAITING) & ~takes_part(columns["state"], columns["flags"])
         if not waits.any():
             return 0
-        scopes = np.array([reaches(columns.scope(number)) for number in range(len(columns.scopes))], np.bool_)
-        owners = [number for number in (0, columns.owners.find(viewer or "")) if number is not None]
-        heads = scopes[columns.of_heads("scope")] & np.isin(columns.of_heads("owner"), owners)
-        return int(heads[columns["head"][waits]].sum())
+        return int(columns.visible_heads(sight)[columns["head"][waits]].sum())
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""

@@ -1,4 +1,4 @@
-"""CrewAI runs in an environment of its own; everywhere else its tests are skipped, and say so."""
+"""Fixtures of the tests of CrewAI, which runs in an environment of its own. Elsewhere its tests are skipped."""
 
 # pyright: reportMissingImports=false
 
@@ -20,7 +20,7 @@ from tests.packages import QUIET
 
 os.environ.update(QUIET)
 with warnings.catch_warnings(), contextlib.suppress(ModuleNotFoundError):
-    warnings.simplefilter("ignore")  # its own imports warn of each other
+    warnings.simplefilter("ignore")  # its own imports emit warnings
     import crewai  # noqa: F401
 
 AGENT: dict[str, Any] = {"agent_name": "clerk", "product_name": "fair", "concepts": (CITY,)}
@@ -28,7 +28,7 @@ AGENT: dict[str, Any] = {"agent_name": "clerk", "product_name": "fair", "concept
 
 @pytest.fixture(autouse=True)
 def _nobody() -> Iterator[None]:
-    """A kickoff that fails tells nobody that it is over: what follows it in its context would be its user's."""
+    """Reset the context: a failing kickoff emits no end event, so later work in its context would be its user's."""
     from factmem.integrations.crewai.storage import working_for
 
     token = working_for.set(RunIdentity())
@@ -47,5 +47,5 @@ def memory() -> Iterator[AgentMemory]:
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """CrewAI knows asyncio only."""
+    """CrewAI supports asyncio only."""
     return "asyncio"

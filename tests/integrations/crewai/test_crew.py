@@ -1,4 +1,4 @@
-"""Memory in a crew: what its agents are told, what is learnt from it, and what stays as it was."""
+"""Memory in a crew: facts in the prompts of its agents, saving from its runs, and unchanged objects."""
 
 # pyright: reportMissingImports=false
 
@@ -50,7 +50,7 @@ def known(memory: AgentMemory, user: str, city: str) -> None:
 
 
 def learnt(memory: AgentMemory) -> list[str]:
-    """Return everything that was learnt, in quarantine or not, sorted."""
+    """Return everything that was saved, in quarantine or not, sorted."""
 
     async def listed(store: Memory) -> list[str]:
         records = [*await store.list_records(concepts=["statement"]), *await store.quarantine.list()]
@@ -60,7 +60,7 @@ def learnt(memory: AgentMemory) -> list[str]:
 
 
 def test_what_is_known_is_in_the_prompt_once_and_nowhere_else(memory: AgentMemory, model: Scripted) -> None:
-    """In each request of a task; not in the task, the agent or the crew that was given."""
+    """It is in each request of a task; the task, the agent and the crew that were passed are unchanged."""
     known(memory, "alice", "Rome")
     model.script = [CALL]
     given = crew_of(model, "Where do I live?", looking_up(["nothing"]))
@@ -91,7 +91,7 @@ def test_a_run_is_learnt_from_when_it_has_ended_well(memory: AgentMemory, model:
 
 
 def test_the_same_words_said_later_are_said_again(memory: AgentMemory, model: Scripted) -> None:
-    """Each kickoff is new, so that what was true before can be true again."""
+    """Each kickoff is a new conversation, so that an earlier statement can be true again."""
     crew = install(memory, into=crew_of(model, "I have a {animal}."))
     for animal in ("dog", "cat", "dog"):
         crew.kickoff(inputs={"user_id": "alice", "session_id": "s", "animal": animal})
@@ -102,7 +102,7 @@ def test_the_same_words_said_later_are_said_again(memory: AgentMemory, model: Sc
     assert memory.for_run().held.use_blocking(newest) == "I have a dog."
 
 
-def test_answers_of_tools_are_kept_apart_if_at_all(model: Scripted) -> None:
+def test_answers_of_tools_are_quarantined_if_kept(model: Scripted) -> None:
     for tool_results, kept in ((False, []), (True, ["user: I live in Paris."])):
         memory = agent_memory(saving=Saving(tool_results=tool_results))
         model.script = [CALL]
@@ -123,7 +123,7 @@ def test_memories_found_by_its_own_tool_are_nothing_new(model: Scripted) -> None
     memory.close()
 
 
-async def test_both_async_ways_are_told_and_learnt_from(memory: AgentMemory, model: Scripted) -> None:
+async def test_both_async_calls_load_and_save(memory: AgentMemory, model: Scripted) -> None:
     known(memory, "alice", "Rome")
     crew = install(memory, into=crew_of(model, "I have a {animal}."))
     await crew.kickoff_async(inputs={"user_id": "alice", "animal": "dog"})
@@ -133,7 +133,7 @@ async def test_both_async_ways_are_told_and_learnt_from(memory: AgentMemory, mod
 
 @pytest.mark.filterwarnings("ignore:.*callbacks cannot be serialized:UserWarning")
 def test_a_crew_is_kicked_off_for_each_of_many(memory: AgentMemory, model: Scripted) -> None:
-    """CrewAI copies the crew for that; the copies remember, each for its own user."""
+    """CrewAI copies the crew for that; each copy has the memory, for its own user."""
     for user, city in (("alice", "Rome"), ("bob", "Bern")):
         known(memory, user, city)
     crew = install(memory, into=crew_of(model, "Where does {user_id} live?"))

@@ -22,7 +22,7 @@ SAID: dict[str, Any] = {"categories": ["x"], "importance": 0.5}
 
 @pytest.fixture
 def crewai(memory: AgentMemory) -> Iterator[Memory]:
-    """CrewAI's memory, which asks its model nothing as long as everything is said."""
+    """CrewAI's memory, which does not call its model if every property is given."""
     storage = FactMemStorage(memory)
     made = Memory(storage=storage, embedder=storage.embed, llm=Scripted(model="scripted"), consolidation_threshold=1.0)
     yield made
@@ -82,7 +82,7 @@ def test_updating_and_forgetting(crewai: Memory) -> None:
 
 
 def test_it_is_the_storage_of_every_memory_if_that_is_wanted(memory: AgentMemory, tmp_path: Any) -> None:
-    """Of those that name none, or factmem; another name keeps its own meaning."""
+    """It serves memories that name no storage, or factmem; another name keeps its meaning."""
     set_default_storage(memory)
     try:
         for spec in ({}, {"storage": "factmem"}):
@@ -93,15 +93,15 @@ def test_it_is_the_storage_of_every_memory_if_that_is_wanted(memory: AgentMemory
     assert not isinstance(Memory(storage=str(tmp_path / "factmem"))._storage, FactMemStorage)
 
 
-def test_a_crews_memory_tells_all_or_what_is_asked_for(memory: AgentMemory) -> None:
-    """Without any filter it is factmem's block; with one, CrewAI's records. CrewAI itself writes nothing into it."""
+def test_a_crews_memory_returns_a_block_or_filtered_records(memory: AgentMemory) -> None:
+    """Without a filter it returns factmem's block; with one, CrewAI's records. CrewAI itself writes nothing to it."""
     crew_memory = CrewMemory.over(memory)
     storage = FactMemStorage(memory)
     writer = Memory(storage=storage, embedder=storage.embed, llm=Scripted(model="scripted"))
     writer.remember("We chose Postgres.", scope="/project", **SAID)
-    (told,) = crew_memory.recall("What did we choose?")
-    assert told.format().startswith("<memory>")
-    assert "We chose Postgres." in told.format()
+    (seen,) = crew_memory.recall("What did we choose?")
+    assert seen.format().startswith("<memory>")
+    assert "We chose Postgres." in seen.format()
     assert recalled(crew_memory, "What did we choose?", scope="/project") == ["We chose Postgres."]
     assert crew_memory.remember("Ignore me.", scope="/", **SAID) is None
     assert crew_memory.extract_memories("Task: x") == []

@@ -1,4 +1,4 @@
-"""The storage that CrewAI's memory keeps its records in: exact, walled, and shared with other hosts."""
+"""The storage for the records of CrewAI's memory: exact, walled, and shared with other hosts."""
 
 # pyright: reportMissingImports=false
 
@@ -42,7 +42,7 @@ def found(storage: FactMemStorage, *query: float, **options: Any) -> list[str]:
 
 
 def known_elsewhere(memory: AgentMemory, scope: str = "/product/fair") -> None:
-    """Another program keeps a typed fact that the agent may see."""
+    """Save a typed fact that the agent may see, from another program."""
 
     async def save(store: Memory) -> None:
         await store.save(SingleFact(CITY, "Rome"), scope=scope)
@@ -86,7 +86,7 @@ def test_search_returns_the_closest_by_their_cosines(storage: FactMemStorage) ->
 
 
 def test_search_is_narrowed_before_it_is_cut(storage: FactMemStorage) -> None:
-    """A record that does not pass the filters takes no place in the results, however close it is."""
+    """A record that does not pass the filters takes no place in the results, however similar it is."""
     near = [record(f"near {number}", 1.0, 0.0) for number in range(20)]
     storage.save([*near, record("far", 0.1, 1.0, categories=["a", "b"], metadata={"k": 1, "l": 2})])
     assert found(storage, categories=["b", "c"], limit=1) == ["far"]
@@ -119,7 +119,7 @@ def test_vectors_of_another_size_are_not_kept(storage: FactMemStorage) -> None:
 
 @pytest.mark.parametrize("path", ["/project/a", "project/a/", "//project//a"])
 def test_a_scope_is_a_wall_on_every_path(storage: FactMemStorage, path: str) -> None:
-    """Segment by segment: ``/project/a`` is neither ``/project/ab`` nor ``/project``."""
+    """Scopes match segment by segment: ``/project/a`` includes neither ``/project/ab`` nor ``/project``."""
     for scope in ("/project/a", "/project/a/b", "/project/ab", "/project", "/"):
         storage.save([record(f"in {scope}", scope=scope, categories=[scope])])
     inside = ["in /project/a", "in /project/a/b"]
@@ -181,7 +181,7 @@ def dumped(seen: MemoryRecord | None) -> dict[str, Any] | None:
 
 
 def test_records_of_the_same_words_are_kept_each_as_it_is(storage: FactMemStorage, memory: AgentMemory) -> None:
-    """The details of one record do not replace those of another one with the same words."""
+    """The details of one record do not replace those of another with the same words."""
     first = record("We chose Postgres.", 1.0, 0.0, metadata={"by": "ana"}, categories=["db"], source="a")
     later = MOMENT + dt.timedelta(days=1)
     second = record("We chose Postgres.", 0.0, 1.0, importance=0.9, created_at=later)
@@ -221,7 +221,7 @@ def test_an_update_stands_in_place_of_the_record(storage: FactMemStorage) -> Non
 
 
 def test_what_is_private_stays_so_through_an_update(storage: FactMemStorage, memory: AgentMemory) -> None:
-    """CrewAI's consolidation writes a record anew and drops who it belongs to."""
+    """CrewAI's consolidation rewrites a record and drops its owner."""
     given = record("The offer is 5 million.", private=True, source="ana")
     storage.save([given])
     storage.update(MemoryRecord(id=given.id, content="The offer is 6 million.", embedding=[1.0, 0.0]))
@@ -266,7 +266,7 @@ def test_deleting_combines_what_is_given_and_can_be_undone(storage: FactMemStora
 
 
 def test_facts_of_other_hosts_are_found_and_left_alone(storage: FactMemStorage, memory: AgentMemory) -> None:
-    """A typed fact of the agent's product is a record under its own path, embedded when it is asked for."""
+    """A typed fact of the agent's product is a record under its own path, embedded on request."""
     known_elsewhere(memory)
     storage.save([record("We chose Postgres.", *storage.embed(["We chose Postgres."])[0])])
     assert contents(storage.list_records("/product/fair")) == ["city: Rome"]
@@ -300,7 +300,7 @@ def test_secrets_are_redacted_and_nothing_is_refused(storage: FactMemStorage) ->
             storage.save([wrong])
 
 
-async def test_in_an_event_loop_there_are_other_ways(storage: FactMemStorage) -> None:
+async def test_in_an_event_loop_the_blocking_calls_are_refused(storage: FactMemStorage) -> None:
     await storage.asave([record("We chose Postgres.", scope="/a")])
     assert [match.content for match, _ in await storage.asearch([1.0, 0.0], scope_prefix="/a")] == [
         "We chose Postgres."

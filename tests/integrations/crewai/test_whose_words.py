@@ -1,4 +1,4 @@
-"""Tests of the origin of the words in CrewAI's records."""
+"""Origin of the words in CrewAI's records."""
 
 # pyright: reportMissingImports=false
 
@@ -16,7 +16,7 @@ from factmem.testing import HashEmbedder
 
 
 def test_records_of_crewai_are_the_assistants_and_annotated_if_flagged() -> None:
-    """A model of CrewAI's takes them from what tasks put out: they must not pass for the user's words."""
+    """CrewAI's model derives them from the output of tasks, so they must not count as the user's words."""
     provider = InMemoryProvider()
 
     def opened() -> Memory:

@@ -1,4 +1,4 @@
-"""Google ADK: a plugin of an app, whose root agent has a model of ours."""
+"""Google ADK: a plugin of an app whose root agent has a scripted model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.integrations.remembering import ANSWER, Turn
 
 
 class Scripted(BaseLlm):
-    """A model that answers from a list, ANSWER once that is over, and keeps what it was shown."""
+    """A model that answers from a list, then with ANSWER, and records its requests."""
 
     model: str = "scripted"
     script: list[types.Part] = Field(default_factory=list)
@@ -41,7 +41,7 @@ def said(*texts: str) -> types.Content:
 
 
 def written(contents: Sequence[types.Content]) -> str:
-    """A request as it goes over the wire."""
+    """Return a request as sent over the wire."""
     return "\n".join(content.model_dump_json(exclude_none=True) for content in contents)
 
 

@@ -1,4 +1,4 @@
-"""CrewAI: a crew of one agent, one kickoff a turn, in a thread as CrewAI's own `kickoff_async` has it."""
+"""CrewAI: a crew of one agent, with one kickoff per turn, in a thread as in CrewAI's own `kickoff_async`."""
 
 # pyright: reportMissingImports=false
 
@@ -21,7 +21,7 @@ CALL = "Thought: I need to look.\nAction: look_up\nAction Input: {}"
 
 
 class Scripted(BaseLLM):
-    """A model that answers from a list, ANSWER once that is over, and keeps what it was shown."""
+    """A model that answers from a list, then with ANSWER, and records its requests."""
 
     script: list[str] = Field(default_factory=list)
     shown: list[str] = Field(default_factory=list)
@@ -35,14 +35,14 @@ class Scripted(BaseLLM):
 
 
 def crew_of(model: Scripted, said: str, *tools: Any, **settings: Any) -> Crew:
-    """A crew whose one agent has one task."""
+    """Return a crew whose one agent has one task."""
     clerk = Agent(role="clerk", goal="help", backstory="You are brief.", llm=model, tools=list(tools))
     task = Task(description=said, expected_output="an answer", agent=clerk)
     return Crew(agents=[clerk], tasks=[task], **settings)
 
 
 def looking_up(answers: list[str]) -> Any:
-    """A tool that answers from a list."""
+    """Return a tool that answers from a list."""
 
     @tool("look_up")
     def look_up() -> str:

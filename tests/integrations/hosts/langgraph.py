@@ -1,4 +1,4 @@
-"""A graph of LangGraph's with nodes that load and save, around a model and its tool."""
+"""A graph of LangGraph with nodes that load and save, around a model and its tool."""
 
 from __future__ import annotations
 

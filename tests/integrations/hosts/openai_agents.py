@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK: an agent that memory was installed into, with a session of the SDK's own."""
+"""The OpenAI Agents SDK: an agent with memory installed, and a session of the SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bare loop over OpenAI's client that memory was installed into, with a model on a socket of this machine."""
+"""A bare loop over OpenAI's client with memory installed, and a model behind a local socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
 
 
 async def answered(client: AsyncOpenAI, history: list[Any], tool_result: str | None) -> None:
-    """Ask until the model calls no more tools, as such loops do."""
+    """Send requests until the model calls no more tools, as such loops do."""
     tool: Any = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}}
     while True:
         tools = [tool] if tool_result is not None else []
@@ -43,7 +43,7 @@ async def answered(client: AsyncOpenAI, history: list[Any], tool_result: str | N
 
 
 def respond(path: str, request: dict[str, Any]) -> Answer:
-    """Call the tool if there is one that has not answered yet, and say the answer otherwise."""
+    """Call the tool if there is an unanswered one; otherwise give the answer."""
     if request.get("tools") and request["messages"][-1]["role"] != "tool":
         return tool_answer({}, name="look_up")
     return chat_answer(ANSWER)

@@ -1,4 +1,4 @@
-"""A loop of one's own, without any framework: the three methods of `AgentMemory`."""
+"""A loop without any framework: the three methods of `AgentMemory`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pydantic-ai: an agent that memory was installed into."""
+"""pydantic-ai: an agent with memory installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that can be read from a store, by every path, each as a process that begins anew."""
+"""Everything that can be read from a store, by every path, each in a newly opened provider."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def _facade(provider: EncryptedMemoryProvider, tenant: str | None) -> Any:
 
 LOOKS: Final = _looks()
 REMADE: Final = tuple(path for path in LOOKS if path.startswith(("embedder", "vectors")))
-"""What may be missing, since it is made again of the facts."""
+"""Answers that may be missing, because they are derived from the facts."""
 
 
 async def answers_of(root: Path) -> Answers:
@@ -141,12 +141,12 @@ async def _entries(root: Path, number: int) -> list[Any] | None:
 
 @attrs.frozen
 class Attacks:
-    """Attacks on one store, one after the other, each on the sound one.
+    """Successive attacks on one store, each on its intact state.
 
     Attributes:
-        root: of the store.
-        sound: what it says unharmed.
-        counts: how many readings and savings ended how.
+        root: folder of the store.
+        sound: answers of the intact store.
+        counts: number of reads and saves with each verdict.
     """
 
     root: Path
@@ -154,7 +154,7 @@ class Attacks:
     counts: dict[Verdict, int] = attrs.field(factory=lambda: dict.fromkeys(Verdict, 0))
 
     def verify(self, path: Path, content: bytes) -> Verdict:
-        """Change one file, verify the store without more ado, and put back."""
+        """Change one file, verify the store, and restore the file."""
         before = path.read_bytes()
         path.write_bytes(content)
         try:
@@ -162,7 +162,7 @@ class Attacks:
             verdict = Verdict.HARMLESS if count == self.sound["verify"] else Verdict.ACCEPTED
         except REFUSALS:
             verdict = Verdict.REFUSED
-        assert path.read_bytes() == content, "what was refused was changed"
+        assert path.read_bytes() == content, "a refused call changed the file"
         path.write_bytes(before)
         assert verdict is not Verdict.ACCEPTED
         self.counts[verdict] += 1
@@ -171,11 +171,11 @@ class Attacks:
     async def judge(
         self, changes: Mapping[Path, bytes | None], random: random.Random, *, paths: int | None = 2
     ) -> Verdict:
-        """Change some files (None removes one), read, save, put back; return what `verify` makes of it.
+        """Change some files (None removes one), read, save, and restore them; return the verdict of `verify`.
 
-        Reading goes by `verify` and by so many other paths; by each of them, if None.
+        Reads go by `verify` and a number of other paths; by all of them, if None.
 
-        Whatever a path makes of it, no other facts are accepted, and nothing is changed by a refusal.
+        On every path, no other facts may be accepted, and a refusal may change nothing.
         """
         files = Files.of(self.root)
         for path, content in changes.items():

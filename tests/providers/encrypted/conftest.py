@@ -1,4 +1,4 @@
-"""Shared fixtures for the tests of the encrypted store."""
+"""Fixtures of the tests of the encrypted store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.providers.encrypted.worlds import fill
 
 @pytest.fixture
 def without_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of what lies in the files, not of when it gets there."""
+    """Skip flushes, in tests of the contents of files, not of their durability."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
@@ -29,11 +29,11 @@ def _sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answers]:
 
 @pytest.fixture
 def sound_root(_sound: tuple[Path, Answers]) -> Path:
-    """A small sound store of several tenants, to be copied and never changed."""
+    """A small intact store of several tenants, to be copied and never changed."""
     return _sound[0]
 
 
 @pytest.fixture
 def sound_answers(_sound: tuple[Path, Answers]) -> Answers:
-    """Return the answers of all read paths for the sound store."""
+    """Return the answers of all read paths for the intact store."""
     return _sound[1]

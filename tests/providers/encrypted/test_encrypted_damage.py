@@ -1,7 +1,7 @@
 """Every flipped bit and every truncation of every file is a typed error, and a refused call changes nothing.
 
-Where vectors or notes were hit, which are made again, the very same facts are there. Frames have checksums: the
-same is done with these set right, as by somebody who means it.
+Damage to vectors or notes, which are derived, leaves the same facts. Frames have checksums, so the same is done with
+the checksums recomputed, as an attacker would.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.providers.encrypted.worlds import Files, framed, frames_of
 pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(40_000)]
 
 HARMLESS = ("sequence.note", "embedder.note", "factmem.json")
-"""What `verify` does not ask: numbers and a name that are found out again, and what white space the marker has."""
+"""Files that `verify` does not read: numbers and a name that are found again, and white space of the marker."""
 
 Change = tuple[Path, bytes]
 
@@ -34,14 +34,14 @@ def root(sound_root: Path, tmp_path: Path) -> Path:
 
 
 def flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
-    """Every single bit of every file."""
+    """Yield every single-bit flip of every file."""
     for path, content in files.items():
         for at, bit in itertools.product(range(len(content)), range(8)):
             yield path, content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
 
 
 def sealed_flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
-    """Every single bit of every frame's payload, the checksum set right."""
+    """Yield every single-bit flip of every frame's payload, with the checksum recomputed."""
     for path, content in files.items():
         if path.suffix == ".json":
             continue
@@ -54,14 +54,14 @@ def sealed_flips(files: Mapping[Path, bytes]) -> Iterator[Change]:
 
 
 def cuts(files: Mapping[Path, bytes]) -> Iterator[Change]:
-    """Every truncation of every file."""
+    """Yield every truncation of every file."""
     for path, content in files.items():
         for length in range(len(content)):
             yield path, content[:length]
 
 
 def some(changes: Iterator[Change], count: int, chance: random.Random) -> list[Change]:
-    """Some of them, of each file about as many, the end of each file among them."""
+    """Return some changes, about as many for each file, including the end of each file."""
     by_file: dict[Path, list[Change]] = {}
     for change in changes:
         by_file.setdefault(change[0], []).append(change)
@@ -70,9 +70,9 @@ def some(changes: Iterator[Change], count: int, chance: random.Random) -> list[C
 
 
 async def attack(root: Path, sound: Answers, changes: list[Change], *, must_show: bool) -> Attacks:
-    """Make each change by itself; each must show, unless it is harmless where it is.
+    """Make each change by itself; each must be detected, unless it is harmless.
 
-    Of very many, each is shown to `verify`, and every tenth to the other paths and to a save.
+    If there are many, each is passed to `verify`, and every tenth to the other paths and to a save.
     """
     attacks, chance = Attacks(root, sound), random.Random(7)
     for number, (path, content) in enumerate(changes):
@@ -96,20 +96,20 @@ def test_damage_is_refused(
     files = Files.of(root).content
     changes = list(kind(files)) if big else some(kind(files), 32, random.Random(5))
     attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=True))
-    promise("bit flips and truncations of a store", f"{len(changes)} {name} of {len(files)} files: {told(attacks)}")
+    promise("bit flips and truncations of a store", f"{len(changes)} {name} of {len(files)} files: {counted(attacks)}")
 
 
 def test_damage_with_its_checksum_set_right_is_refused(
     root: Path, sound_answers: Answers, big: bool, promise: Promise
 ) -> None:
-    """Bit flips pass only in bytes that nothing relies on: a plaintext generation number, spare base64 bits."""
+    """Bit flips pass only in unused bytes: a plaintext generation number, spare base64 bits."""
     files = Files.of(root).content
     changes = list(sealed_flips(files)) if big else some(sealed_flips(files), 48, random.Random(6))
     attacks = anyio.run(functools.partial(attack, root, sound_answers, changes, must_show=False))
     assert attacks.counts[Verdict.REFUSED] > attacks.counts[Verdict.HARMLESS] / 4
     promise(
         "bit flips and truncations of a store",
-        f"{len(changes)} bit flips with their checksums set right: {told(attacks)}",
+        f"{len(changes)} bit flips with their checksums set right: {counted(attacks)}",
     )
 
 
@@ -124,6 +124,6 @@ def test_whatever_is_put_in_place_of_a_file_is_a_typed_error(root: Path, sound_a
     anyio.run(main)
 
 
-def told(attacks: Attacks) -> str:
+def counted(attacks: Attacks) -> str:
     """Return the count of each verdict as text."""
     return ", ".join(f"{count} {verdict.value}" for verdict, count in attacks.counts.items())

@@ -1,4 +1,4 @@
-"""Nothing that was said can be found in the files: not in names, journals, temporary files, logs, after a kill."""
+"""No plaintext is in the files: neither in names, journals, temporary files nor logs, nor after a kill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from factmem.crypto import Keyring, SecretKey
 from tests.conftest import Promise
 from tests.providers.encrypted.processes import Child, erase_and_save
-from tests.providers.encrypted.worlds import KEY, PLACES, Files, opened, remembering, save, told
+from tests.providers.encrypted.worlds import KEY, PLACES, Files, opened, remembering, save, save_fact
 
 pytestmark = pytest.mark.timeout(3_600)
 
@@ -32,7 +32,7 @@ PRIVATE = {name for name in SAID if len(name) > 4}
 
 
 def disguises(text: str) -> Iterator[bytes]:
-    """A text as it could lie in a file."""
+    """Return a text in every encoding in which it could be in a file."""
     for encoding in ("utf-8", "utf-16-le"):
         raw = text.encode(encoding)
         yield raw
@@ -75,13 +75,13 @@ def hits(root: Path, wanted: dict[bytes, str]) -> list[str]:
 
 
 async def vectors_of(root: Path) -> list[bytes]:
-    """All vectors, as they lie in memory."""
+    """Return all vectors, as bytes in memory."""
     async with opened(root) as provider:
         return [row.tobytes() for tenant in (None, "acme") for row in (await provider.vectors(tenant))[1]]
 
 
 def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
-    """It is no proof that a blind one finds nothing."""
+    """A search that finds nothing is evidence only if it can find something."""
     vector = bytes(range(100, 164))
     wanted = needles(["gearbox"], [vector])
     for content in (
@@ -109,7 +109,7 @@ def test_nothing_is_found_in_a_store(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """While it is open and being written, in what is renamed into place, afterwards, and in what is logged."""
+    """The search covers the open store, renamed temporary files, the closed store, and logs."""
     caplog.set_level(logging.DEBUG)
     root = Path(shutil.copytree(sound_root, tmp_path / "facts"))
     passing: list[bytes] = []
@@ -124,12 +124,12 @@ def test_nothing_is_found_in_a_store(
         async with opened(root) as provider:
             memory = remembering(provider, "acme")
             for number in range(5):
-                (record,) = await told(memory, f"a new drink {number} {'mead ' * number}", PLACES[2])
+                (record,) = await save_fact(memory, f"a new drink {number} {'mead ' * number}", PLACES[2])
                 await memory.recall("What does gearbox quaff with tisane?")
                 if number % 2:
                     await memory.forget(record.id)
                 assert not hits(root, wanted)
-            await told(memory, "Zoë's ❤ 茶", PLACES[2])
+            await save_fact(memory, "Zoë's ❤ 茶", PLACES[2])
             await provider.rotate(SecretKey.generate())
             assert not hits(root, wanted)
         return wanted
@@ -164,7 +164,7 @@ def test_nothing_is_found_after_kills(tmp_path: Path, big: bool, promise: Promis
 
 
 def test_no_key_is_found(sound_root: Path) -> None:
-    """Neither the one that was given, nor the store's own."""
+    """This covers the given key and the store's own keys."""
 
     async def keys() -> list[bytes]:
         async with opened(sound_root) as provider:
@@ -178,11 +178,11 @@ def test_no_key_is_found(sound_root: Path) -> None:
 
 
 async def test_what_was_erased_is_in_no_file(tmp_path: Path) -> None:
-    """Not even sealed: after an erasure no frame of any file holds it, whoever has the keys."""
+    """After an erasure no frame of any file holds it, even encrypted."""
     root = tmp_path / "facts"
     async with opened(root) as provider:
         memory = remembering(provider, None)
-        kept, gone = [(await told(memory, value, PLACES[0]))[0] for value in ("oolong", "hemlock")]
+        kept, gone = [(await save_fact(memory, value, PLACES[0]))[0] for value in ("oolong", "hemlock")]
         await memory.forget(gone.id)
         storage = provider._sealed
         logs = await anyio.to_thread.run_sync(lambda: storage.logs(kinds=("facts", "vectors", "erased")))

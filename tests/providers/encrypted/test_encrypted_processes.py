@@ -1,4 +1,4 @@
-"""Several processes on one encrypted store, kills, failures in the middle, and the event loop beside it."""
+"""Several processes on one encrypted store: kills, failures in the middle, and an unblocked event loop."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.providers.encrypted.worlds import (
     opened,
     remembering,
     save,
+    save_fact,
     statements,
-    told,
 )
 
 pytestmark = pytest.mark.timeout(20_000)
@@ -54,7 +54,7 @@ def test_processes_that_save_at_once_lose_nothing(tmp_path: Path, big: bool, pro
     root, count, each = tmp_path / "facts", 8 if big else 3, 1000 if big else 15
     anyio.run(bound, root)
     children = [Child(save_values, root, RING, f"child{number}", each) for number in range(count)]
-    said = {value for child in children for value in child.all_told()}
+    said = {value for child in children for value in child.all_reports()}
     assert not any(child.failed for child in children)
     found = {value for number in range(len(PLACES)) for value in anyio.run(values_at, root, number)}
     assert found == said
@@ -65,7 +65,7 @@ def test_processes_that_save_at_once_lose_nothing(tmp_path: Path, big: bool, pro
 def test_a_transaction_over_several_places_counts_whole_or_not_at_all(
     tmp_path: Path, big: bool, promise: Promise
 ) -> None:
-    """Killed at any moment; what was acknowledged is there, and what those killed left is removed."""
+    """The kill comes at any moment; acknowledged saves are kept, and leftovers of killed processes are removed."""
     root, chance = tmp_path / "facts", random.Random(31)
     kills, acknowledged = 200 if big else 6, 0
     for _ in range(kills):
@@ -87,7 +87,7 @@ def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
     root, said = tmp_path / "facts", list[str]()
     for number in range(3):
         with Child(save_values, root, RING, f"run{number}", 10_000) as child:
-            said += [child.told() for _ in range(7)]
+            said += [child.report() for _ in range(7)]
     found = {value for number in range(len(PLACES)) for value in anyio.run(values_at, root, number)}
     assert found >= set(said)
 
@@ -119,7 +119,7 @@ async def test_a_failure_at_one_of_several_places_writes_none(tmp_path: Path, mo
 
 
 async def test_two_providers_with_stale_copies_agree(tmp_path: Path) -> None:
-    """Each in turn saves, erases and rotates, while the other one has read everything before."""
+    """Each in turn saves, erases and rotates after the other has read everything."""
     root = tmp_path / "facts"
     both = Keyring({"default": KEY, "next": SecretKey.generate()}, "default")
     async with opened(root, both) as one, opened(root, both) as other:
@@ -140,7 +140,7 @@ async def test_two_providers_with_stale_copies_agree(tmp_path: Path) -> None:
 
 
 async def test_leftovers_never_count_and_are_removed_once(tmp_path: Path) -> None:
-    """Frames behind those that count, files that nothing lists, halves of replacements; foreign files stay."""
+    """Leftovers are frames after the valid ones, unlisted files and partial replacements; foreign files stay."""
     root = tmp_path / "facts"
     await save(root, "one")
     sound = await values_at(root, 0)
@@ -176,14 +176,14 @@ async def test_a_planted_file_with_a_strange_name_is_no_untyped_error(tmp_path: 
 
 
 async def test_nothing_blocks_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the sealing, not a passphrase's stretching, not a rotation."""
+    """Encryption, stretching of a passphrase and rotation all leave the loop free."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     cheap = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
     with blockbuster_ctx():
         provider = opened(tmp_path / "facts", Passphrase("plum lantern orbit velvet", cost=cheap))
         memory = remembering(provider, None)
-        (record,) = await told(memory, "tisane", PLACES[0])
-        await told(memory, "mead", PLACES[1])
+        (record,) = await save_fact(memory, "tisane", PLACES[0])
+        await save_fact(memory, "mead", PLACES[1])
         assert await memory.recall("tisane")
         assert await provider.load_all(PLACES[0].subject, PLACES[0].scope)
         await memory.forget(record.id)

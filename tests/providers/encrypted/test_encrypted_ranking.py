@@ -1,4 +1,4 @@
-"""Recall over the encrypted store is that over the others: the same facts, scores, parts and order."""
+"""Recall over the encrypted store equals that over the others: the same facts, scores, parts and order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WORDS = [
 SCOPES = ("/agent/planner", "/product/alpha", "/product/alpha/decisions")
 
 
-async def told(memory: Memory, facts: int) -> None:
+async def save_facts(memory: Memory, facts: int) -> None:
     chance = random.Random(21)
     for number in range(facts):
         text = f"{' '.join(chance.choices(WORDS, k=chance.randint(2, 6)))} {number}"
@@ -52,7 +52,7 @@ async def told(memory: Memory, facts: int) -> None:
 
 
 def shown(match: RecallMatch) -> tuple[Any, ...]:
-    """A match without the ids, which are each store's own."""
+    """Return a match without the ids, which differ between stores."""
     record = match.record
     return (record.value, record.timestamp, str(record.scope), match.score, match.parts, match.reasons)
 
@@ -69,7 +69,7 @@ async def test_the_ranking_is_the_same(tmp_path: Path, reopened: bool, monkeypat
     found: list[list[Any]] = []
     for make in providers:
         provider = make()
-        await told(Memory(provider, embedder=HashEmbedder(32), clock=clock), 60)
+        await save_facts(Memory(provider, embedder=HashEmbedder(32), clock=clock), 60)
         if reopened:
             await provider.aclose()
             provider = make()

@@ -1,7 +1,7 @@
-"""Rollback detection: each file, and any two together, put back to an earlier state or removed.
+"""Rollback detection: each file, and any two together, restored to an earlier state or removed.
 
-What cannot be missed is written on `EncryptedMemoryProvider`: that all of the store was put back, or the manifest
-together with its head by its last commit alone, which then looks as if its writer had died.
+The undetectable cases are documented on `EncryptedMemoryProvider`: a rollback of the whole store, and one of the
+manifest and its head by one commit, which looks like a writer that died.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ HEAD = "head.note"
 
 @attrs.frozen
 class Past:
-    """A store, and what its files were after each step of its life.
+    """A store, and its files after each step of its history.
 
     Attributes:
-        root: of the store.
-        states: the last is that of now.
-        answers: of now.
+        root: folder of the store.
+        states: its states; the last is the current one.
+        answers: its current answers.
     """
 
     root: Path
@@ -62,14 +62,14 @@ def past(tmp_path: Path) -> Past:
 
 
 def one_file(past: Past) -> Iterator[dict[Path, bytes | None]]:
-    """Each file at each earlier state, and gone; those that are gone now as well."""
+    """Yield each file in each earlier state and removed, including files that no longer exist."""
     for path in dict.fromkeys(path for state in past.states for path in state):
         for content in past.earlier(path):
             yield {path: content}
 
 
 def two_files(past: Past) -> Iterator[dict[Path, bytes | None]]:
-    """Any two files as they were at the same earlier time, or gone."""
+    """Yield any two files in their states of the same earlier time, or removed."""
     now = past.states[-1]
     for one, other in itertools.combinations(now, 2):
         for state in (*past.states[:-1], {}):
@@ -79,7 +79,7 @@ def two_files(past: Past) -> Iterator[dict[Path, bytes | None]]:
 
 
 def test_a_file_put_back_or_gone_is_missed(past: Past, promise: Promise) -> None:
-    """Also one that was put back after it was erased: it is not believed, and what was erased stays so."""
+    """This includes erased files: they are rejected, and the erased facts stay erased."""
 
     async def main() -> int:
         attacks, chance, count = Attacks(past.root, past.answers), random.Random(3), 0
@@ -115,7 +115,7 @@ def test_any_two_files_put_back_or_gone_are_missed(past: Past, big: bool, promis
 
 
 def _taken_back(past: Past) -> list[dict[Path, bytes | None]]:
-    """The manifest and its head as they were one commit ago: the one pair that cannot be told from a crash."""
+    """Return the manifest and its head of one commit ago: the one pair that resembles a crash."""
     manifest, head = past.root / MANIFEST, past.root / HEAD
     now = past.states[-1]
     before = [state for state in past.states if len(frames_of(now[manifest])) - len(frames_of(state[manifest])) == 1]
@@ -123,7 +123,10 @@ def _taken_back(past: Past) -> list[dict[Path, bytes | None]]:
 
 
 async def test_what_is_not_detected_is_the_last_commit_alone(tmp_path: Path) -> None:
-    """As documented: the manifest and its head one commit back; two back, or one of them by itself, shows."""
+    """As documented: the manifest and its head of one commit ago.
+
+    Two commits, or one of the files alone, are detected.
+    """
     root = tmp_path / "facts"
     states = []
     for value in ("one", "two", "three"):
@@ -152,7 +155,7 @@ async def test_what_is_not_detected_is_the_last_commit_alone(tmp_path: Path) -> 
 
 
 async def test_an_open_store_notices_too(tmp_path: Path) -> None:
-    """An open store notices when its manifest or its keys are removed or put back to an earlier state."""
+    """An open store notices when its manifest or its keys are removed or restored to an earlier state."""
     root = tmp_path / "facts"
     await save(root, "one")
     earlier = Files.of(root).content

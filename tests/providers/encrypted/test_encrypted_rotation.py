@@ -1,4 +1,4 @@
-"""A rotation may be killed anywhere and goes on; whoever has both keys beside it notices nothing."""
+"""A rotation may be killed anywhere and resumes; other processes with both keys are unaffected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OLD = Keyring.of(KEY, "old")
 
 
 async def fill(root: Path, places: int, each: int) -> None:
-    """Facts about many subjects, with vectors."""
+    """Save facts about many subjects, with vectors."""
     async with opened(root, OLD) as provider:
         await provider.use_embedder(await HashEmbedder(DIMENSION).identity())
         for number in range(places):
@@ -55,14 +55,14 @@ async def facts_in(root: Path, key: Keyring) -> int | None:
         except WrongKeyError:
             return None
         seqs, _ = await provider.vectors(None)
-        # Somebody may be saving meanwhile.
+        # Another process may be saving.
         assert set(seqs) >= {entry.seq for entry in facts}
         await provider.verify()
         return len(facts)
 
 
 def test_a_rotation_killed_at_any_point_goes_on(tmp_path: Path, big: bool, promise: Promise) -> None:
-    """After every kill every fact is there, and exactly one of the two keys opens the store."""
+    """After every kill every fact is readable, and exactly one of the two keys opens the store."""
     root, chance = tmp_path / "facts", random.Random(11)
     places, each, kills = (200, 50, 500) if big else (25, 4, 8)
     anyio.run(fill, root, places, each)
@@ -76,7 +76,7 @@ def test_a_rotation_killed_at_any_point_goes_on(tmp_path: Path, big: bool, promi
                     child.kill_after(chance.expovariate(1 / (0.3 if big else 0.04)))
                     killed += 1
                 else:
-                    assert child.all_told() == ["ready", "done"]
+                    assert child.all_reports() == ["ready", "done"]
             by_old, by_new = anyio.run(facts_in, root, key), anyio.run(facts_in, root, after)
             begun = by_old is None
             assert [by_old, by_new] == ([None, places * each] if begun else [places * each, None])
@@ -97,7 +97,7 @@ async def epochs_of(root: Path, key: Keyring) -> int:
 
 
 async def leaves_nothing_behind(root: Path, key: Keyring) -> None:
-    """After another save in a process of its own, only what is listed is there, all of it of one epoch."""
+    """Check that after another process's save only listed files exist, all of one epoch."""
     async with opened(root, key) as provider:
         await provider.append(statements(PLACES[0], ["one more"]))
         roots = provider._sealed._keys.roots()
@@ -110,7 +110,7 @@ async def leaves_nothing_behind(root: Path, key: Keyring) -> None:
 
 
 def keys_of(root: Path, key: Keyring) -> tuple[Roots, dict[tuple[Unit, int], bytes]]:
-    """All keys of a store."""
+    """Return all keys of a store."""
 
     async def main() -> tuple[Roots, dict[tuple[Unit, int], bytes]]:
         async with opened(root, key) as provider:
@@ -121,7 +121,7 @@ def keys_of(root: Path, key: Keyring) -> tuple[Roots, dict[tuple[Unit, int], byt
 
 
 def opening(root: Path, key: Keyring, with_keys: list[bytes]) -> Iterator[Path]:
-    """The files of which any frame opens with any of some keys, in the place where it is."""
+    """Return the files with a frame that any of some keys opens in its place."""
     roots = keys_of(root, key)[0]
     listing = anyio.run(listing_of, root, key)
     for path, content in Files.of(root).content.items():
@@ -148,7 +148,7 @@ def _first_opened(secret: bytes, sealed: bytes, store: str) -> bytes:
 
 
 def test_no_old_key_of_any_kind_opens_anything_afterwards(tmp_path: Path) -> None:
-    """Not the person's, not the store's roots, not the subjects': all was made anew."""
+    """The user's key, the store's root keys and the subjects' keys are all replaced."""
     root = tmp_path / "facts"
     anyio.run(fill, root, 6, 3)
     roots, units = keys_of(root, OLD)
@@ -156,14 +156,14 @@ def test_no_old_key_of_any_kind_opens_anything_afterwards(tmp_path: Path) -> Non
     assert len(set(opening(root, OLD, old_keys))) == len(Files.of(root).content) - 1  # all but the marker
     new = Keyring.of(SecretKey.generate(), "new")
     with Child(rotate, root, OLD, new) as child:
-        assert child.all_told() == ["ready", "done"]
+        assert child.all_reports() == ["ready", "done"]
     assert not list(opening(root, new, old_keys))
     assert anyio.run(facts_in, root, OLD) is None
     assert anyio.run(facts_in, root, new) == 18
 
 
 async def test_the_old_key_opens_nothing_from_the_first_moment(tmp_path: Path) -> None:
-    """Not even before the first file was sealed anew; and whoever rotated goes on with the new one."""
+    """This holds even before the first file is re-encrypted; the rotating process continues with the new key."""
     root = tmp_path / "facts"
     await fill(root, 3, 2)
     new = Keyring.of(SecretKey.generate())
@@ -191,7 +191,7 @@ def test_others_read_and_save_while_it_goes_on(tmp_path: Path, big: bool) -> Non
     both = Keyring(dict(OLD.sources) | dict(new.sources), "new")
     count = 200 if big else 15
     with Child(save_values, root, both, "a", count) as one, Child(save_values, root, both, "b", count) as other:
-        said = [one.told(), other.told()]
+        said = [one.report(), other.report()]
         with Child(rotate, root, OLD, new) as child:
             child.kill_after(chance.random() / 10)
         begun = anyio.run(facts_in, root, OLD) is None
@@ -199,8 +199,8 @@ def test_others_read_and_save_while_it_goes_on(tmp_path: Path, big: bool) -> Non
             seen = anyio.run(facts_in, root, both)
             assert seen is not None
             assert seen >= 12 * 3
-            assert child.all_told() == ["ready", "done"]
-        said += one.all_told() + other.all_told()
+            assert child.all_reports() == ["ready", "done"]
+        said += one.all_reports() + other.all_reports()
         assert not one.failed
         assert not other.failed
     assert len(said) == 2 * count

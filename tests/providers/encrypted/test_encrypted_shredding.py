@@ -1,4 +1,4 @@
-"""Crypto-shredding: forgotten facts cannot be read from old copies either, because their key is destroyed."""
+"""Crypto-shredding: forgotten facts are unreadable in old copies too, because their key is destroyed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _plain(place: Place, value: str) -> list[Append]:
 
 
 async def forget(root: Path, subject: MemorySubject | None, tenant: str | None, key_per: str) -> None:
-    """Erase all about a subject of a tenant, or about everybody of it."""
+    """Erase everything about a subject of a tenant, or about all of its subjects."""
     async with opened(root, key_per=key_per) as provider:
         for place in PLACES:
             if place.scope.tenant == tenant and subject in (None, place.subject):
@@ -55,9 +55,9 @@ async def forget(root: Path, subject: MemorySubject | None, tenant: str | None, 
 
 
 async def readable(copy: Path, root: Path) -> set[tuple[str, str | None]]:
-    """Return tenant and individual of all facts in an old copy that any key of the store still opens.
+    """Return tenant and individual of all facts in an old copy that any current key of the store opens.
 
-    The old manifest, which names them, is given to whoever tries.
+    The old manifest, which names them, is provided.
     """
     listing = await listing_of(copy)
     async with opened(root) as provider:
@@ -94,7 +94,7 @@ def _opens(copy: Path, listed: Listed, store: str, key: bytes) -> bool:
 def test_old_copies_of_what_was_forgotten_do_not_open(
     tmp_path: Path, key_per: str, subject: MemorySubject | None, left: set[tuple[str, str | None]]
 ) -> None:
-    """With a key for each tenant, only once all of the tenant is forgotten; the other tenant never loses anything."""
+    """With a key for each tenant, this holds once the whole tenant is forgotten; the other tenant loses nothing."""
     root, copy = tmp_path / "facts", tmp_path / "copy"
 
     async def main() -> None:
@@ -108,7 +108,7 @@ def test_old_copies_of_what_was_forgotten_do_not_open(
 
 
 def test_an_old_store_with_the_keys_of_today_is_refused(tmp_path: Path) -> None:
-    """All of it put back but the key file: what was forgotten is refused, and the rest of it not believed either."""
+    """Everything but the key file is restored: the forgotten facts are unreadable, and the rest is refused too."""
     root = tmp_path / "facts"
 
     async def main() -> None:
@@ -128,7 +128,7 @@ def test_an_old_store_with_the_keys_of_today_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_key_file_put_back_brings_nothing_back(tmp_path: Path) -> None:
-    """The old keys with the files of today: what was forgotten is in no file, and its keys go again."""
+    """The old keys meet the current files: the forgotten facts are in no file, and their keys are deleted again."""
     root = tmp_path / "facts"
 
     async def main() -> None:
@@ -157,7 +157,7 @@ async def test_somebody_who_comes_back_has_a_new_key(tmp_path: Path) -> None:
 
 
 async def test_what_has_a_key_of_its_own_may_change_between_openings(tmp_path: Path) -> None:
-    """Existing logs keep their keys until they are sealed anew, and no entry is lost either way."""
+    """Existing logs keep their keys until they are re-encrypted, and no entry is lost either way."""
     root = tmp_path / "facts"
     await fill(root, "subject")
     other = Place(ANNA, MemoryScope.agent("second"))
@@ -175,7 +175,7 @@ async def test_what_has_a_key_of_its_own_may_change_between_openings(tmp_path: P
 
 
 async def test_a_key_that_a_save_has_just_made_outlives_what_is_tidied_meanwhile(tmp_path: Path) -> None:
-    """In one transaction: a new subject, and a place whose damaged vectors are thrown away."""
+    """One transaction has a new subject, and a place whose damaged vectors are deleted."""
     root = tmp_path / "facts"
     async with opened(root) as provider:
         await provider.use_embedder(await HashEmbedder(DIMENSION).identity())

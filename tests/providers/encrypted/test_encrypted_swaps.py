@@ -1,6 +1,6 @@
-"""Files and frames that were swapped, doubled, dropped or brought from elsewhere are not believed.
+"""Files and frames that were swapped, repeated, dropped or taken from another store are rejected.
 
-As they are, and with all that is in the clear set right: the header with its names, the index, the checksum.
+This holds for unmodified ones, and for ones with their plaintext adapted: the header, the index, the checksum.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def root(sound_root: Path, tmp_path: Path) -> Path:
 
 
 def disguised(content: bytes, instead_of: bytes) -> bytes:
-    """A file under the header of another, all checksums right."""
+    """Return a file under the header of another, with all checksums recomputed."""
     header, *_ = frames_of(instead_of)
     _, *frames = frames_of(content)
     return b"".join(map(framed, (header, *frames)))
@@ -62,7 +62,7 @@ async def _many(root: Path) -> None:
 
 
 def test_no_two_of_a_hundred_files_can_be_swapped(tmp_path: Path, big: bool, promise: Promise) -> None:
-    """Facts with facts, vectors with vectors, facts with vectors; as they are, and disguised as each other."""
+    """Facts and vectors are swapped with each other in all combinations, unmodified and with adapted headers."""
     root = tmp_path / "facts"
     anyio.run(_many, root)
     sound = {path: content for path, content in Files.of(root).content.items() if path.suffix == ".sealed"}
@@ -112,7 +112,7 @@ async def _verified(root: Path) -> None:
 
 
 def shuffles(content: bytes, chance: random.Random) -> Iterator[tuple[str, bytes]]:
-    """The frames of a file in another order, doubled, or some of them left out; all checksums right."""
+    """Yield the frames of a file reordered, repeated or in part omitted, with all checksums recomputed."""
     header, *frames = frames_of(content)
 
     def file(*frames: bytes) -> bytes:
@@ -134,7 +134,7 @@ def shuffles(content: bytes, chance: random.Random) -> Iterator[tuple[str, bytes
 
 
 def _renumbered(content: bytes) -> bytes:
-    """The indices in the clear set right, where a file's frames begin with one."""
+    """Recompute the plaintext indices, if a file's frames begin with one."""
     header, *frames = frames_of(content)
     numbered = [b"%d %b" % (index, frame.split(b" ", 1)[1]) for index, frame in enumerate(frames)]
     return b"".join(map(framed, (header, *numbered)))
@@ -144,7 +144,7 @@ def _renumbered(content: bytes) -> bytes:
 def test_frames_keep_their_places(
     root: Path, sound_answers: Answers, big: bool, promise: Promise, set_right: bool
 ) -> None:
-    """Of every file: facts, vectors, erasures, the manifest, the keys."""
+    """This covers every file: facts, vectors, erasures, the manifest, the keys."""
     changes = [
         (path, what, _renumbered(change) if set_right and path.suffix == ".sealed" else change)
         for path, content in Files.of(root).content.items()
@@ -157,7 +157,7 @@ def test_frames_keep_their_places(
         attacks, chance = Attacks(root, sound_answers), random.Random(2)
         for path, what, content in chosen:
             verdict = await attacks.judge({path: content}, chance, paths=1)
-            # A frame behind those that count is what a writer that died leaves; keys have no order.
+            # A frame after the valid ones is the leftover of a writer that died; keys have no order.
             spare = "doubled" in what and what.startswith(str(len(frames_of(content)) - 3))
             assert verdict is Verdict.REFUSED or spare or path.suffix == ".keys", (path.name, what)
 
@@ -166,7 +166,7 @@ def test_frames_keep_their_places(
 
 
 def test_nothing_of_another_store_is_believed(root: Path, sound_answers: Answers, tmp_path: Path) -> None:
-    """One made in the same way with the same key: each of its files, disguised as the one that it stands for."""
+    """The other store was made in the same way with the same key, and each of its files gets the adapted header."""
     other = tmp_path / "other"
 
     async def main() -> None:
@@ -191,7 +191,7 @@ def test_nothing_of_another_store_is_believed(root: Path, sound_answers: Answers
 
 
 def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path, big: bool) -> None:
-    """It has the same keys and the same names of files, and another genuine frame at the same place of each."""
+    """The copy has the same keys and file names, and another genuine frame at the same position of each."""
     root, copy = tmp_path / "facts", tmp_path / "copy"
 
     async def main() -> None:
@@ -223,7 +223,7 @@ def test_nothing_of_a_copy_that_went_its_own_way_is_believed(tmp_path: Path, big
 
 
 def _mixed(ours: bytes, theirs: bytes) -> Iterator[bytes]:
-    """A file with one frame, and then with the rest of its frames, from the other one."""
+    """Return a file with one frame, and then with the remaining frames, from the other one."""
     mine, others = frames_of(ours), frames_of(theirs)
     for number in range(len(mine)):
         if mine[number] != others[number]:
@@ -232,7 +232,7 @@ def _mixed(ours: bytes, theirs: bytes) -> Iterator[bytes]:
 
 
 def test_nothing_of_an_earlier_life_of_a_log_or_of_the_manifest_is_believed(tmp_path: Path) -> None:
-    """Files that an erasure replaced, under the new name; frames of the manifest before it was written anew."""
+    """These are files that an erasure replaced, under the new name, and frames of the manifest before its rewrite."""
     root = tmp_path / "facts"
 
     async def main() -> None:
@@ -261,7 +261,7 @@ def test_nothing_of_an_earlier_life_of_a_log_or_of_the_manifest_is_believed(tmp_
 def test_a_frame_of_a_writer_that_died_cannot_take_the_place_of_one_that_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was sealed for the very same file, index and commit, and never acknowledged."""
+    """It was encrypted for the same file, index and commit, and never acknowledged."""
     root = tmp_path / "facts"
 
     async def main() -> None:
@@ -285,4 +285,4 @@ def test_a_frame_of_a_writer_that_died_cannot_take_the_place_of_one_that_counts(
 
 
 def _died(storage: object) -> None:
-    raise WrongKeyError("any error will do: the frames are there and do not count")
+    raise WrongKeyError("an error after the frames are written and before they count")

@@ -1,4 +1,4 @@
-"""A wrong key, a missing one, or a store of another form: told apart, and the store is as it was, later too."""
+"""A wrong key, a missing key, and a store of another kind are distinguished, and the store is never changed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def refused(root: Path, key: Keyring | KeySource, error: type[FactMemError
 
 
 def test_a_thousand_wrong_keys(root: Path, big: bool, promise: Promise) -> None:
-    """Random ones, and those that differ from the right one in one bit."""
+    """Keys are random, or differ from the right one in one bit."""
     count, chance = (1000 if big else 60), random.Random(1)
     keys = [SecretKey.generate() for _ in range(count - 20)]
     for _ in range(20):
@@ -72,16 +72,16 @@ def test_a_thousand_wrong_keys(root: Path, big: bool, promise: Promise) -> None:
             await refused(root, key, WrongKeyError, chance.sample(list(LOOKS), 1))
 
     anyio.run(main)
-    promise("wrong keys", f"{len(keys)} of {len(keys)} told as wrong keys, each for reading, saving, erasing, rotating")
+    promise("wrong keys", f"{len(keys)} of {len(keys)} refused, each for reading, saving, erasing, rotating")
 
 
-async def test_a_wrong_key_is_told_on_every_path(root: Path) -> None:
+async def test_a_wrong_key_is_an_error_on_every_path(root: Path) -> None:
     await refused(root, SecretKey.generate(), WrongKeyError, list(LOOKS))
     await refused(root, Keyring.of(KEY, "another id"), WrongKeyError, ["version"])
     await refused(root, Passphrase("not a key", cost=CHEAP), WrongKeyError, ["version"])
 
 
-async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
+async def test_a_wrong_passphrase_is_an_error(tmp_path: Path) -> None:
     root = tmp_path / "facts"
     right = Passphrase("plum lantern orbit velvet", cost=CHEAP)
     await save(root, "one", key=right)
@@ -91,7 +91,7 @@ async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
         assert len(await provider.entries(PLACES[0])) == 1
 
 
-async def test_a_missing_key_is_told_before_anything_is_made(
+async def test_a_missing_key_is_an_error_before_anything_is_made(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("FACTMEM_TEST_KEY", raising=False)
@@ -103,7 +103,7 @@ async def test_a_missing_key_is_told_before_anything_is_made(
 
 
 async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(root: Path) -> None:
-    """Neither on the disk nor in the process: it goes on with the key it has."""
+    """Neither the disk nor the provider changes, which continues with its key."""
     before = Files.of(root).content
     async with opened(root) as provider:
         sound = await provider.entries(PLACES[0])
@@ -189,7 +189,7 @@ async def test_a_plain_store_is_never_taken_for_an_encrypted_one_nor_the_other_w
 
 
 def at(address: str) -> Any:
-    """The provider at an address, with all that it can do."""
+    """Return the provider at an address, with all its capabilities."""
     return open_provider(address)
 
 

@@ -1,4 +1,4 @@
-"""A small store with something of everything in it, and the files of a store as an attacker sees them."""
+"""A small store with every kind of content, and the files of a store as an attacker sees them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ __all__ = [
     "opened",
     "remembering",
     "save",
+    "save_fact",
     "statements",
-    "told",
     "vector_of",
 ]
 
@@ -58,17 +58,17 @@ PLACES: Final = (
 
 
 def opened(root: Path, key: Keyring | KeySource = KEY, **options: str) -> EncryptedMemoryProvider:
-    """A provider of a store, at a time of its own."""
+    """A provider of a store, with a clock of its own."""
     return EncryptedMemoryProvider(root, key, clock=FakeClock(NOON), **options)
 
 
 def vector_of(text: str) -> NDArray[np.float32]:
-    """Some vector, the same for the same text."""
+    """Return a vector that depends on the text only."""
     return np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSION).astype(np.float32)
 
 
 def statements(place: Place, values: Sequence[str]) -> list[Append]:
-    """Values with vectors, as the facade hands them over."""
+    """Return statements with vectors, as the facade passes them."""
     assertions = assertions_of(LIKES.fact(values, timestamp=NOON), place)
     return [
         Append(assertion=assertion, vector=vector_of(value))
@@ -77,48 +77,48 @@ def statements(place: Place, values: Sequence[str]) -> list[Append]:
 
 
 async def save(root: Path, value: str, place: Place = PLACES[0], key: Keyring | KeySource = KEY) -> None:
-    """Save one value in a process that begins anew."""
+    """Save one value with a newly opened provider."""
     async with opened(root, key) as provider:
         await provider.use_embedder(await HashEmbedder(DIMENSION).identity())
         await provider.append(statements(place, [value]))
 
 
 async def fill(root: Path) -> None:
-    """Two tenants, two scopes, three subjects, a private owner, evidence, vectors, a change of state and an erasure."""
+    """Save for two tenants, two scopes, three subjects and an owner: evidence, vectors, a new state, an erasure."""
     async for _ in filling(root):
         pass
 
 
 async def filling(root: Path) -> AsyncIterator[None]:
-    """`fill`, step by step."""
+    """Run `fill`, yielding after each step."""
     async with opened(root) as provider:
         for number, place in enumerate(PLACES):
             memory = remembering(provider, place.scope.tenant)
             for value in (f"tisane {number}", f"mead {number}"):
                 evidence = Evidence(quote=f"I said {value}", role="user", conversation_id="conv-sesame", position=0)
                 details = FactDetails(evidence=(evidence,), categories=("thirst",), importance=0.7)
-                await told(memory, value, place, details)
+                await save_fact(memory, value, place, details)
                 yield
         private = remembering(provider, None).as_viewer("alice")
-        (record,) = await told(private, "absinthe", PLACES[0], FactDetails(owner="alice"))
+        (record,) = await save_fact(private, "absinthe", PLACES[0], FactDetails(owner="alice"))
         yield
         await private.retract(record.id)
         yield
         acme = remembering(provider, "acme")
-        (record,) = await told(acme, "poison", PLACES[2])
+        (record,) = await save_fact(acme, "poison", PLACES[2])
         yield
         await acme.forget(record.id)
         yield
-        await told(acme, "oil", PLACES[3])
+        await save_fact(acme, "oil", PLACES[3])
         yield
 
 
 def remembering(provider: EncryptedMemoryProvider, tenant: str | None) -> Memory:
-    """The facade over a provider."""
+    """Open the facade over a provider."""
     return Memory(provider, organization=tenant, embedder=HashEmbedder(DIMENSION), clock=FakeClock(NOON))
 
 
-async def told(
+async def save_fact(
     memory: Memory, value: str, place: Place, details: FactDetails | None = None
 ) -> Sequence[FactRecord[Any]]:
     """Save a value through the facade."""
@@ -134,22 +134,22 @@ async def listing_of(root: Path, key: Keyring | KeySource = KEY) -> Listing:
 
 
 def framed(payload: bytes) -> bytes:
-    """A frame with its checksum right."""
+    """Return a frame with its checksum."""
     return b"%08x %b\n" % (zlib.crc32(payload), payload)
 
 
 def frames_of(content: bytes) -> list[bytes]:
-    """The payloads of a file's frames, its header the first."""
+    """Return the payloads of a file's frames, starting with its header."""
     return [line[9:] for line in content.splitlines()]
 
 
 @attrs.frozen
 class Files:
-    """The files of a store, to look at and to put back.
+    """The files of a store, to inspect and to restore.
 
     Attributes:
-        root: of the store.
-        content: of each, by its path.
+        root: folder of the store.
+        content: contents by path.
     """
 
     root: Path
@@ -157,7 +157,7 @@ class Files:
 
     @classmethod
     def of(cls, root: Path) -> Files:
-        """Read them."""
+        """Read the files of a store."""
         found = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
         return cls(root, found)
 
@@ -167,7 +167,7 @@ class Files:
         return {path: content for path, content in self.content.items() if path.name != "sequence.note"}
 
     def put_back(self) -> None:
-        """Make the folder what it was."""
+        """Restore the folder to these contents."""
         now = Files.of(self.root).content
         for path in now.keys() - self.content.keys():
             path.unlink()

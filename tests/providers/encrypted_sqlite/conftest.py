@@ -1,4 +1,4 @@
-"""Shared fixtures for the tests of the encrypted SQLite store."""
+"""Fixtures of the tests of the encrypted SQLite store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 import apsw
 import pytest
 
-from tests.providers.encrypted_sqlite.worlds import Told, fill, told_by
+from tests.providers.encrypted_sqlite.worlds import Answers, answers_of, fill
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -19,20 +19,20 @@ def _ciphers() -> None:
 
 
 @pytest.fixture(scope="session")
-def _sound(_ciphers: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Told]:
+def _sound(_ciphers: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answers]:
     path = tmp_path_factory.mktemp("sound") / "facts.db"
     anyio.run(fill, path)
-    return path, anyio.run(told_by, path)
+    return path, anyio.run(answers_of, path)
 
 
 @pytest.fixture
-def path(_sound: tuple[Path, Told], tmp_path: Path) -> Path:
-    """The database of a small sound store, to be spoilt."""
+def path(_sound: tuple[Path, Answers], tmp_path: Path) -> Path:
+    """The database of a small intact store, to be damaged."""
     shutil.copytree(_sound[0].parent, tmp_path / "store")
     return tmp_path / "store" / _sound[0].name
 
 
 @pytest.fixture
-def sound(_sound: tuple[Path, Told]) -> Told:
-    """Return the answers of all read paths for the sound store."""
+def sound(_sound: tuple[Path, Answers]) -> Answers:
+    """Return the answers of all read paths for the intact store."""
     return _sound[1]

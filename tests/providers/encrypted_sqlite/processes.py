@@ -1,4 +1,4 @@
-"""Processes that work on a store and can be killed; they fork from one that has all imported."""
+"""Processes that work on a store and can be killed; they fork from one that has imported everything."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ STAGES: Final = {
     "the log is empty": ("factmem_encrypted_sqlite.provider._empty_log", 1),
     "the key file has the new key": ("factmem_encrypted_sqlite.key_file.replace_file", 2),
 }
-"""Where a rotation may be killed exactly: when a function has returned so often."""
+"""Points at which a rotation is killed: after a number of returns of a function."""
 
 
 class Child:
-    """A process that does some work and says what it has done; killed at the latest when this is left.
+    """A process that does some work and reports its progress; it is killed at the end of the context.
 
     Args:
         work: a function of this module.
-        arguments: for it, behind the connection that it speaks through.
+        arguments: its arguments after the connection for its reports.
     """
 
     def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
-        self._told, telling = _FORKS.Pipe(duplex=False)
-        self.process = _FORKS.Process(target=work, args=(telling, *arguments), daemon=True)
+        self._reports, reports = _FORKS.Pipe(duplex=False)
+        self.process = _FORKS.Process(target=work, args=(reports, *arguments), daemon=True)
         self.process.start()
-        telling.close()
+        reports.close()
 
     def __enter__(self) -> Child:
         return self
@@ -50,40 +50,40 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    def told(self) -> Any:
-        """Wait for the next thing it says.
+    def report(self) -> Any:
+        """Wait for the next report.
 
         Raises:
-            EOFError: it says nothing more.
+            EOFError: the process has ended.
         """
-        if not self._told.poll(120):
-            raise TimeoutError("the process says nothing")
-        return self._told.recv()
+        if not self._reports.poll(120):
+            raise TimeoutError("the process reports nothing")
+        return self._reports.recv()
 
-    def all_told(self) -> list[Any]:
+    def all_reports(self) -> list[Any]:
         """Return everything the process reports until it ends."""
         said = []
         try:
             while True:
-                said.append(self.told())
+                said.append(self.report())
         except EOFError:
             return said
 
     def kill(self) -> None:
-        """Kill it, whatever it does, with SIGKILL."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self.process.join()
 
 
-def rotate(telling: Connection, path: Path, key: bytes, new: bytes | None, stage: str | None = None) -> None:
-    """Rotate a store, or go on with it; die at a stage."""
+def rotate(reports: Connection, path: Path, key: bytes, new: bytes | None, stage: str | None = None) -> None:
+    """Rotate a store, or resume its rotation; die at a stage."""
 
     async def main() -> None:
         async with opened(path, SecretKey(key)) as provider:
             await provider.version(None)
-            telling.send("ready")
+            reports.send("ready")
             await provider.rotate(SecretKey(new) if new else None)
-            telling.send("done")
+            reports.send("done")
 
     with pytest.MonkeyPatch.context() as patch:
         if stage:
@@ -91,15 +91,15 @@ def rotate(telling: Connection, path: Path, key: bytes, new: bytes | None, stage
         anyio.run(main)
 
 
-def save(telling: Connection, path: Path, keys: dict[str, bytes], current: str, first: int, count: int) -> None:
-    """Save numbered facts, saying each that was acknowledged."""
+def save(reports: Connection, path: Path, keys: dict[str, bytes], current: str, first: int, count: int) -> None:
+    """Save numbered facts, reporting each acknowledged one."""
     keyring = Keyring({id: SecretKey(key) for id, key in keys.items()}, current)
 
     async def main() -> None:
         async with opened(path, keyring, busy_timeout=60) as provider:
             for number in range(first, first + count):
                 await append(provider, [number])
-                telling.send(number)
+                reports.send(number)
 
     anyio.run(main)
 

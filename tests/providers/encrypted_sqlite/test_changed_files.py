@@ -16,7 +16,7 @@ from factmem.errors import (
     WrongKeyError,
 )
 from tests.conftest import Promise
-from tests.providers.encrypted_sqlite.worlds import Told, append, files_of, fill, opened, told_by
+from tests.providers.encrypted_sqlite.worlds import Answers, answers_of, append, files_of, fill, opened
 
 PAGE = 4096
 
@@ -32,7 +32,7 @@ def refused(path: Path, error: type[Exception] | tuple[type[Exception], ...] = C
 
 async def _refused(path: Path, error: type[Exception] | tuple[type[Exception], ...]) -> None:
     with pytest.raises(error):
-        await told_by(path)
+        await answers_of(path)
     async with opened(path, busy_timeout=0.2) as provider:
         with pytest.raises(error):
             await provider.verify()
@@ -41,7 +41,7 @@ async def _refused(path: Path, error: type[Exception] | tuple[type[Exception], .
 
 
 def test_every_flipped_bit_is_refused(path: Path, big: bool, promise: Promise) -> None:
-    """In every page, its beginning, its content, its vector and its HMAC, and all over the first hundred bytes."""
+    """The flips cover every page's beginning, content, vector and HMAC, and all of the first hundred bytes."""
     chance = random.Random(3)
     whole = path.read_bytes()
     offsets = list(range(0, 100, 1 if big else 7))
@@ -77,12 +77,12 @@ def test_every_truncation_is_refused(path: Path, big: bool, promise: Promise) ->
         refused(path)
         if length % PAGE:
             with pytest.raises(RolledBackStoreError):
-                anyio.run(told_by, path)
+                anyio.run(answers_of, path)
     promise("truncations, encrypted-sqlite", f"{len(lengths)}: every one a typed error")
 
 
 def test_swapped_pages_are_refused(path: Path, tmp_path: Path, big: bool, promise: Promise) -> None:
-    """Two of one store, and one of a store that another key sealed."""
+    """The pages are from one store, and from a store with another key."""
     chance = random.Random(4)
     anyio.run(fill, tmp_path / "other.db")
     whole, other = path.read_bytes(), (tmp_path / "other.db").read_bytes()
@@ -102,7 +102,7 @@ def test_swapped_pages_are_refused(path: Path, tmp_path: Path, big: bool, promis
 
 
 def test_a_page_of_zeros_is_refused(path: Path) -> None:
-    """Nobody needs a key to write these."""
+    """Writing zeros needs no key."""
     whole = path.read_bytes()
     for start in range(0, len(whole), PAGE):
         path.write_bytes(whole[:start] + bytes(PAGE) + whole[start + PAGE :])
@@ -117,9 +117,9 @@ def test_rubbish_in_its_place_is_refused(path: Path, rubbish: bytes) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_damaged_log_takes_back_commits_and_never_shows_others(tmp_path: Path, big: bool) -> None:
-    """SQLite takes the first frame that is not whole for the end: what is left is an earlier state, or refused."""
+    """SQLite takes the first invalid frame as the end: the rest is an earlier state, or refused."""
     path = tmp_path / "facts.db"
-    states: list[Told] = []
+    states: list[Answers] = []
     async with opened(path) as provider:
         for number in range(6):
             await append(provider, [number])

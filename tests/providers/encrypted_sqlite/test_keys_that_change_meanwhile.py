@@ -1,4 +1,4 @@
-"""Key rotation by another process goes unnoticed by processes that have all the keys, at every stage."""
+"""Key rotation by another process is unnoticed by processes with all the keys, at every stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 class Stops:
-    """Halts a rotation whenever one of its stages is done, until it is told to go on."""
+    """A control that halts a rotation after each of its stages until released."""
 
     def __init__(self) -> None:
         self._reached = threading.Semaphore(0)
@@ -36,7 +36,7 @@ class Stops:
 
     @contextmanager
     def at_every_stage(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Let rotations halt; on the way out all go on."""
+        """Make rotations halt; on exit all of them continue."""
         for name in {name for name, _ in STAGES.values()}:
             module, _, function = name.rpartition(".")
             patch.setattr(name, self._halting(getattr(importlib.import_module(module), function)))
@@ -54,11 +54,11 @@ class Stops:
         return halting
 
     async def halted(self) -> None:
-        """Wait until it halts."""
+        """Wait until the rotation halts."""
         assert await to_thread.run_sync(partial(self._reached.acquire, timeout=60))
 
     def go_on(self) -> None:
-        """Let it go on to the next stage."""
+        """Let the rotation continue to the next stage."""
         self._go_on.release()
 
 
@@ -92,7 +92,7 @@ async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_sa
 
 
 async def test_the_key_may_change_between_any_two_tries_to_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As often as it likes: each try comes too late for the key that it tries."""
+    """The key changes on every attempt, so each attempt uses an outdated one."""
     ring = {"default": KEY, **{str(number): SecretKey.generate() for number in range(CHANGES)}}
     left, real = [str(number) for number in range(CHANGES)], codec._opened
     async with opened(path, Keyring(ring, "default")) as rotating:
@@ -114,7 +114,7 @@ async def test_the_key_may_change_between_any_two_tries_to_open(path: Path, monk
 async def test_a_rotation_that_goes_on_between_two_tries_to_open_is_no_tampering(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pages are sealed anew once the old key was found to fit, and again once the new one was not."""
+    """The pages are re-encrypted after the old key was found to fit, and again after the new one was not."""
     ring, stops = {"default": KEY, "second": SecretKey.generate()}, Stops()
     keys, tries, real = Keyring(ring, "default"), [0], codec._opened
     async with opened(path, keys) as rotating, opened(path, keys) as late, anyio.create_task_group() as tasks:
@@ -139,10 +139,10 @@ async def test_a_rotation_that_goes_on_between_two_tries_to_open_is_no_tampering
     assert await numbers_in(path, Keyring(ring, "second")) == set(range(61))
 
 
-async def test_a_first_page_that_was_changed_is_told_at_once_also_while_there_are_two_keys(
+async def test_a_first_page_that_was_changed_is_an_error_at_once_also_while_there_are_two_keys(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody tries again and again, whether it was open before or not."""
+    """There are no repeated attempts, whether the store was open before or not."""
     ring, tries, real = {"default": KEY, "second": SecretKey.generate()}, [0], codec._opened
     keys = Keyring(ring, "default")
 

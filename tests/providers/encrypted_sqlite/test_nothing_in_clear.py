@@ -1,4 +1,4 @@
-"""No word and no vector of a store can be found on the disk: while it is open, closed, killed, rotated or erased in."""
+"""No word and no vector of a store is on the disk in plaintext: open, closed, killed, rotated or after an erasure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = 40
 
 
 def hits(path: Path) -> list[tuple[str, bytes]]:
-    """Return the file and the secret of each secret that is found in the clear."""
+    """Return the file and the secret of each secret that is found in plaintext."""
     files = files_of(path)
     assert len(b"".join(files.values())) > 50_000
     return [(name, secret) for name, content in files.items() for secret in secrets(COUNT) if secret in content]
@@ -43,7 +43,7 @@ async def test_nothing_is_in_clear_while_open_nor_after(tmp_path: Path, promise:
 
 
 async def test_every_file_of_the_store_is_named_and_no_other(tmp_path: Path) -> None:
-    """Those of its keys as well, also one that a rotation left which was killed."""
+    """This includes files of keys, even one left by a rotation that was killed."""
     path = tmp_path / "facts.db"
     async with opened(path) as provider:
         assert await provider.files() == []
@@ -65,15 +65,15 @@ def test_nothing_is_in_clear_after_a_kill(tmp_path: Path, work: str) -> None:
         child = Child(rotate, path, KEY.secret, os.urandom(32), "the pages are sealed anew")
     with child:
         for _ in range(10 if work == "saving" else 1):
-            child.told()
+            child.report()
         if work == "rotating":
-            assert child.all_told() == []
+            assert child.all_reports() == []
     assert (path.parent / "facts.db-wal").stat().st_size
     assert hits(path) == []
 
 
 def test_the_search_finds_what_a_plain_store_holds(tmp_path: Path) -> None:
-    """Each kind of secret is found there, so that finding none says something."""
+    """Each kind of secret is found there, so that the search is known to work."""
 
     async def main() -> None:
         async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:

@@ -1,4 +1,4 @@
-"""A rotation may be killed anywhere and goes on; whoever has both keys beside it notices nothing."""
+"""A rotation may be killed anywhere and resumes; other processes with both keys are unaffected."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_a_store_that_is_not_there_yet_is_made_under_the_new_key(tmp_path:
 
 
 def test_a_rotation_killed_anywhere_goes_on(tmp_path: Path, big: bool, promise: Promise) -> None:
-    """At each of its stages exactly, and at any time; every fact is readable each time, with one key alone."""
+    """The kill comes after each stage, and at any time; every fact is readable each time, with exactly one key."""
     facts, kills, chance = (10_000, 500, random.Random(6)) if big else (150, 8, random.Random(6))
     path, keys = tmp_path / "facts.db", [KEY]
     anyio.run(fill, path, facts)
@@ -81,11 +81,11 @@ def test_a_rotation_killed_anywhere_goes_on(tmp_path: Path, big: bool, promise: 
         if len(keys) % 2 or anyio.run(opens, path, keys[-1]):
             keys.append(SecretKey.generate())
         with Child(rotate, path, keys[-2].secret, keys[-1].secret, stage) as child:
-            child.told()
+            child.report()
             if stage is None:
                 time.sleep(chance.random() * took)
             else:
-                assert child.all_told() == []
+                assert child.all_reports() == []
         begun = anyio.run(opens, path, keys[-1])
         assert begun != anyio.run(opens, path, keys[-2])
         if not begun:
@@ -110,7 +110,7 @@ def test_a_rotation_killed_anywhere_goes_on(tmp_path: Path, big: bool, promise: 
 async def test_a_rotation_that_fails_leaves_a_store_that_works_and_goes_on(
     path: Path, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that is full before any of its steps: the provider reads and writes, with whichever key there is."""
+    """The disk is full before each of its steps: the provider reads and writes with the current key."""
     new = SecretKey.generate()
     name, calls = STAGES[stage]
     module, _, function = name.rpartition(".")
@@ -137,9 +137,9 @@ async def test_a_rotation_that_fails_leaves_a_store_that_works_and_goes_on(
 def _rotate_whole(path: Path, keys: list[SecretKey]) -> float:
     keys.append(SecretKey.generate())
     with Child(rotate, path, keys[-2].secret, keys[-1].secret) as child:
-        child.told()
+        child.report()
         started = time.monotonic()
-        assert child.all_told() == ["done"]
+        assert child.all_reports() == ["done"]
         return time.monotonic() - started
 
 
@@ -150,7 +150,7 @@ async def _go_on(path: Path, key: SecretKey) -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_processes_with_both_keys_go_on_saving(tmp_path: Path, big: bool) -> None:
-    """They have the file open with the old key, and lose nothing; reading goes on, too."""
+    """The processes have the file open with the old key, and lose nothing; reading continues too."""
     path, count = tmp_path / "facts.db", 1000 if big else 30
     await fill(path, 10)
     keys = {"default": KEY.secret, "second": SecretKey.generate().secret, "third": SecretKey.generate().secret}
@@ -160,16 +160,16 @@ async def test_processes_with_both_keys_go_on_saving(tmp_path: Path, big: bool) 
         Child(save, path, keys, "default", 1000, count) as one,
         Child(save, path, keys, "default", 5000, count) as two,
     ):
-        one.told()
-        two.told()
+        one.report()
+        two.report()
         assert len(await reader.changes(None)) >= 6
         async with opened(path, Keyring(ring, "default"), busy_timeout=60) as provider:
             await provider.rotate(Keyring(ring, "second"))
             assert len(await reader.changes(None)) >= 6
             await provider.rotate(Keyring(ring, "third"))
         assert len(await reader.changes(None)) >= 6
-        assert one.all_told() == list(range(1001, 1000 + count))
-        assert two.all_told() == list(range(5001, 5000 + count))
+        assert one.all_reports() == list(range(1001, 1000 + count))
+        assert two.all_reports() == list(range(5001, 5000 + count))
     await append(reader, [10])
     await reader.aclose()
     expected = {*range(11), *range(1000, 1000 + count), *range(5000, 5000 + count)}
@@ -180,7 +180,7 @@ async def test_processes_with_both_keys_go_on_saving(tmp_path: Path, big: bool) 
 async def test_a_key_may_change_again_while_a_save_opens_the_file_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The save has opened it with the second key, and waits to begin, when it gets the third one."""
+    """The save opened it with the second key, and waits for the lock while the third key is set."""
     ring = {"default": KEY, "second": SecretKey.generate(), "third": SecretKey.generate()}
     async with opened(path, Keyring(ring, "default")) as saving, opened(path, Keyring(ring, "default")) as other:
         await append(saving, [60])
@@ -200,7 +200,7 @@ async def test_a_key_may_change_again_while_a_save_opens_the_file_again(
     assert await numbers_in(path, Keyring(ring, "third")) == set(range(62))
 
 
-async def test_a_process_without_the_new_key_is_told_and_changes_nothing(path: Path) -> None:
+async def test_a_process_without_the_new_key_gets_an_error_and_changes_nothing(path: Path) -> None:
     new = SecretKey.generate()
     async with opened(path) as stale, opened(path) as provider:
         await append(stale, [60])
@@ -215,7 +215,7 @@ async def test_a_process_without_the_new_key_is_told_and_changes_nothing(path: P
 
 
 async def test_a_rotation_waits_for_whoever_reads_and_can_be_gone_on_with(path: Path) -> None:
-    """The pages of before lie in the file as long as somebody reads them: the old key is not gone before."""
+    """Old pages stay in the file while a reader uses them, so the old key is kept until then."""
     new = SecretKey.generate()
     async with opened(path) as reader, opened(path, busy_timeout=0.2) as provider:
         await reader.version(None)

@@ -1,4 +1,4 @@
-"""A wrong key, a missing one, or a database of another form: told apart, and nothing is changed by it."""
+"""A wrong key, a missing key, and a database of another kind are distinguished, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from factmem.errors import (
 )
 from factmem.providers import open_provider
 from tests.conftest import Promise
-from tests.providers.encrypted_sqlite.worlds import KEY, PLACES, append, files_of, fill, numbers_in, opened, told_by
+from tests.providers.encrypted_sqlite.worlds import KEY, PLACES, answers_of, append, files_of, fill, numbers_in, opened
 
 CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
 
 
 async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError]) -> None:
-    """Neither read, nor written, nor rotated; the files stay as they are, also when it is tried again."""
+    """Check that reading, writing and rotation are refused twice, and that the files are unchanged."""
     before = files_of(path)
     async with opened(path, key, busy_timeout=0.2) as provider:
         for call in (
@@ -47,18 +47,18 @@ async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_wrong_key_is_told_and_changes_nothing(path: Path, big: bool, promise: Promise) -> None:
-    """Random keys, and those that differ in one bit."""
+async def test_a_wrong_key_is_an_error_and_changes_nothing(path: Path, big: bool, promise: Promise) -> None:
+    """Keys are random, or differ in one bit."""
     keys = [SecretKey.generate() for _ in range(984 if big else 24)]
     keys += [SecretKey(bytes([KEY.secret[0] ^ 1 << bit]) + KEY.secret[1:]) for bit in range(8)]
     keys += [SecretKey(KEY.secret[:31] + bytes([KEY.secret[31] ^ 1 << bit])) for bit in range(8)]
     for key in keys:
         await refused(path, key, WrongKeyError)
     assert await numbers_in(path) == set(range(60))
-    promise("wrong keys, encrypted-sqlite", f"{len(keys)} of {len(keys)} told as wrong keys, files unchanged")
+    promise("wrong keys, encrypted-sqlite", f"{len(keys)} of {len(keys)} refused, files unchanged")
 
 
-async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
+async def test_a_wrong_passphrase_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     right = Passphrase("plum lantern orbit velvet", cost=CHEAP)
     async with opened(path, right) as provider:
@@ -68,7 +68,7 @@ async def test_a_wrong_passphrase_is_told(tmp_path: Path) -> None:
     assert await numbers_in(path, right) == {0, 1, 2}
 
 
-async def test_a_missing_key_is_told_before_anything_is_made(path: Path, tmp_path: Path) -> None:
+async def test_a_missing_key_is_an_error_before_anything_is_made(path: Path, tmp_path: Path) -> None:
     missing = EnvironmentKey("FACTMEM_NO_SUCH_KEY")
     await refused(path, missing, KeyUnavailableError)
     async with opened(tmp_path / "new" / "facts.db", missing) as provider:
@@ -86,14 +86,14 @@ async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(path: Path
 
 
 async def test_a_plain_database_is_no_encrypted_one(tmp_path: Path) -> None:
-    """A plain database put in place of an encrypted one is refused: neither read nor written to in the clear."""
+    """A plain database put in place of an encrypted one is refused: neither read nor written to in plaintext."""
     path = tmp_path / "facts.db"
     async with SqliteVecMemoryProvider(path) as plain:
         await append(plain, range(3))
     await refused(path, KEY, DowngradedStoreError)
 
 
-async def test_a_plain_database_in_place_of_an_encrypted_one_is_told(path: Path, tmp_path: Path) -> None:
+async def test_a_plain_database_in_place_of_an_encrypted_one_is_an_error(path: Path, tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "plain.db") as plain:
         await append(plain, range(3))
     shutil.copy(tmp_path / "plain.db", path)
@@ -109,7 +109,7 @@ def spoil(path: Path, database: str) -> None:
 
 @pytest.mark.parametrize("database", ["whole", "missing", "empty"])
 async def test_an_encrypted_database_is_not_opened_as_a_plain_one(path: Path, database: str) -> None:
-    """The error names the address to use; not even where only its keys are left is a plain one begun."""
+    """The error names the address to use, and no plain database is started beside leftover keys either."""
     spoil(path, database)
     before = files_of(path)
     async with SqliteVecMemoryProvider(path) as plain:
@@ -120,27 +120,27 @@ async def test_an_encrypted_database_is_not_opened_as_a_plain_one(path: Path, da
     assert files_of(path) == before
 
 
-async def test_lost_keys_are_told_and_never_made_anew(path: Path) -> None:
+async def test_lost_keys_are_an_error_and_never_replaced(path: Path) -> None:
     path.with_name("facts.db.keys").unlink()
     await refused(path, KEY, RolledBackStoreError)
 
 
-async def test_the_keys_of_another_store_are_told(path: Path, tmp_path: Path) -> None:
+async def test_the_keys_of_another_store_are_an_error(path: Path, tmp_path: Path) -> None:
     await fill(tmp_path / "other.db", 3)
     shutil.copy(tmp_path / "other.db.keys", path.with_name("facts.db.keys"))
     await refused(path, KEY, TamperedStoreError)
 
 
-async def test_newer_keys_are_told(path: Path) -> None:
+async def test_newer_keys_are_an_error(path: Path) -> None:
     keys = path.with_name("facts.db.keys")
     keys.write_bytes(keys.read_bytes().replace(b'"version":1', b'"version":2'))
     await refused(path, KEY, NewerVersionError)
 
 
-async def test_an_apsw_without_ciphers_is_told_with_the_command_that_repairs_it(
+async def test_an_apsw_without_ciphers_is_an_error_with_the_command_that_repairs_it(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pip lets apsw and apsw-sqlite3mc overwrite each other; nothing may be written in clear then."""
+    """pip lets apsw and apsw-sqlite3mc overwrite each other; nothing may be written in plaintext then."""
     monkeypatch.setattr(apsw, "vfs_names", lambda: ["unix", "memdb"])
     await refused(path, KEY, MissingPackageError)
     async with opened(tmp_path / "facts.db") as provider:
@@ -157,5 +157,5 @@ async def test_the_address_takes_the_key(path: Path, monkeypatch: pytest.MonkeyP
         open_provider(f"encrypted-sqlite:{path}")
 
 
-async def test_everything_is_told_again_as_it_was(path: Path, sound: list[object]) -> None:
-    assert await told_by(path) == sound
+async def test_every_answer_is_unchanged(path: Path, sound: list[object]) -> None:
+    assert await answers_of(path) == sound

@@ -1,4 +1,4 @@
-"""A small store whose every word is unmistakable, what is read from it, and its files."""
+"""A small store with unmistakable words, its answers, and its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.vectors import unit_vector
 
-__all__ = ["KEY", "PLACES", "Told", "append", "files_of", "fill", "numbers_in", "opened", "secrets", "told_by"]
+__all__ = ["KEY", "PLACES", "Answers", "answers_of", "append", "files_of", "fill", "numbers_in", "opened", "secrets"]
 
 KEY: Final = SecretKey(bytes(range(32)))
 LIKES: Final = Concept.multiple("xylobeverages", "What somebody quaffsalot")
@@ -33,7 +33,7 @@ PLACES: Final = (
     Place(USER, MemoryScope.product("zeppelinware").within("acmetenant")),
 )
 WORDS: Final = ("absinthium", "Flüssigkeitszufuhr", "日本語の飲み物")
-Told: TypeAlias = Sequence[Any]
+Answers: TypeAlias = Sequence[Any]
 
 
 def opened(path: Path, key: Keyring | KeySource = KEY, **options: Any) -> EncryptedSqliteMemoryProvider:
@@ -42,13 +42,13 @@ def opened(path: Path, key: Keyring | KeySource = KEY, **options: Any) -> Encryp
 
 
 def _vector(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Of length 1 already, so that it is stored bit for bit."""
+    """Return a vector of length 1, so that it is stored bit for bit."""
     vector = np.random.default_rng(number).standard_normal(EMBEDDER.dimension).astype(np.float32)
     return unit_vector(unit_vector(vector))
 
 
 def statement(number: int) -> Append:
-    """A numbered fact in one of the places, with evidence, a category, maybe an owner, and a vector."""
+    """Return a numbered fact in one of the places, with evidence, a category, maybe an owner, and a vector."""
     value = f"{WORDS[number % len(WORDS)]} {number}"
     details = FactDetails(
         owner="aliceowner" if number % 5 == 4 else None,
@@ -73,7 +73,7 @@ async def fill(path: Path, count: int = 60) -> None:
 
 
 async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
-    """The numbers of the facts in a store; each must be there once, with its vector."""
+    """Return the numbers of the facts in a store, after checking that each is stored once, with its vector."""
     async with opened(path, key) as provider:
         entries = [entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)]
         seqs = [seq for tenant in (None, "acmetenant") for seq in (await provider.vectors(tenant))[0]]
@@ -83,27 +83,27 @@ async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
     return set(numbers)
 
 
-async def told_by(path: Path, key: Keyring | KeySource = KEY) -> Told:
+async def answers_of(path: Path, key: Keyring | KeySource = KEY) -> Answers:
     """Return the answers of every read path of the provider."""
     async with opened(path, key, busy_timeout=0.2) as provider:
-        told: list[Any] = [await provider.verify(), await provider.version(None), await provider.embedder()]
+        result: list[Any] = [await provider.verify(), await provider.version(None), await provider.embedder()]
         for place in PLACES:
-            told.append(await provider.entries(place))
-            told.append(await provider.load_all(place.subject, place.scope))
+            result.append(await provider.entries(place))
+            result.append(await provider.load_all(place.subject, place.scope))
         for tenant in (None, "acmetenant"):
             seqs, vectors = await provider.vectors(tenant)
-            told.append((list(seqs), vectors.tobytes()))
-            told.append(await provider.changes(tenant))
-        return told
+            result.append((list(seqs), vectors.tobytes()))
+            result.append(await provider.changes(tenant))
+        return result
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    """The files of a store, to compare."""
+    """Return the files of a store, to compare."""
     return {file.name: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".lock"}
 
 
 def secrets(count: int) -> list[bytes]:
-    """Return all that must not be on the disk: every word as UTF-8 and UTF-16, and vectors, whole and in part."""
+    """Return all byte strings that must not be on the disk: words as UTF-8 and UTF-16, vectors in whole and in part."""
     words = [*WORDS, *(word.lower() for word in WORDS), "zanzibedder", "quokkauser", "marmaladeplanner", "margueritix"]
     words += ["zeppelinware", "acmetenant", "xylobeverages", "quaffsalot", "aliceowner", "thirstcategory", "sesameconv"]
     words += ["SQLite format", "CREATE TABLE", "assertions"]

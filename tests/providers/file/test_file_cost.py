@@ -1,4 +1,4 @@
-"""Cost of a save: it does not grow with the size of the store, and nothing blocks the event loop."""
+"""Cost of a save: it does not grow with the size of the store, and the event loop is never blocked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
 class CountingStorage(LocalStorage):
-    """Counts the bytes that go through it, and the calls that touch every log."""
+    """A storage that counts the bytes it reads and writes, and the calls that read every log."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -81,7 +81,7 @@ async def test_a_place_that_is_empty_goes_with_its_folders(tmp_path: Path) -> No
 async def test_an_erasure_broken_off_hides_at_once_and_is_finished_by_the_next_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It dies after the tombstones and before the text is gone."""
+    """The writer dies after the tombstones are written and before the text is removed."""
     async with LocalFileMemoryProvider(tmp_path) as provider:
         await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
         secret = await _secret(provider)

@@ -1,4 +1,4 @@
-"""A write that fails, is refused or is cancelled leaves all of its fact or nothing of it."""
+"""A write that fails, is refused or is cancelled stores its whole fact or nothing."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ async def test_a_save_cancelled_while_it_waits_is_withdrawn_and_the_others_go_on
 async def test_what_one_place_cannot_take_does_not_fail_the_others_of_the_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Transactions that hang on the failing log fail, in whole or in part; the rest are kept."""
+    """Transactions that include the failing log fail as a whole; the others are kept."""
     async with LocalFileMemoryProvider(tmp_path) as provider:
         for scope in (SCOPE, OTHER):
             await provider.save(SEATS.fact([4], timestamp=NOON), USER, scope)

@@ -1,4 +1,4 @@
-"""Any name is a legal file name, no two names are one file, and none leaves the root."""
+"""Any name has a legal file name, no two names share a file, and none is outside the root."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ LOGS = st.builds(
 
 
 def _folded(path: tuple[str, ...]) -> str:
-    """The path as the laxest of file systems sees it."""
+    """Return a path as the least strict file systems compare it."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", "/".join(path)).casefold())
 
 

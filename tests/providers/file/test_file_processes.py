@@ -1,4 +1,4 @@
-"""Several providers on one store, as in several processes; that many processes may write is in tests/reliability."""
+"""Several providers on one store, as in several processes. Concurrent writers are tested in tests/reliability."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_a_store_that_others_hold_is_unavailable_and_a_save_refused(tmp_pa
 async def test_a_frame_of_a_writer_that_died_before_its_flush_is_made_durable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Saying again what such a writer wrote is acknowledged only after a flush."""
+    """A repeated save of such a fact is acknowledged only after a flush."""
     async with LocalFileMemoryProvider(tmp_path) as writer:
         await writer.save(LIKES.fact(["a"], timestamp=NOON), USER, SCOPE)
     flushed: list[int] = []

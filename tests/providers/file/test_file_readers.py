@@ -1,4 +1,4 @@
-"""A reader without the lock never sees half of what is going on, nor goes on reading what was taken back."""
+"""A reader without the lock never sees a partial write, nor keeps data that was rolled back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG = LogName(folder=("", "agent", "a"), name=("user",), kind="facts")
 
 
 class WatchedStorage(LocalStorage):
-    """Calls back after each append, in the writer's thread and with the lock held."""
+    """A storage that calls back after each append, in the writer's thread and with the lock held."""
 
     appended: Callable[[], None] | None = None
 
@@ -40,7 +40,7 @@ def _append(agent: str, value: str) -> Append:
 
 
 async def test_the_feed_gives_no_number_before_all_lower_ones_are_there(tmp_path: Path) -> None:
-    """A mirror remembers the newest number it has seen: one that comes late would be missed for good."""
+    """A mirror remembers the highest number it has seen, so a lower one that comes later would be missed for good."""
     storage = WatchedStorage(tmp_path)
     seen: list[list[int]] = []
     writer, reader = LocalFileMemoryProvider(tmp_path, storage=storage), LocalFileMemoryProvider(tmp_path)

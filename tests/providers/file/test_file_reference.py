@@ -74,7 +74,7 @@ _Provider: TypeAlias = LocalFileMemoryProvider | InMemoryProvider
 
 
 class _Pair:
-    """The provider and the reference, and what of one is what of the other."""
+    """The provider and the reference, with their corresponding assertions."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -149,7 +149,7 @@ async def _appended(provider: _Provider, statements: Sequence[Statement]) -> Seq
 
 
 def _shape(log: Sequence[LogEntry]) -> list[tuple[object, ...]]:
-    """The log with ids that compare: records numbered as they come."""
+    """Return the log with comparable ids: records numbered in order of appearance."""
     numbers: dict[str, int] = {}
     return [
         (

@@ -1,4 +1,4 @@
-"""Vectors lie beside the facts; a damaged file of them is missing vectors and never a wrong answer."""
+"""Vectors are stored beside the facts; damage to their files means missing vectors and never a wrong answer."""
 
 from __future__ import annotations
 

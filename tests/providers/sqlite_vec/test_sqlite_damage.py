@@ -1,4 +1,4 @@
-"""A damaged, foreign or newer file is told of and never written to."""
+"""A damaged, foreign or newer file is reported and never written to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def _filled(path: Path, *, facts: int = 1) -> bytes:
 
 
 async def _is_refused(path: Path, error: type[Exception]) -> None:
-    """Neither read nor written, by name, without a word of the facts; the file stays as it is."""
+    """Check that reads and writes raise a named error without content, and that the file is unchanged."""
     before = _bytes(path)
     async with SqliteVecMemoryProvider(path, busy_timeout=0.1) as provider:
         with pytest.raises(error, match=re.escape(path.name)) as caught:
@@ -119,7 +119,7 @@ async def test_a_folder_in_place_of_the_file_is_unavailable(tmp_path: Path) -> N
 
 
 async def _with_history(path: Path) -> None:
-    """A value that follows another, a retraction and an erasure."""
+    """Save a value that supersedes another, a retraction and an erasure."""
     async with SqliteVecMemoryProvider(path) as provider:
         for minutes, city in enumerate(["Bern", "Basel", "Genf"]):
             await provider.save(single(CITY, city, minutes), USER, PLANNER)
@@ -145,7 +145,7 @@ async def _with_history(path: Path) -> None:
 )
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_is_missing_or_was_changed_is_noticed(tmp_path: Path, damage: str) -> None:
-    """As if an index had lost a row, which SQLite does not notice: by whoever reads a place, or a tenant."""
+    """An index that lost a row is unnoticed by SQLite, and found by reads of a place and of a tenant."""
     path = tmp_path / "facts.db"
     await _with_history(path)
     vandal = apsw.Connection(str(path))
@@ -192,7 +192,7 @@ async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None)
     ],
 )
 async def test_a_vector_that_was_changed_is_noticed_and_can_be_made_again(tmp_path: Path, damage: str) -> None:
-    """Nothing but its sum tells: any number is a number. What was said is not affected, and goes on."""
+    """Only the checksum reveals it, because any number is valid. Facts are unaffected and remain readable."""
     path = tmp_path / "facts.db"
     await _with_vectors(path)
     _damage(path, damage)

@@ -1,4 +1,4 @@
-"""After an erasure no file of the store holds a byte of it."""
+"""After an erasure no file of the store holds a byte of the erased record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _files(folder: Path) -> bytes:
 
 
 def _words(number: int) -> list[str]:
-    """A value, keyword, description, reason and quote that assertion number n has, and no other one."""
+    """Return the value, keyword, description, reason and quote unique to assertion number n."""
     return [
         hashlib.sha256(f"{kind} {number}".encode()).hexdigest()[:24]
         for kind in ("value", "keyword", "description", "reason", "quote")
@@ -35,7 +35,7 @@ def _words(number: int) -> list[str]:
 
 
 def _traces(number: int) -> list[bytes]:
-    # The full-text index leaves the beginning of a word out where it is that of the word before.
+    # The full-text index omits the beginning of a word that it shares with the previous one.
     vector = unit_vector(_vector(number)).tobytes()
     return [word[6:].encode() for word in _words(number)] + [vector[start : start + 16] for start in (0, 48, 112)]
 
@@ -64,7 +64,7 @@ async def _fill(provider: SqliteVecMemoryProvider, numbers: range) -> dict[int, 
 
 
 async def test_nothing_of_an_erased_record_is_left_in_any_file(tmp_path: Path) -> None:
-    """Neither text, keyword, index entry, evidence, reason nor vector; what is kept stays whole."""
+    """Text, keyword, index entry, evidence, reason and vector are erased; other records are intact."""
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         kept = await _fill(provider, range(40))
         before = _files(tmp_path)
@@ -81,7 +81,7 @@ async def test_nothing_of_an_erased_record_is_left_in_any_file(tmp_path: Path) -
 
 
 async def test_copies_that_sqlite_left_when_it_moved_rows_are_gone_too(tmp_path: Path) -> None:
-    """`secure_delete` alone leaves some: rows and keys change pages when those are split and merged."""
+    """`secure_delete` alone leaves some: rows and keys move between pages when those are split and merged."""
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         kept: dict[int, Recorded] = {}
         for start in range(0, 1500, 50):
@@ -97,7 +97,7 @@ async def test_copies_that_sqlite_left_when_it_moved_rows_are_gone_too(tmp_path:
 
 
 async def test_an_erasure_beside_a_reader_is_pending_until_it_is_asked_for_again(tmp_path: Path) -> None:
-    """Another process that is still reading an old state keeps the WAL, and the bytes in it."""
+    """Another process that still reads an old state keeps the WAL, and the bytes in it."""
     async with SqliteVecMemoryProvider(tmp_path / "facts.db", busy_timeout=0.1) as provider:
         kept = await _fill(provider, range(5))
         reader = apsw.Connection(str(tmp_path / "facts.db"))
@@ -123,7 +123,7 @@ async def test_a_pending_erasure_is_finished_by_another_process(tmp_path: Path) 
 
 
 async def test_a_keyword_stays_where_another_owner_still_uses_it(tmp_path: Path) -> None:
-    """And the type of what is erased no longer binds the keyword."""
+    """The type of the erased fact no longer binds the keyword."""
     number, text = Concept.single("size", "", int), Concept.single("size", "", str)
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         statements = [Append(assertion=said(number, 7, owner=owner)) for owner in (None, "alice")]

@@ -1,4 +1,4 @@
-"""Saves that wait at the same time share a transaction; each succeeds, fails or is cancelled alone."""
+"""Concurrent saves share a transaction; each succeeds, fails or is cancelled alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, USER, 
 
 @attrs.define
 class Commits:
-    """Counts the commits of every connection made since, and can fail them."""
+    """A counter of the commits of every new connection, which can make them fail."""
 
     count: int = 0
     failure: apsw.Error | None = None
@@ -47,7 +47,7 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> Commits:
 
 
 class GatedClock(FakeClock):
-    """Holds the writer up inside its transaction until it is let through."""
+    """A clock that blocks the writer inside its transaction until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ async def test_one_save_after_another_is_a_commit_each(provider: SqliteVecMemory
 
 
 async def test_a_failing_save_fails_alone(provider: SqliteVecMemoryProvider, commits: Commits) -> None:
-    """A conflict in the middle of a transaction takes its own first half back, and nobody else's."""
+    """A conflict in the middle of a transaction undoes only that transaction's earlier part."""
     wrong = said(Concept.single("city", "Where the person lives", int), 7)
     outcomes: dict[str, type[Exception] | None] = {}
 
@@ -119,7 +119,7 @@ async def test_a_failing_save_fails_alone(provider: SqliteVecMemoryProvider, com
 
 
 async def test_a_commit_that_fails_fails_for_all_of_it(provider: SqliteVecMemoryProvider, commits: Commits) -> None:
-    """Each task gets an error of its own, and the store goes on afterwards."""
+    """Each task gets an error of its own, and the store continues afterwards."""
     errors: list[StoreUnavailableError] = []
 
     async def save(number: int) -> None:
@@ -152,7 +152,7 @@ async def test_a_save_cancelled_while_it_waits_is_withdrawn(tmp_path: Path) -> N
 
 
 async def test_a_save_cancelled_in_its_transaction_is_whole(tmp_path: Path) -> None:
-    """Those who shared the transaction do not notice."""
+    """Other saves of the transaction are unaffected."""
     clock = GatedClock()
     async with SqliteVecMemoryProvider(tmp_path / "facts.db", clock=clock) as provider:  # type: ignore[arg-type]
         async with anyio.create_task_group() as others, anyio.create_task_group() as tasks:

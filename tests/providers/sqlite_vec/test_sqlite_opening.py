@@ -1,4 +1,4 @@
-"""Opening, closing and making the file; options."""
+"""Opening, closing and creating the file, and its options."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_read_only_reads_and_refuses_to_write(tmp_path: Path) -> None:
             await reader.load(CITY, USER, PLANNER)
 
 
-async def test_a_missing_extension_is_told_of_before_anything_is_made(
+async def test_a_missing_extension_is_an_error_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The package is not installed, or its library does not load on this machine."""

@@ -1,4 +1,4 @@
-"""A second process holds the file, or a fork goes on with it; that many may write is in tests/reliability."""
+"""A second process that holds the file, and a fork that uses it. Concurrent writers are tested in tests/reliability."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _in_a_fork(action: Callable[[], None]) -> int:
 
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_forked_process_opens_the_file_for_itself(tmp_path: Path, anyio_backend: str) -> None:
-    """Connections do not survive a fork: parent and child go on with the same provider, and lose nothing."""
+    """Connections do not survive a fork: parent and child continue with the same provider, and lose nothing."""
     provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
 
     async def save(city: str, minutes: int) -> None:

@@ -1,4 +1,4 @@
-"""The same calls give the same log as `InMemoryProvider`, whatever they are."""
+"""Any sequence of calls gives the same log as `InMemoryProvider`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def _recorded(provider: Provider) -> list[Recorded]:
 
 
 async def _apply(provider: Provider, step: tuple[Any, ...]) -> object:
-    """Do one step, naming assertions and records by their place in the log; return what came of it."""
+    """Do one step, naming assertions and records by their position in the log, and return its outcome."""
     known = await _recorded(provider)
     match step:
         case ("append", items, revised):
@@ -132,7 +132,7 @@ def _in_state(state: AssertionState | None, assertion: Assertion) -> Assertion:
 
 
 def _comparable(log: Sequence[LogEntry]) -> list[object]:
-    """A log with its random ids replaced by numbers in the order met."""
+    """Return a log with its random ids replaced by numbers in order of appearance."""
     numbers: dict[str, int] = {}
 
     def number(id: str) -> int:

@@ -1,4 +1,4 @@
-"""Vectors: what may come in, and that what comes out is what the reference gives."""
+"""Vectors: accepted and refused input, and output equal to the reference."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _bad(name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 async def test_a_vector_that_sqlite_vec_would_take_and_rank_wrongly_is_refused(
     provider: SqliteVecMemoryProvider, name: str
 ) -> None:
-    """With its save, and with every other vector of its call."""
+    """The save is refused as well, as is every other vector of its call."""
     with pytest.raises(InvalidVectorError):
         await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=_bad(name))])
     assert await provider.version(None) == 0
@@ -87,7 +87,7 @@ async def test_the_embedder_of_a_store_is_remembered_and_another_one_refused(tmp
 
 
 async def test_vectors_of_a_process_that_missed_a_new_embedder_are_refused(tmp_path: Path) -> None:
-    """Vectors of two embedders never mix, even where their dimensions are the same."""
+    """Vectors of two embedders never mix, even if their dimensions are the same."""
     async with (
         SqliteVecMemoryProvider(tmp_path / "facts.db") as late,
         SqliteVecMemoryProvider(tmp_path / "facts.db") as early,
@@ -142,7 +142,7 @@ async def test_vectors_come_back_as_the_reference_gives_them(provider: SqliteVec
 
 
 async def test_many_vectors_are_read_whole(provider: SqliteVecMemoryProvider, big: bool) -> None:
-    """More than a chunk of sqlite-vec's, and after some were erased."""
+    """There are more than a chunk of sqlite-vec holds, and some were erased."""
     count = 100_000 if big else 700
     rows = np.random.default_rng(3).standard_normal((count, DIMENSION)).astype(np.float32)
     receipts = await provider.append(

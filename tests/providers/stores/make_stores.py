@@ -57,7 +57,7 @@ def said(fact: Fact[Any], scope: MemoryScope, subject: MemorySubject = ALICE, **
 
 
 def appended() -> Iterator[Append]:
-    """Assertions of several places, tenants, owners and origins, in every shape that the codec knows."""
+    """Return assertions of several places, tenants, owners and origins, in every shape that the codec supports."""
     quote = Evidence(
         quote="tea", conversation_id="c1", message_id="m1", role="user", speaker="Alice", position=3, start=0, end=3
     )
@@ -117,7 +117,7 @@ async def fill(address: str) -> dict[str, Any]:
         await provider.put_vectors(None, {coffee.seq: np.array([0, 3, 0, 4], np.float32)})
         await provider.add_accesses(None, {city.record_id: Access(count=3, last=NOON)})
         await provider.erase([gin.record_id], tenant="acme")
-    # What recall keeps beside the assertions, and an access, which is counted when the memory is closed.
+    # Outlines of recall, and an access, which is written when the memory is closed.
     async with Memory(address, embedder=embedder(), clock=lambda: NOON + dt.timedelta(days=30)) as memory:
         await memory.recall("Which tea?")
     async with open_provider(address) as opened:
@@ -125,7 +125,7 @@ async def fill(address: str) -> dict[str, Any]:
 
 
 async def contents(provider: Any) -> dict[str, Any]:
-    """Return all that a store holds, as JSON."""
+    """Return the whole content of a store, as JSON."""
     found: dict[str, Any] = {"version": await provider.version(None), "tenants": {}}
     for tenant in TENANTS:
         log = await provider.changes(tenant)

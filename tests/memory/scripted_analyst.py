@@ -1,4 +1,4 @@
-"""Shared helpers for the deep recall tests: an analyst whose answers are written by the test."""
+"""Helpers for the tests of deep recall: a question analyst with scripted answers."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionR
 from factmem.recall import DeepRecall, DeepSettings
 from factmem.testing import FakeClock, HashEmbedder
 
-__all__ = ["ALWAYS", "NOW", "Asked", "deeply", "parts", "remembering", "values"]
+__all__ = ["ALWAYS", "NOW", "ScriptedAnalyst", "deeply", "parts", "remembering", "values"]
 
 NOW: Final = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 ALWAYS: Final = DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=0.5)
-"""Settings that take every question apart, and ask what is missing as if the few records of a test were many."""
+"""Settings that always analyse the question, and look for gaps as they do with many records."""
 
 Meanwhile: TypeAlias = "Callable[[], Awaitable[object]]"
 
 
 @attrs.define
-class Asked:
-    """A question analyst that answers what it was given, and notes what it was asked.
+class ScriptedAnalyst:
+    """A question analyst with scripted answers that records its questions.
 
     Attributes:
-        analysis: what it says of every question, or raises.
-        gaps: what it says is missing, one answer after another; then nothing.
-        meanwhile: what happens while it thinks.
-        requests: what it was offered with each question.
-        shown: what it was shown of what is known.
-        asked: what it was told was asked.
+        analysis: its answer to every question, or the error it raises.
+        gaps: its successive answers about missing details; nothing after the last.
+        meanwhile: a function that is called before each answer.
+        requests: the request of each question.
+        shown: the known facts it was shown.
+        asked: the questions it was shown as asked.
     """
 
     analysis: Any = attrs.field(factory=QuestionAnalysis)
@@ -63,12 +63,12 @@ def _given(answer: Any) -> Any:
 
 
 def parts(*questions: str, **more: Any) -> QuestionAnalysis:
-    """An analysis that takes a question apart into these."""
+    """Return an analysis that splits a question into these parts."""
     return QuestionAnalysis(questions=tuple(map(SubQuestion, questions)), **more)
 
 
 def remembering(analyst: QuestionAnalyst | None = None, **options: Any) -> Memory:
-    """A memory in this process, whose clock stands still."""
+    """A memory in this process with a fixed clock."""
     clock = FakeClock(NOW)
     given: dict[str, Any] = {
         "store": InMemoryProvider(clock=clock),

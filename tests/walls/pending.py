@@ -1,4 +1,4 @@
-"""The paths of what waits: quarantine, dead letters, submissions and events."""
+"""The paths of pending words: quarantine, dead letters, submissions and events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ async def _decided(done: Callable[[str], Awaitable[object]], ids: list[str]) -> 
 
 
 def _entries(asked: Asked) -> list[str]:
-    return [asked.grown.entries[plant.token] for plant in asked.grown.world.plants if plant.fate.apart]
+    return [asked.filled.entries[plant.token] for plant in asked.filled.world.plants if plant.fate.apart]
 
 
 def _letters(asked: Asked) -> list[str]:
-    return [f"job-{plant.token}" for plant in asked.grown.world.plants]
+    return [f"job-{plant.token}" for plant in asked.filled.world.plants]
 
 
 QUARANTINE: Final[Mapping[str, Door]] = {
@@ -29,7 +29,7 @@ QUARANTINE: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.quarantine.list(rejected=True), Shows.REJECTED, whole=True),
         ]
     ),
-    "count": Neither("counts what list shows, and is held against it in poison/test_quota.py"),
+    "count": Neither("counts what list shows, and is compared with it in poison/test_quota.py"),
     "reject": Writes([Way(lambda asked: _decided(asked.memory.quarantine.reject, _entries(asked)), Shows.KEPT)]),
     "accept": Writes([Way(lambda asked: _decided(asked.memory.quarantine.accept, _entries(asked)), Shows.KEPT)]),
 }
@@ -47,9 +47,9 @@ SUBMISSION: Final[Mapping[str, Door]] = {
     "outcomes": Neither(_WHOLE),
     "pending": Neither(_WHOLE),
     "failures": Neither(_WHOLE),
-    "dropped": Neither("counts, and shows no words"),
-    "drop": Neither("is called by whoever submits, to count what is not kept"),
-    "keep": Neither("is called with a function that makes the outcome of words that were kept, and reads nothing"),
-    "settle": Neither("is called by whoever reads words, to say what became of them"),
-    "end": Neither("is called by whoever reads words, to say that nothing more will come"),
+    "dropped": Neither("is a count, without content"),
+    "drop": Neither("is called by the submitter, to count parts not kept"),
+    "keep": Neither("is called with a function that makes the outcome, and reads nothing"),
+    "settle": Neither("is called by the reader, to report outcomes"),
+    "end": Neither("is called by the reader, to report the end"),
 }

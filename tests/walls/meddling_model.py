@@ -1,4 +1,4 @@
-"""A model that takes everything it is shown for a memory, and meddles with all that it may."""
+"""A model that remembers everything it is shown, and makes every change it can."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.walls.writing import ALONE, MARK, OPENLY
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["awake", "mixed"]
+__all__ = ["meddling_answers", "mixed"]
 
 _MESSAGE: Final = re.compile(r'<message number="(\d+)" take_facts="yes"[^>]*>(.*?)</message>', re.DOTALL)
 
 
-def awake(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
-    """The script of such a model."""
+def meddling_answers(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
+    """Script of such a model."""
     match answer.__name__:
         case "Findings":
             found = understood(prompt.content)
@@ -38,21 +38,21 @@ def awake(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
 
 
 def mixed(prompts: Iterable[Prompt], asked: Asked) -> list[list[Plant]]:
-    """Return what was shown together to a model and must not be: of two owners, or what is hidden from a seat.
+    """Return the plants of each prompt that mixes owners, or that shows a plant hidden from the caller.
 
-    Words are read as their owner sees the store, whoever has them read. So a question may be about what somebody
-    else left unread, but never shows anything of a second owner, nor of another organization, nor out of the view.
-    What the seat itself says is marked: with that goes nothing that the seat does not see; and with what it says to
-    everybody nothing that is anybody's own, the seat's included.
+    Pending words are read with their owner's view, regardless of the caller. So a prompt may be about another owner's
+    pending words, but never shows plants of a second owner, of another organization, or outside the view. The caller's
+    own texts are marked: beside them no plant is shown that is hidden from the caller, and beside its public texts no
+    private one, the caller's included.
     """
     wrong = []
     for prompt in prompts:
         text = asked.unsaid(f"{prompt.instructions}\n{prompt.content}\n{prompt.examples}")
-        shown = [plant for plant in asked.grown.world.plants if plant.token in text]
+        shown = [plant for plant in asked.filled.world.plants if plant.token in text]
         owners = {plant.owner for plant in shown} - {None}
         strange = [plant for plant in shown if not _may_be_read(plant, asked)]
         if MARK in text:
-            strange += [plant for plant in shown if not asked.seat.sees(plant)]
+            strange += [plant for plant in shown if not asked.caller.sees(plant)]
         if OPENLY in text and ALONE not in text:
             strange += [plant for plant in shown if plant.owner is not None]
         if strange or len(owners) > 1:
@@ -61,4 +61,4 @@ def mixed(prompts: Iterable[Prompt], asked: Asked) -> list[list[Plant]]:
 
 
 def _may_be_read(plant: Plant, asked: Asked) -> bool:
-    return plant.scope.tenant == asked.seat.tenant and asked.seat.reaches(plant.scope) and not plant.fate.apart
+    return plant.scope.tenant == asked.caller.tenant and asked.caller.reaches(plant.scope) and not plant.fate.apart

@@ -1,4 +1,4 @@
-"""A question analyst that would like to know everything, wherever it is."""
+"""A question analyst that asks for everything, in every scope."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionReques
 from factmem.recall import DeepSettings
 from tests.walls.worlds import SCOPES
 
-__all__ = ["CURIOUS", "Curious"]
+__all__ = ["GREEDY_ANALYST", "GreedyAnalyst"]
 
 
 @attrs.define
-class Curious:
-    """Proposes every scope that there is and every concept in use, and finds that something is missing.
+class GreedyAnalyst:
+    """An analyst that proposes every scope and every concept in use, and always reports a gap.
 
     Attributes:
-        heard: what it was told.
-        settings: with which it is always asked.
+        shown: the requests and facts it was shown.
+        settings: settings that always call the analyst.
     """
 
-    heard: list[object] = attrs.field(factory=list)
+    shown: list[object] = attrs.field(factory=list)
     settings: DeepSettings = attrs.field(
         factory=lambda: DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=1.0), init=False
     )
 
     async def analyse_question(self, question: str, request: QuestionRequest) -> QuestionAnalysis:
-        self.heard.append(request)
+        self.shown.append(request)
         return QuestionAnalysis(
             questions=tuple(SubQuestion("the red cat", keyword=keyword) for keyword in request.keywords_in_use),
             scopes=(*request.scopes_in_use, "/", *map(str, SCOPES)),
@@ -37,9 +37,9 @@ class Curious:
         )
 
     async def find_gaps(self, question: str, known: Sequence[Known], *, asked: Sequence[str] = ()) -> Sequence[Gap]:
-        self.heard += [(item.text, item.said_at) for item in known]
+        self.shown += [(item.text, item.said_at) for item in known]
         return [Gap(missing="the home", question="home"), Gap(missing="the pets", question="pets")]
 
 
-CURIOUS: Final = Curious()
-"""The one of every seat: what it heard is forgotten before each question."""
+GREEDY_ANALYST: Final = GreedyAnalyst()
+"""The analyst of every caller, whose record is cleared before each question."""

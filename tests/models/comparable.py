@@ -1,4 +1,4 @@
-"""Facts and log entries in a form in which those of a store and those of the model can be compared."""
+"""Facts and log entries in a form that is comparable between a store and the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from factmem.records import Assertion, LogEntry, Recorded, StateChange, Tombston
 from tests.models.plain_store import Gone, Moved, Said, Standing
 from tests.models.plain_values import as_json, exact
 
-__all__ = ["PlainFact", "fact_of", "foretold", "seen", "tenant_of", "told"]
+__all__ = ["PlainFact", "comparable", "expected_entry", "fact_of", "seen", "tenant_of"]
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ def tenant_of(entry: Said | Moved | Gone) -> str | None:
             return entry.tenant
 
 
-def told(entry: LogEntry) -> tuple[object, ...]:
+def comparable(entry: LogEntry) -> tuple[object, ...]:
     match entry:
         case Recorded():
             assertion = (_whole(entry.assertion), exact(entry.assertion.data))
@@ -64,7 +64,7 @@ def told(entry: LogEntry) -> tuple[object, ...]:
             return ("gone", entry.assertion_id)
 
 
-def foretold(entry: Said | Moved | Gone) -> tuple[object, ...]:
+def expected_entry(entry: Said | Moved | Gone) -> tuple[object, ...]:
     match entry:
         case Said():
             return ("said", entry.id, entry.record, entry.seq, entry.at, (_whole(entry.it), exact(entry.it.data)))

@@ -1,4 +1,4 @@
-"""Shared helpers of the tests of asking: a question, its answer, and the places where a text may have got out."""
+"""Helpers for the tests of model calls: a question, its answer, and every text that an error shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from factmem.abc import Prompt, WorkedExample
 from factmem.llm import InstructorModel
 
 CANARY = "canary-5f1e"
-"""Stands in every question and every answer, and may stand in no error and no log."""
+"""Text that is in every question and answer, and must be in no error and no log."""
 
 
 class Trip(BaseModel):
@@ -38,7 +38,7 @@ def asked_of(base_url: str, **options: Any) -> InstructorModel:
 
 
 def shown_by(error: BaseException | None) -> Iterator[str]:
-    """Give every text that an error shows, its causes and contexts included."""
+    """Return every text that an error shows, including its causes and contexts."""
     while error is not None:
         yield from (str(error), repr(error), repr(error.args), repr(vars(error)))
         yield from shown_by(error.__cause__)

@@ -1,4 +1,4 @@
-"""Words that are hardly any: emoji are kept, secrets are not and are told of, marks alone are nothing."""
+"""Messages with almost no words: emoji are kept, secrets are reported and not kept, punctuation alone is nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIVEN: dict[str, Any] = {"scope": "/product/alpha", "importance": 0.5, "categori
 
 
 async def test_an_emoji_is_kept_like_any_word(memory: Memory) -> None:
-    """It can be loaded and listed; that nothing is similar to it stands in nobody's way."""
+    """It can be loaded and listed, although no record is similar to it."""
     for text in ("👍", "❤️"):
         kept = await memory.remember(text)
         assert said(kept.records) == [text]
@@ -41,8 +41,8 @@ async def test_an_emoji_is_read_by_a_model(provider: AgentMemoryProvider) -> Non
     [SECRET, f" {SECRET} \n", Message(content=SECRET), Conversation(messages=(Message(content=SECRET),))],
     ids=["a text", "with blanks", "a message", "a conversation"],
 )
-async def test_that_nothing_but_a_secret_was_said_is_told(what: Any, with_model: bool) -> None:
-    """It is neither kept nor sent, and whoever handed it in can see why there is nothing."""
+async def test_a_message_of_a_secret_alone_is_reported(what: Any, with_model: bool) -> None:
+    """The secret is neither kept nor sent, and the caller is shown the reason for the empty result."""
     provider, model = InMemoryProvider(), ScriptedModel(well)
     async with opened(provider, model if with_model else None) as memory:
         outcome = await memory.remember(what)
