@@ -92,13 +92,20 @@ class Session:
 
         return self.store or default_store()
 
+    @property
+    def shown_address(self) -> str:
+        """Address of the store without a password, to show."""
+        from factmem.providers import without_secrets
+
+        return without_secrets(self.address)
+
     def command_line(self, *words: str) -> str:
         """Return a command line to paste, with the global options of this run.
 
         Options that the environment sets already are left out.
         """
         given = {
-            "store": self.store,
+            "store": self.store and self.shown_address,
             "organization": self.organization,
             "viewer": self.viewer,
             "user": self.user,
@@ -248,14 +255,14 @@ class Session:
             self.note("none: keeps nothing: name another store with --store.")
         elif quarantined := len(await memory.quarantine.list()):
             hint = self.command_line("quarantine", "list")
-            self.note(f"{self.address} holds no facts yet, and {quarantined} in quarantine: see  {hint}")
+            self.note(f"{self.shown_address} holds no facts yet, and {quarantined} in quarantine: see  {hint}")
         elif await _has_past(memory):
             hint = self.command_line("audit")
-            self.note(f"{self.address} holds no facts any more{self._seen_by()}; its past is listed by  {hint}")
+            self.note(f"{self.shown_address} holds no facts any more{self._seen_by()}; its past is listed by  {hint}")
         else:
             hint = self.command_line("ingest", "FILE")
             self.note(
-                f"{self.address} holds nothing{self._seen_by()}: ingest a conversation with  {hint}  "
+                f"{self.shown_address} holds nothing{self._seen_by()}: ingest a conversation with  {hint}  "
                 "or name another store with --store."
             )
 

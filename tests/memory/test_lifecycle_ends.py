@@ -18,7 +18,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.abc import AgentMemoryProvider, KeepsFiles
+from factmem.abc import KeepsFiles
 from factmem.errors import InvalidDataError
 from factmem.facts import FactType
 from factmem.fold import Moment, fold

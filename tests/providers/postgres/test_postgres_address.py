@@ -10,7 +10,7 @@ import pytest
 from factmem_postgres import PostgresMemoryProvider
 
 from factmem.errors import FactMemError, InvalidDataError, StoreUnavailableError
-from factmem.providers import open_provider
+from factmem.providers import open_provider, without_secrets
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -43,6 +43,23 @@ def test_an_address_that_cannot_be_read_is_refused_without_showing_it(address: s
     with pytest.raises(InvalidDataError) as refused:
         open_provider(address)
     assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"postgres://ada:{SECRET}@db/facts?schema=x", "postgres://ada:…@db/facts?schema=x"),
+        (f"postgres://ada:p/{SECRET}@db/facts", "postgres://ada:…@db/facts"),
+        (f"postgres://:{SECRET}@db", "postgres://:…@db"),
+        (f"postgres://db/facts?user=ada&password={SECRET}&sslpassword={SECRET}&a=b",
+         "postgres://db/facts?user=ada&password=…&sslpassword=…&a=b"),
+        ("postgres://ada@db:5432/facts", "postgres://ada@db:5432/facts"),
+        ("sqlite-vec:///home/a:b@c/facts.db", "sqlite-vec:///home/a:b@c/facts.db"),
+        ("facts.db", "facts.db"),
+    ],
+)  # fmt: skip
+def test_an_address_is_shown_without_its_password(address: str, shown: str, anyio_backend: str) -> None:
+    assert without_secrets(address) == shown
 
 
 @pytest.mark.parametrize("given", [None, 3, b"postgresql://"])
