@@ -89,7 +89,7 @@ def packed(id: str) -> bytes:
     return _PADDED_TEXT + text + b"\0" if len(text) == _OWN_BYTES - 1 else _TEXT + text
 
 
-def unpacked(stored: bytes) -> str:
+def _unpacked(stored: bytes) -> str:
     """Return an id from the result of `packed`."""
     match stored[:1]:
         case b"\x00":
@@ -108,7 +108,7 @@ def packed_assertion(id: str, seq: int) -> bytes:
 
 def assertion_id(stored: bytes, seq: int) -> str:
     """Return an assertion's id from the result of `packed_assertion`."""
-    return unpack_id(stored, seq) if len(stored) == _OWN_BYTES else unpacked(stored)
+    return unpack_id(stored, seq) if len(stored) == _OWN_BYTES else _unpacked(stored)
 
 
 def packed_record(record_id: str, id: str, seq: int) -> bytes | None:
@@ -131,7 +131,7 @@ def record_of(stored: bytes | None, id: str) -> str:
         stored: Stored form.
         id: Id of the assertion.
     """
-    return own_record_id(id) if stored is None else unpacked(stored)
+    return own_record_id(id) if stored is None else _unpacked(stored)
 
 
 def assertion_key(id: str) -> tuple[int, bytes, bytes]:
@@ -203,7 +203,7 @@ def read_tombstone(tenant: bytes, row: tuple[Any, ...]) -> Tombstone:
         CorruptStoreError: The row was changed.
     """
     seq, id, expected = row
-    tombstone = Tombstone(assertion_id=unpacked(id), seq=seq)
+    tombstone = Tombstone(assertion_id=_unpacked(id), seq=seq)
     if tombstone_sum(tenant, tombstone) != expected:
         raise _damaged("tombstone", seq)
     return tombstone

@@ -82,7 +82,8 @@ async def test_a_cancelled_read_ends_its_statement_on_the_server(tmp_path: Path)
             with anyio.move_on_after(0.3) as scope:
                 await provider.load(CITY, USER, PLANNER)
             assert scope.cancelled_caught
-            waiting = other.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+            query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = %s::regclass"
+            waiting = other.execute(query, [f"{schema_of(address)}.assertions"]).fetchone()
         assert waiting == (0,)
         assert await loaded_value(provider, CITY) == "Bern"
 
