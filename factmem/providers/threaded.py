@@ -1,6 +1,6 @@
 """The shared shell of providers whose engine blocks: worker threads, group commit, closing, fork and options.
 
-A provider is then a constructor and an `Engine`::
+A provider is then a constructor and an `Engine`:
 
     class ShelfProvider(ThreadedProvider[ShelfEngine]):
         def __init__(self, path: str, *, clock: Clock = system_clock, timeout: float | str = 10.0) -> None:
