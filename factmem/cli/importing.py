@@ -142,7 +142,9 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     source: Path | IO[str] = sys.stdin if file == STDIN else file
     async with session.memory(read_only=False) as memory:
         receipt = await memory.import_(source, trust=trust)
-    text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
+    text = (
+        f"{receipt.imported} new assertion(s) in {session.shown_address}, {receipt.quarantined} waiting in quarantine"
+    )
     if receipt.let_in:
         text += f", {receipt.let_in} let in"
     session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
@@ -162,7 +164,12 @@ async def _move(session: Session, system: str, path: Path, moving: MovingOptions
                 subject = await session.subject_in(memory, moving.subject)
                 reading = moving.opened(system, path, subject, session)
                 report = await move_in(memory, reading, trust=trust, progress=advance)
-    data: dict[str, Json] = {"store": session.address, "system": system, "path": str(path), "dry_run": moving.dry_run}
+    data: dict[str, Json] = {
+        "store": session.shown_address,
+        "system": system,
+        "path": str(path),
+        "dry_run": moving.dry_run,
+    }
     session.show(data | report.to_json(), lambda out: _print(out, session, system, report, dry_run=moving.dry_run))
     _note_quarantined(session, report.quarantined)
     if report.errors:
@@ -182,8 +189,8 @@ def _print(out: Console, session: Session, system: str, report: ImportReport, *,
         talks = f"{counted(report.conversations, 'conversation')}, " if report.conversations else ""
         let_in = f", {report.let_in} let in" if report.let_in else ""
         out.print(
-            f"{talks}{counted(report.imported, 'new assertion')} in {session.address}, {report.known} known before, "
-            f"{report.quarantined} waiting in quarantine{let_in}"
+            f"{talks}{counted(report.imported, 'new assertion')} in {session.shown_address}, "
+            f"{report.known} known before, {report.quarantined} waiting in quarantine{let_in}"
         )
     for label, counts in (("skipped", report.skipped), ("lost", report.lost)):
         for what, count in counts.items():
