@@ -209,8 +209,9 @@ class _Tally:
             self.problems.append(problem)
 
     def report(self) -> ImportReport:
-        numbers: dict[str, Any] = {field.name: getattr(self, field.name) for field in attrs.fields(_Tally)}
-        return ImportReport(**numbers | {"problems": tuple(self.problems)})
+        tallied: dict[str, Any] = {field.name: getattr(self, field.name) for field in attrs.fields(_Tally)}
+        tallied["problems"] = tuple(self.problems)
+        return ImportReport(**tallied)
 
 
 async def _keep_entries(memory: Memory, entries: Sequence[Entry], tally: _Tally, *, trust: bool) -> None:
