@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dated import BASELINES, FACTMEM, TITLES
+from dated import BASELINES, FACTMEM
+from dated_sets import TITLES
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "dated.json"

@@ -42,8 +42,8 @@ class _Reader(HTMLParser):
         self.loads: list[str] = []
         self.anchors: set[str] = {""}
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        for name, value in attributes:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
             if (tag, name) in LOADED:
                 self.loads.append(value or "")
             elif (tag, name) == ("a", "href"):
