@@ -92,6 +92,11 @@ class Session:
 
         return self.store or default_store()
 
+    @property
+    def reader(self) -> str | None:
+        """Name of the viewer: the user, if one is named."""
+        return self.user or self.viewer
+
     def command_line(self, *words: str) -> str:
         """Return a command line to paste, with the global options of this run.
 
@@ -208,7 +213,7 @@ class Session:
         Raises:
             typer.BadParameter: There is no viewer to own them.
         """
-        if asked and self.viewer is None and self.user is None:
+        if asked and self.reader is None:
             raise typer.BadParameter("--private needs an owner: name one with --viewer NAME or --user NAME")
         return True if asked else None
 
@@ -270,8 +275,7 @@ class Session:
         self.note(f"no record is in {path}: {hint}")
 
     def _seen_by(self) -> str:
-        viewer = self.user or self.viewer
-        names = [("of the organization", self.organization), ("that the viewer may see:", viewer)]
+        names = [("of the organization", self.organization), ("that the viewer may see:", self.reader)]
         return "".join(f" {what} {name}" for what, name in names if name)
 
 

@@ -39,7 +39,7 @@ from factmem.memory.checks import address_of, check_parts, check_store, listed, 
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.exchange import Exchange, ImportReceipt
+from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
 from factmem.memory.intake import Words
@@ -1382,25 +1382,28 @@ class Memory:
         return await self._exchange.export(target)
 
     async def import_(
-        self, source: Path | str | IO[str], *, trust: bool = False, progress: Callable[[int], None] | None = None
+        self, source: ImportSource, *, trust: bool = False, progress: Callable[[int], None] | None = None
     ) -> ImportReceipt:
-        """Import what `export` wrote; assertions that are there already stay as they are.
+        """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
 
-        The file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
-        caller trusts the file. A log line warns of what waits.
+        A file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
+        caller trusts the file. A log line warns of what waits. Entries are vouched for by the program that hands them
+        in: those of untrusted origins alone are quarantined. An entry may revise another one of the same call, by its
+        record id.
 
         Args:
-            source: A file of JSON Lines, or its path.
-            trust: Keep the states of the file, for example of one's own backup. Assertions that an earlier
+            source: A file of JSON Lines, or its path; or entries, which are taken some at a time in a worker thread.
+            trust: Keep the states of the source, for example of one's own backup. Assertions that an earlier
                 import quarantined are accepted.
-            progress: A function that is called with the number of lines read so far.
+            progress: A function that is called with the number of lines or entries read so far.
 
         Returns:
             The numbers of new and of quarantined assertions.
 
         Raises:
             CodecError: A line is malformed; earlier lines are kept.
-            InvalidDataError: The file is not trusted and holds another viewer's private facts; earlier lines are kept.
+            InvalidDataError: The source is not trusted and holds another viewer's private facts, or is neither a file
+                nor entries; earlier ones are kept.
         """
         self._context.check_writable()
         return await self._exchange.import_(source, trust=trust, progress=progress)
