@@ -9,7 +9,7 @@ from typing import Any, Final, TextIO
 from factmem.errors import FileFormatError
 from factmem.patterns import lazy_pattern
 
-__all__ = ["MAX_VALUE_CHARS", "json_rows", "json_values"]
+__all__ = ["MAX_VALUE_CHARS", "json_rows", "json_values", "kind_of_json"]
 
 MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
 """Maximum length of one value of a stream, such as a conversation, in characters."""
@@ -75,6 +75,12 @@ def json_rows(stream: TextIO, *keys: str, most: int | None = None) -> Iterator[t
             case _:
                 yield path, _value(buffer, path)
         index += 1
+
+
+def kind_of_json(value: Any) -> str:
+    """Return the kind of a JSON value with its article, for errors: it tells nothing of the value."""
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
 class _Buffer:

@@ -46,7 +46,7 @@ class MovingOptions:
         subject: Subject of rows that name none.
         scope: Scope of rows that name none.
         source: Name of the source.
-        private: Keep facts for the individuals that they are about.
+        private: Keep facts for the users that they are about.
         column: Columns of a table.
         namespace: Meaning of the segments of a namespace.
         key_env: Environment variable with a key.
@@ -60,7 +60,7 @@ class MovingOptions:
     source: OriginNameOption = None
     private: Annotated[
         bool,
-        typer.Option("--private", help="Visible only to the individual that a fact is about, else to the viewer."),
+        typer.Option("--private", help="Visible only to the user that a fact is about, else to the viewer."),
     ] = False
     column: Annotated[
         list[str] | None,
@@ -84,7 +84,7 @@ class MovingOptions:
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read everything, and write nothing.")] = False
 
-    def opened(self, system: str, path: Path, subject: MemorySubject, viewer: str | None) -> Reading:
+    def opened(self, system: str, path: Path, subject: MemorySubject, session: Session) -> Reading:
         """Open the source with these options.
 
         Raises:
@@ -97,8 +97,8 @@ class MovingOptions:
             subject=subject,
             scope=scope,
             source=self.source,
-            private=self.private,
-            owner=viewer,
+            private=self.private or session.user is not None,
+            owner=session.reader,
             columns=dict(_column(text) for text in self.column or ()),
             namespace=self.namespace,
             key=key_in(self.key_env),
@@ -142,7 +142,9 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     source: Path | IO[str] = sys.stdin if file == STDIN else file
     async with session.memory(read_only=False) as memory:
         receipt = await memory.import_(source, trust=trust)
-    text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
+    text = (
+        f"{receipt.imported} new assertion(s) in {session.shown_address}, {receipt.quarantined} waiting in quarantine"
+    )
     if receipt.let_in:
         text += f", {receipt.let_in} let in"
     session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
@@ -154,15 +156,20 @@ async def _move(session: Session, system: str, path: Path, moving: MovingOptions
 
     with progress(path.name, quiet=session.as_json) as advance:
         if moving.dry_run:
-            subject = moving.subject or MemorySubject.EVERYTHING
-            report = await preview(moving.opened(system, path, subject, session.reader), progress=advance)
+            subject = moving.subject or MemorySubject.EVERYTHING  # the store, which would know it better, is not opened
+            report = await preview(moving.opened(system, path, subject, session), progress=advance)
         else:
             asking = SYSTEMS[system].words if system in SYSTEMS else False
             async with session.memory(read_only=False, asking=asking) as memory:
                 subject = await session.subject_in(memory, moving.subject)
-                reading = moving.opened(system, path, subject, session.reader)
+                reading = moving.opened(system, path, subject, session)
                 report = await move_in(memory, reading, trust=trust, progress=advance)
-    data: dict[str, Json] = {"store": session.address, "system": system, "path": str(path), "dry_run": moving.dry_run}
+    data: dict[str, Json] = {
+        "store": session.shown_address,
+        "system": system,
+        "path": str(path),
+        "dry_run": moving.dry_run,
+    }
     session.show(data | report.to_json(), lambda out: _print(out, session, system, report, dry_run=moving.dry_run))
     _note_quarantined(session, report.quarantined)
     if report.errors:
@@ -182,8 +189,8 @@ def _print(out: Console, session: Session, system: str, report: ImportReport, *,
         talks = f"{counted(report.conversations, 'conversation')}, " if report.conversations else ""
         let_in = f", {report.let_in} let in" if report.let_in else ""
         out.print(
-            f"{talks}{counted(report.imported, 'new assertion')} in {session.address}, {report.known} known before, "
-            f"{report.quarantined} waiting in quarantine{let_in}"
+            f"{talks}{counted(report.imported, 'new assertion')} in {session.shown_address}, "
+            f"{report.known} known before, {report.quarantined} waiting in quarantine{let_in}"
         )
     for label, counts in (("skipped", report.skipped), ("lost", report.lost)):
         for what, count in counts.items():

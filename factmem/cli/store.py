@@ -102,7 +102,7 @@ async def _waiting(memory: Memory) -> dict[str, Json]:
 
 def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
     return {
-        "store": session.address,
+        "store": session.shown_address,
         "organization": session.organization,
         "viewer": session.reader,
         "scope": str(found.scope) if found.scope else None,
@@ -291,7 +291,7 @@ async def rotate_key(
     async with provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
-                f"{session.address} is not encrypted and has no key: export it with  "
+                f"{session.shown_address} is not encrypted and has no key: export it with  "
                 f"{session.command_line('export', 'facts.jsonl')}  and import that into a store such as "
                 "encrypted:facts?key_env=FACTMEM_KEY"
             )

@@ -24,7 +24,7 @@ import attrs
 from factmem.abc import Conversation, Message
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
-from factmem.json_stream import json_values
+from factmem.json_stream import json_values, kind_of_json
 from factmem.patterns import lazy_pattern
 
 __all__ = [
@@ -187,18 +187,15 @@ def _messages(value: Any, path: str) -> tuple[Message, ...]:
 
 def _list(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ConversationFormatError(f"expected a list, found {_kind(value)}", path=path)
+        raise ConversationFormatError(f"expected a list, found {kind_of_json(value)}", path=path)
     return value
-
-
-def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
-    return kinds.get(type(value), "a number")
 
 
 def _message(value: Any, path: str) -> Message:
     if not isinstance(value, dict):
-        raise ConversationFormatError(f"expected a message with role and content, found {_kind(value)}", path=path)
+        raise ConversationFormatError(
+            f"expected a message with role and content, found {kind_of_json(value)}", path=path
+        )
     content, not_text = _content(value, path)
     return Message(
         content=content,
@@ -238,7 +235,7 @@ def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
             raise ConversationFormatError("the message has no content", path=path)
         case other:
             raise ConversationFormatError(
-                f"expected a text or a list of parts, found {_kind(other)}", path=f"{path}.{key}"
+                f"expected a text or a list of parts, found {kind_of_json(other)}", path=f"{path}.{key}"
             )
     match value:
         case {"blip_caption": str() as caption} if caption.strip():
@@ -261,7 +258,7 @@ def _texts(parts: list[Any], path: str) -> Iterator[str]:
             case {}:
                 pass
             case other:
-                raise ConversationFormatError(f"expected a part, found {_kind(other)}", path=f"{path}[{index}]")
+                raise ConversationFormatError(f"expected a part, found {kind_of_json(other)}", path=f"{path}[{index}]")
 
 
 def _label(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> str | None:
@@ -275,7 +272,7 @@ def _label(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> str | 
             case int() as number if not isinstance(number, bool):
                 return str(number)
             case other:
-                raise ConversationFormatError(f"expected a text, found {_kind(other)}", path=f"{path}.{key}")
+                raise ConversationFormatError(f"expected a text, found {kind_of_json(other)}", path=f"{path}.{key}")
     return None
 
 

@@ -17,6 +17,7 @@ from factmem.abc import Conversation
 from factmem.detection.conversations import said_at
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, utc
+from factmem.json_stream import kind_of_json
 from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
@@ -46,6 +47,7 @@ NO_TEXT: Final = "they hold no text"
 DELETED_TEXT: Final = "they were deleted there (--with-deleted keeps them as history)"
 """Reason to skip a row."""
 
+_USER: Final = "user"
 _CLOCK_SKEW: Final = dt.timedelta(minutes=5)
 
 
@@ -127,11 +129,6 @@ Found: TypeAlias = Entry | Dialogue | Skipped | Lost | Problem
 """One thing that an importer finds."""
 
 
-def _scalar(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
-    return kinds.get(type(value), "a number")
-
-
 @attrs.frozen
 class Row:
     """One row of a source, with typed access to its fields. Every error names the field.
@@ -152,7 +149,7 @@ class Row:
             FileFormatError: It is something else.
         """
         if not isinstance(value, Mapping):
-            raise FileFormatError(f"expected an object, found {_scalar(value)}", path=where)
+            raise FileFormatError(f"expected an object, found {kind_of_json(value)}", path=where)
         return cls(where, value)
 
     def text(self, *keys: str) -> str | None:
@@ -171,11 +168,11 @@ class Row:
                     if text.strip():
                         return text
                 case bool() as other:
-                    raise self.fault(f"expected a text, found {_scalar(other)}", key)
+                    raise self.fault(f"expected a text, found {kind_of_json(other)}", key)
                 case int() as number:
                     return str(number)
                 case other:
-                    raise self.fault(f"expected a text, found {_scalar(other)}", key)
+                    raise self.fault(f"expected a text, found {kind_of_json(other)}", key)
         return None
 
     def required(self, *keys: str) -> str:
@@ -228,7 +225,7 @@ class Row:
             case True | 1:
                 return True
             case other:
-                raise self.fault(f"expected true or false, found {_scalar(other)}", key)
+                raise self.fault(f"expected true or false, found {kind_of_json(other)}", key)
 
     def mapping(self, key: str) -> Mapping[str, Any]:
         """Return an object; an empty one if there is none.
@@ -242,7 +239,7 @@ class Row:
             case dict() as mapping:
                 return mapping
             case other:
-                raise self.fault(f"expected an object, found {_scalar(other)}", key)
+                raise self.fault(f"expected an object, found {kind_of_json(other)}", key)
 
     def items(self, key: str) -> Sequence[Any]:
         """Return a list; an empty one if there is none.
@@ -256,7 +253,7 @@ class Row:
             case list() | tuple() as items:
                 return items
             case other:
-                raise self.fault(f"expected a list, found {_scalar(other)}", key)
+                raise self.fault(f"expected a list, found {kind_of_json(other)}", key)
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts, without blank ones.
@@ -291,8 +288,8 @@ class ImportOptions:
         subject: Subject of rows that name none.
         scope: Scope of rows that name none.
         source: Name of the source, instead of the system's.
-        private: Keep each fact for the individual that it is about.
-        owner: Owner of private facts about nobody in particular.
+        private: Keep each fact for the user that it is about.
+        owner: Owner of private facts that are about no user.
         columns: Names of the fields of a table by what they mean, such as ``{"value": "text"}``.
         namespace: Meaning of the segments of a namespace, such as ``memories,{user}``.
         key: Key of encrypted files, as base64 of 32 bytes.
@@ -317,14 +314,14 @@ class ImportOptions:
     now: dt.datetime = attrs.field(factory=lambda: dt.datetime.now(dt.UTC), converter=utc)
 
     def owner_of(self, subject: MemorySubject) -> str | None:
-        """Return the owner of facts about a subject.
+        """Return the owner of facts about a subject: the user that it is, else `owner`; None if facts are public.
 
         Raises:
             InvalidDataError: They are private, and there is no one to own them.
         """
         if not self.private:
             return None
-        owner = subject.individual_name or self.owner
+        owner = (subject.individual_name if subject.name == _USER else None) or self.owner
         if owner is None:
             raise InvalidDataError("a private fact needs an owner: name one with --viewer, or --subject user:NAME")
         return owner
@@ -431,7 +428,7 @@ class ImportOptions:
         )
 
 
-def individual(name: str, *, of: str = "user") -> MemorySubject:
+def individual(name: str, *, of: str = _USER) -> MemorySubject:
     """Return the subject of one individual."""
     return MemorySubject(of).individual(name)
 

@@ -6,6 +6,8 @@ To write JSON Lines where CrewAI is installed::
     Path("memories.jsonl").write_text("".join(row.model_dump_json() + "\n" for row in rows), "utf-8")
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import json
@@ -104,6 +106,8 @@ def _record(row: Row, options: ImportOptions) -> Iterator[Found]:
         scope=MemoryScope.parse(path) if path and path.strip("/") else None,
         details=details if importance is None else attrs.evolve(details, importance=importance),
     )
+    if "categories_str" in row.data:  # a row of the table
+        yield Lost("vectors, which are computed anew")
     if row.data.get("last_accessed") not in (None, row.data.get("created_at")):
         yield Lost("times of the last access")
 

@@ -18,7 +18,7 @@ import attrs
 
 from factmem.errors import FileFormatError
 from factmem.facts import Concept, MultipleFacts
-from factmem.importers.contract import NO_TEXT, Found, ImportOptions, Lost, Problem, Row, Skipped, converted, scope_at
+from factmem.importers.contract import NO_TEXT, Found, ImportOptions, Lost, Row, Skipped, converted, scope_at
 from factmem.importers.sources import Source
 from factmem.records import AssertionState, Evidence, FactDetails, Origin
 from factmem.subjects import MemorySubject
@@ -51,9 +51,7 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
     for kind in _FILES[:2]:
         if (path := files[kind]) is not None:
             for row in source.rows(path, *_LISTS):
-                if isinstance(row, Problem):
-                    yield row
-                else:
+                if isinstance(row, Row):
                     graph.learn(row)
     for kind in _FILES:
         if (path := files[kind]) is not None:

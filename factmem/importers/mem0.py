@@ -5,10 +5,10 @@ The local Qdrant of mem0 keeps its points as pickles, which are never read: writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -140,17 +140,12 @@ def _with_history(source: Source, history: Path, memories: Path | None, options:
     known: dict[str, _About] = {}
     if memories is not None:
         yield from converted(source.rows(memories, *_LISTS), lambda row: _learn(row, known, options))
-    seen: set[str] = set()
     rows = source.table("history", _COLUMNS, order=_ORDER, path=history)
     for id, changes in groupby(rows, key=lambda row: row.data["memory_id"]):
-        seen.add(str(id))
-        about = known.get(str(id))
-        if about is None and memories is not None:
-            yield from _forgotten(changes, options)
-        else:
-            yield from _changes(changes, about, options)
-    if memories is not None:
-        rest = (row for row in source.rows(memories, *_LISTS) if isinstance(row, Row) and row.text("id") not in seen)
+        about = known.pop(str(id), None)
+        yield from _changes([*changes], about, options, answered=memories is not None)
+    if known and memories is not None:
+        rest = (row for row in source.rows(memories, *_LISTS) if isinstance(row, Row) and row.data.get("id") in known)
         yield from converted(rest, lambda row: _memory(row, _About.of(row, options), options))
 
 
@@ -159,34 +154,29 @@ def _learn(row: Row, known: dict[str, _About], options: ImportOptions) -> Iterab
     return ()
 
 
-def _forgotten(changes: Iterator[Row], options: ImportOptions) -> Iterator[Found]:
-    """Yield a memory that ``get_all()`` left out, because it was deleted or the answer was cut."""
-    rows = list(changes)
-    if not _deleted(rows):
-        yield Lost("users and agents of memories that get_all() left out (ask it for more: top_k=100000)")
-    yield from _changes(iter(rows), None, options)
+def _changes(rows: Sequence[Row], about: _About | None, options: ImportOptions, *, answered: bool) -> Iterator[Found]:
+    """Yield the texts of one memory, oldest first.
 
-
-def _deleted(rows: Iterable[Row]) -> bool:
-    return any(row.flag("is_deleted") or row.data.get("event") == "DELETE" for row in rows)
-
-
-def _changes(changes: Iterator[Row], about: _About | None, options: ImportOptions) -> Iterator[Found]:
-    """Yield the texts of one memory, oldest first."""
-    rows = list(changes)
-    deleted = False
+    Args:
+        rows: Its history.
+        about: All that ``get_all()`` knows of it.
+        options: Choices of the person who imports.
+        answered: Whether there is an answer of ``get_all()``, which may have left it out.
+    """
     try:
-        deleted = _deleted(rows)
+        deleted = any(row.flag("is_deleted") or row.data.get("event") == "DELETE" for row in rows)
     except InvalidDataError as error:
         yield Problem(rows[0].where, error)
+        return
     if deleted and not options.with_deleted:
         yield Skipped(DELETED_TEXT)
         return
+    if about is None and answered and not deleted:
+        yield Lost("users and agents of memories that get_all() left out (ask it for more: top_k=100000)")
     state = AssertionState.RETRACTED if deleted else AssertionState.ACTIVE
     texts = [row for row in rows if row.data.get("event") != "DELETE"]
-    first: Mapping[str, Any] = texts[0].data if texts else {}
     yield from converted(
-        texts, lambda row: _change(row, about or _About.of(row, options), options, state, revises=row.data is not first)
+        texts, lambda row: _change(row, about or _About.of(row, options), options, state, revises=row is not texts[0])
     )
 
 

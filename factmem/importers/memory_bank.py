@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -54,10 +54,13 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
         if isinstance(row, Problem) or _REVISION not in str(row.data.get("name"))
     )
     yield from converted(rows, lambda row: _memory(row, revisions, options))
+    if left := sum(map(len, revisions.values())):
+        yield Skipped("they are revisions of memories that the file does not hold", left)
 
 
-def _memory(row: Row, revisions: Mapping[str, list[Row]], options: ImportOptions) -> Iterator[Found]:
+def _memory(row: Row, revisions: dict[str, list[Row]], options: ImportOptions) -> Iterator[Found]:
     name = row.required("name")
+    own = revisions.pop(name, [])
     subject, scope = _place(row, options)
     details = FactDetails(
         topics=tuple(_topics(row)), metadata=_metadata(row), expires_at=row.time("expireTime"), origin=Origin.UNKNOWN
@@ -84,7 +87,7 @@ def _memory(row: Row, revisions: Mapping[str, list[Row]], options: ImportOptions
     if (text := row.text("fact")) is None:
         yield Skipped(NO_TEXT)
         return
-    earlier, faults = _earlier(revisions.get(name, ()), text)
+    earlier, faults = _earlier(own, text)
     yield from faults
     # The newest revision holds the memory as it is now, and says since when.
     for number, (then, when, where) in enumerate([*earlier, (text, said, row.where)]):
@@ -100,11 +103,11 @@ def _memory(row: Row, revisions: Mapping[str, list[Row]], options: ImportOptions
             details=details if number == len(earlier) else attrs.evolve(details, expires_at=None),
             recorded_at=row.time("createTime"),
         )
-    if not revisions.get(name) and (created := row.time("createTime")) is not None and created < said:
+    if not own and (created := row.time("createTime")) is not None and created < said:
         yield Lost("earlier revisions (add the answer of revisions.list as memoryRevisions)")
 
 
-def _earlier(revisions: Any, text: str) -> tuple[list[tuple[str, Any, str]], list[Problem]]:
+def _earlier(revisions: Sequence[Row], text: str) -> tuple[list[tuple[str, Any, str]], list[Problem]]:
     """Return the earlier texts of a memory, oldest first, without the present one, and what cannot be read."""
     found, faults = [], []
     for row in revisions:

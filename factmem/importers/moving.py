@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, assert_never
 
 import attrs
 from anyio import to_thread
 
 from factmem.abc import DropReason
-from factmem.errors import ConceptConflictError, FileFormatError, InvalidDataError
+from factmem.errors import ConceptConflictError, FactMemError, FileFormatError, InvalidDataError
 from factmem.importers.contract import Dialogue, Entry, Found, Lost, Problem, Skipped
 from factmem.importers.systems import Reading
 from factmem.memory import Memory
@@ -80,7 +80,7 @@ async def move_in(
 
     Facts of the user and of the assistant are kept as theirs; those of unknown origin are quarantined. Conversations
     are ingested as `Memory.remember` does it, with the model of the memory if it has one. A row that the memory refuses
-    is reported and does not cost the others.
+    is reported and does not cost the others; so is damage in the midst of a source.
 
     ::
 
@@ -93,7 +93,7 @@ async def move_in(
         progress: A function that is called with the share that has been read.
 
     Raises:
-        FileFormatError: The source is damaged, unsafe, or not of the system; earlier rows are kept.
+        FileFormatError: The source is unsafe, not of the system, or damaged at its beginning.
         StoreUnavailableError: The store cannot be written; earlier rows are kept.
         CapabilityError: The provider has the four verbs only.
     """
@@ -114,7 +114,7 @@ async def preview(found: Iterable[Found], *, progress: Callable[[float], None] |
         progress: See `move_in`.
 
     Raises:
-        FileFormatError: The source is damaged, unsafe, or not of the system.
+        FileFormatError: See `move_in`.
     """
     tally = _Tally()
     async for batch in _batches(found, progress):
@@ -149,6 +149,8 @@ class _Batch:
                 self.dialogues.append(item)
             case Skipped() | Lost() | Problem():
                 self.others.append(item)
+            case _:
+                assert_never(item)
 
     def full_before(self, item: Found) -> bool:
         if not isinstance(item, Entry) or item.recorded.assertion.revises is None:
@@ -159,12 +161,19 @@ class _Batch:
 
 
 def _parted(found: Iterator[Found]) -> Iterator[_Batch]:
-    batch = _Batch()
-    for item in found:
-        if batch.full_before(item):
-            yield batch
-            batch = _Batch()
-        batch.add(item)
+    """Yield what is found, some at a time. A source that ends in damage gives what stands before it."""
+    batch, empty = _Batch(), True
+    try:
+        for item in found:
+            if batch.full_before(item):
+                yield batch
+                batch = _Batch()
+            batch.add(item)
+            empty = False
+    except FactMemError as error:
+        if empty:
+            raise
+        batch.add(Problem("the rest of it", error))
     yield batch
 
 
@@ -191,6 +200,8 @@ class _Tally:
                     self.lost[what] += count
                 case Problem():
                     self.fail(item)
+                case _:
+                    assert_never(item)
 
     def fail(self, problem: Problem) -> None:
         self.errors += 1
@@ -198,7 +209,7 @@ class _Tally:
             self.problems.append(problem)
 
     def report(self) -> ImportReport:
-        numbers = {field.name: getattr(self, field.name) for field in attrs.fields(_Tally)}
+        numbers: dict[str, Any] = {field.name: getattr(self, field.name) for field in attrs.fields(_Tally)}
         return ImportReport(**numbers | {"problems": tuple(self.problems)})
 
 

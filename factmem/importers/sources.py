@@ -1,7 +1,7 @@
 """Sources of importers: files, archives, databases and folders of somebody else, opened as if they meant harm.
 
-No file is written, unpickled or followed through a link. Sizes are checked before anything is read, and what an archive
-unpacks to while it is.
+No file is written or unpickled, and no link is followed but the path that a person names. Sizes are checked before
+anything is read, and what an archive unpacks to while it is.
 """
 
 from __future__ import annotations
@@ -226,24 +226,21 @@ class Source:
         Raises:
             FileFormatError: There are too many, or too deep.
         """
-        left = self.limits.files
-        for path in self._below(self.path, self.limits.depth):
-            left -= 1
-            if left < 0:
-                raise FileFormatError(f"{self.path} holds more than {self.limits.files:,} files")
-            yield path
+        yield from self._below(self.path, self.limits.depth, itertools.count(1))
 
-    def _below(self, folder: Path, depth: int) -> Iterator[Path | Problem]:
+    def _below(self, folder: Path, depth: int, numbers: Iterator[int]) -> Iterator[Path | Problem]:
         if depth == 0:
             raise FileFormatError(f"{self.path} is nested more than {self.limits.depth} deep")
-        with _reading(folder):
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        for entry in entries:
+        with _reading(folder), os.scandir(folder) as listed:
+            entries = list(itertools.islice(listed, self.limits.files + 1))
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if next(numbers) > self.limits.files:
+                raise FileFormatError(f"{self.path} holds more than {self.limits.files:,} files")
             path = folder / entry.name
             if entry.is_symlink():
                 yield Problem(self.place(path), FileFormatError("it is a link, which is not followed"))
             elif entry.is_dir(follow_symlinks=False):
-                yield from self._below(path, depth - 1)
+                yield from self._below(path, depth - 1, numbers)
             elif entry.is_file(follow_symlinks=False):
                 yield path
             else:
@@ -268,18 +265,18 @@ class Source:
             return file.read(len(head)) == head
 
     def member_values(self, pattern: str, *, needed: bool = True) -> Iterator[tuple[str, Any]]:
-        """Yield the JSON values of all files with names of a pattern: in a zip archive, a folder, or the source itself.
+        """Yield the JSON values of all files with names of a pattern, in a zip archive or a folder.
 
         Args:
             pattern: Regular expression of the file's name, without its folder.
-            needed: Raise if there is none.
+            needed: Raise if there is none. A source that is neither an archive nor a folder is the file itself.
 
         Raises:
             FileFormatError: There is no such file, the archive is unsafe, or a file cannot be read.
         """
         wanted = re.compile(pattern)
         found = 0
-        for name, opened in self._members(wanted):
+        for name, opened in self._members(wanted, alone=needed):
             found += 1
             with opened as text:
                 for path, value in json_values(text, most=self.limits.row_chars):
@@ -287,14 +284,16 @@ class Source:
         if needed and not found:
             raise FileFormatError(f"{self.path} holds no file such as {pattern}: is it this system's export?")
 
-    def _members(self, wanted: re.Pattern[str]) -> Iterator[tuple[str, contextlib.AbstractContextManager[TextIO]]]:
+    def _members(
+        self, wanted: re.Pattern[str], *, alone: bool
+    ) -> Iterator[tuple[str, contextlib.AbstractContextManager[TextIO]]]:
         if self.is_archive:
             yield from self._archived(wanted)
         elif self.is_folder:
             for path in self.walk():
                 if isinstance(path, Path) and wanted.fullmatch(path.name):
                     yield self.place(path), self.text(path)
-        elif wanted.fullmatch(self.path.name) or wanted.fullmatch("conversations.json"):
+        elif alone:
             yield self.path.name, self.text()
 
     def _archived(self, wanted: re.Pattern[str]) -> Iterator[tuple[str, contextlib.AbstractContextManager[TextIO]]]:
@@ -364,7 +363,10 @@ def _columns(database: sqlite3.Connection, table: str, columns: Iterable[str], p
 def _opened_database(path: Path, limits: Limits) -> sqlite3.Connection:
     import sqlite3
 
-    database = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, check_same_thread=False)
+    # Without a log beside it, the file is all there is: SQLite then makes no file of its own there either.
+    whole = not path.with_name(f"{path.name}-wal").exists()
+    address = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if whole else ''}"
+    database = sqlite3.connect(address, uri=True, check_same_thread=False)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limits.row_chars)
     for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0"):
         database.execute(f"PRAGMA {pragma}")

@@ -110,7 +110,8 @@ def system_named(name: str) -> System:
         InvalidDataError: There is no such system.
     """
     if (found := SYSTEMS.get(name)) is None:
-        raise InvalidDataError(f"nothing is known of the system {name!r}: name one of {', '.join(SYSTEMS)}")
+        known = "; ".join(f"{system.name} ({system.reads})" for system in SYSTEMS.values())
+        raise InvalidDataError(f"nothing is known of the system {name!r}: name one of {known}")
     return found
 
 

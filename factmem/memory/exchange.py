@@ -1,36 +1,7 @@
 """Export and import: a memory's log as JSON Lines, and the entries of other stores.
 
-The format of exports
-=====================
-UTF-8 text, one JSON object a line. The first line is the header, ``{"v": 2, "kind": "factmem-export"}``; every other
-line is an assertion, in the order in which the store recorded them::
-
-    {"v": 2, "kind": "assertion", "assertion": {...}, "id": "0000…", "record_id": "0000…", "seq": 1,
-     "recorded_at": "2026-05-01T10:00:00+00:00"}
-
-``v`` is the version of the line, ``id`` that of the assertion and ``record_id`` that of its record, which its revisions
-share; ``seq`` numbers what the store recorded. The assertion holds:
-
-==================  ==================================================================================================
-``place``           ``subject`` (``name``, ``prompt_description``, ``priority_level``, ``individual_name``) and
-                    ``scope``, a path such as ``/product/alpha``; the tenant is the one of the importing memory
-``keyword``         with ``description``, ``fact_type`` (``single`` or ``multiple``) and ``shape``, the value's type
-``data``            the value as JSON; null in a removal of a SINGLE
-``timestamp``       when it was said; ``valid_from`` and ``valid_to``: when it is true. ISO 8601 with an offset
-``details``         importance, categories, topics, source, owner, metadata, evidence, origin, expires_at, flags, labels
-``state``           ``active``, ``quarantined``, ``retracted``, ``pending`` or ``failed``, as at the time of the export
-``revises``         the ``record_id`` that it updates, and ``revised``, the ``seq`` of the revision
-``removed``         true if it removes the value
-==================  ==================================================================================================
-
-Fields that hold their default are left out. Evidence with ``"verbatim": true`` quotes the value itself. Vectors, the
-states in between and the names of writers are not exported: an import computes the vectors anew and signs as the writer
-who imports.
-
-The promise: every later factmem reads every version of the format. A file of a newer version is refused with
-`NewerVersionError` before anything of it is imported, and an unknown field with `CodecError`, so that nothing is lost
-unseen. Importing what was exported, with trust, gives the same facts with the same history, evidence and owners; doing
-it again adds nothing. A version changes when a reader of the one before would misread or lose something.
+The format is described, with its promise, in ``docs/pages/reference/formats.md``; ``tests/memory/exports`` holds a file
+of every version.
 """
 
 from __future__ import annotations

@@ -69,6 +69,14 @@ def test_private_facts_are_those_of_their_users(cli: CommandLine) -> None:
     assert cli.data("--viewer", "alice", "info")["records"] == 3
 
 
+def test_what_a_user_moves_in_is_theirs(cli: CommandLine) -> None:
+    """`--user` stands for the memory of one user here as well."""
+    notes = str(FIXTURES / "langchain" / "history.json")
+    cli.data("--user", "ada", "import", "--from", "langchain", notes)
+    assert cli.data("info")["records"] == 0
+    assert cli.data("--user", "ada", "info")["subjects"] == ["user:ada"]
+
+
 def test_conversations_are_ingested(cli: CommandLine) -> None:
     path = str(FIXTURES / "pydantic_ai" / "messages.json")
     report = cli.data("import", "--from", "pydantic-ai", path, "--subject", "user:jörg", "--scope", "/agent/waiter")

@@ -189,7 +189,7 @@ def database(path: Path, script: str) -> Path:
 
 
 def test_a_view_in_the_place_of_a_table_never_runs(tmp_path: Path) -> None:
-    """It would be SQL of whoever wrote the file: here, one that never ends."""
+    """It would be SQL of a stranger: here, one that never ends."""
     columns = "memory_id, new_memory, event, created_at, updated_at, is_deleted"
     path = database(
         tmp_path / "history.db",
@@ -237,7 +237,7 @@ def test_a_database_is_not_written_to(tmp_path: Path) -> None:
 
 
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
-    """Whatever is said of it, a file of pickles is not JSON, not SQLite and not an archive."""
+    """A file of pickles is not JSON, not SQLite and not an archive, under any name."""
 
     class Planted:
         def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
@@ -360,3 +360,18 @@ def test_text_that_is_no_unicode_is_a_typed_error(tmp_path: Path) -> None:
         found_in("table", path)
     path.write_bytes("\ufeffvalue,timestamp\nJörg,2026-05-01\n".encode())
     assert len(found_in("table", path)) == 1
+
+
+def test_a_database_with_a_log_is_read_with_it_and_one_without_leaves_no_file(tmp_path: Path) -> None:
+    """A store that is in use has its newest rows in the log beside it."""
+    path = tmp_path / "store.db"
+    script = (
+        "PRAGMA journal_mode = WAL; CREATE TABLE store(prefix, key, value, created_at, updated_at);"
+        "INSERT INTO store VALUES('a', 'k', '\"Likes tea\"', '2026-05-01', '2026-05-01');"
+    )
+    with contextlib.closing(sqlite3.connect(path)) as in_use:
+        in_use.executescript(script)
+        assert (tmp_path / "store.db-wal").exists()
+        assert len(found_in("langgraph", path)) == 1
+    assert len(found_in("langgraph", path)) == 1
+    assert [left.name for left in tmp_path.iterdir()] == ["store.db"]

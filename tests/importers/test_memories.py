@@ -1,4 +1,6 @@
-"""What memory systems keep becomes facts, with the dates, places, owners and history that it had."""
+"""Memories of other systems become facts, with the dates, places, owners and history that they had."""
+
+# pyright: reportMissingImports=false
 
 from __future__ import annotations
 

@@ -149,8 +149,22 @@ async def test_a_history_is_never_parted_by_a_batch(mover: Mover) -> None:
 
 
 async def test_a_history_without_end_is_refused(mover: Mover) -> None:
-    with pytest.raises(FileFormatError, match="revisions"):
-        await move_in(mover.memory, revisions(1, 20_000))
+    report = await move_in(mover.memory, revisions(1, 20_000))
+    assert (report.imported, report.errors) == (10_000, 1)
+    assert "revisions" in str(report.problems[0].error)
+
+
+async def test_what_stands_before_the_damage_is_kept(mover: Mover, tmp_path: Path) -> None:
+    """The report names the damage; a source that is damaged at its beginning is refused."""
+    path = tmp_path / "memories.json"
+    rows = [{"id": str(number), "memory": f"Guest {number}", "created_at": 1777593600} for number in range(700)]
+    path.write_text(json.dumps(rows)[:-500], "utf-8")
+    report = await mover.move("mem0", path)
+    assert (report.errors, report.problems[0].where) == (1, "the rest of it")
+    assert 680 < report.imported < 700
+    path.write_text("[{torn", "utf-8")
+    with pytest.raises(FileFormatError):
+        await mover.move("mem0", path)
 
 
 async def test_a_store_without_history_says_so(tmp_path: Path) -> None:
