@@ -141,7 +141,10 @@ def test_the_reference_of_the_api_has_every_name_of_the_package(built: dict[Path
         ("how-to/move-in", list(SYSTEMS)),
         ("how-to/embedder", list(installed_entry_points("factmem.embedders"))),
         ("reference/addresses", list(provider_entry_points())),
-        ("reference/capabilities", [name for name in factmem.abc.__all__ if name.startswith(("Keeps", "Scans"))]),
+        (
+            "reference/capabilities",
+            [name for name in factmem.abc.__all__ if name.startswith(("Keeps", "Scans", "Upgrades"))],
+        ),
     ],
 )
 def test_a_page_names_all_that_there_is(page: str, names: list[str]) -> None:
