@@ -47,9 +47,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 @attrs.frozen
 class Section:
-    """A heading, its fences (language and text), the lines that they print, and whether its text mentions a model."""
+    """The fences below a heading (language and text), the lines that they print, and whether a model is mentioned."""
 
-    title: str
     fences: tuple[tuple[str, str], ...]
     prints: tuple[str, ...]
     asks: bool
@@ -79,7 +78,6 @@ def _page(path: Path) -> Page:
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
     sections = tuple(
         Section(
-            part.splitlines()[0].lstrip("# "),
             tuple(FENCE.findall(part)),
             tuple(line for shown in PRINTS.findall(part) for line in shown.splitlines()),
             "FACTMEM_MODEL" in part,
