@@ -50,6 +50,14 @@ def big(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """Write what of the documentation follows from the code, and build the site into docs/site."""
+    installed(session, "docs")
+    session.run("python", ".ci/make_reference.py")
+    session.run("zensical", "build", "--strict", "--config-file", "docs/mkdocs.yml")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Time the hot paths against their baselines; see benchmarks/ for those that need data or peers."""
     installed(session, "dev")

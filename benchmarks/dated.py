@@ -4,7 +4,7 @@
 
 Each store's conversations are remembered in a store of their own. Each question is asked at its own moment. BM25 over
 the messages (with factmem's analyser), their cosines (with the same embedder) and the reciprocal rank fusion of both
-are measured beside factmem in the same run. `--shift` moves the present by a number of days, `--ablate` leaves out one
+are measured beside factmem in the same run. `--shift` moves the present by so many days, `--ablate` leaves out one
 piece of the similarity at a time.
 """
 
@@ -41,14 +41,14 @@ from factmem.testing import FakeClock
 FACTMEM: Final = "factmem"
 BASELINES: Final = ("BM25", "dense", "RRF")
 KINDS_FROM: Final = 25
-"""Kinds with fewer questions are shown, but not compared with the baselines."""
+"""Kinds with fewer questions are shown, but not held against the baselines."""
 
 TOLERANCE: Final = 0.02
 DEPTH: Final = 100
-"""Number of results where conversations count: enough for the first five of them."""
+"""Results asked for where conversations count: enough for the first five of them."""
 
 SHALLOW: Final = 10
-"""Number of results with the present moved, or with a piece left out."""
+"""Results asked for with the present moved, or with a piece left out."""
 
 FIGURES: Final = ("R@5", "R@10", "nDCG@10", "conversation R@5", "any@5", "all@5")
 
@@ -79,7 +79,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "misfits .9": {"MISFIT": 0.9},
     "asking words": {"ASKING": 1},
 }
-"""Ablations by title: a constant of `factmem.recall.scoring` or a piece of evidence, and its value."""
+"""By title: a constant of `factmem.recall.scoring`, or a piece of evidence, and the value it gets."""
 
 
 @attrs.frozen
@@ -130,13 +130,13 @@ class Baselines:
 
 @attrs.define
 class Figures:
-    """Accumulated figures of one kind of search."""
+    """Collects the figures of one way of searching."""
 
     scores: Scores = attrs.field(factory=Scores)
     top: dict[tuple[str, bool], list[float]] = attrs.field(factory=dict)
 
     def add(self, store: DatedStore, question: Question, ranking: Ranking) -> None:
-        """Add the ranking of one question."""
+        """Take in one question's ranking."""
         self.top.setdefault((store.set, question.answerable), []).append(ranking.top)
         figures = figures_of(ranking.messages, question.gold, question.gold_conversations, store.conversation_of)
         for name, value in figures.items():
@@ -145,7 +145,7 @@ class Figures:
             self.scores.add(f"{store.set}/{question.kind}", figures["R@10"])
 
     def aurocs(self) -> dict[str, float]:
-        """Return the AUROC of the top score, answerable against unanswerable questions, for each set with both."""
+        """By set with questions that nothing answers: how well the top score tells them from the others."""
         return {
             set_: round(auroc(self.top[set_, True], unanswerable), 3)
             for (set_, answerable), unanswerable in self.top.items()
@@ -165,7 +165,7 @@ async def _search(memory: Memory, question: str, limit: int) -> Ranking:
 
 @contextlib.contextmanager
 def _left_out(name: str) -> Iterator[None]:
-    """Leave a piece out of the engine's scores inside the block."""
+    """Have the engine score without something."""
     changes = ABLATIONS[name]
     constants = {key: value for key, value in changes.items() if key.isupper()}
     evidence = {key: value for key, value in changes.items() if not key.isupper()}
@@ -183,12 +183,12 @@ def _left_out(name: str) -> Iterator[None]:
 async def measure(
     stores: Sequence[DatedStore], embedder: Embedder, *, shifts: Sequence[int] = (0,), ablate: bool = False
 ) -> dict[str, Any]:
-    """Ask every question of every store, in every kind of search.
+    """Ask every question of every store, in every way.
 
     Args:
         stores: the stores.
-        embedder: the embedder of factmem and of the baseline by cosines.
-        shifts: numbers of days to move the present; the first one is used in all tables.
+        embedder: of factmem and of the baseline by cosines.
+        shifts: by how many days to move the present; the first is that of all tables.
         ablate: whether to leave out one piece of the similarity at a time.
     """
     ways: dict[str, Figures] = {}
@@ -265,7 +265,7 @@ def _tables(result: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the README's table: R@10 and nDCG@10 of each set, and R@10 with the present moved."""
+    """Return the table of the documentation: R@10 and nDCG@10 of each set, and R@10 with the present moved."""
     figures, counts = result["figures"], result["questions"]
     shifted = [name for name in figures if name.startswith(f"{FACTMEM} ")]
     shown = [*BASELINES, FACTMEM]
@@ -286,7 +286,7 @@ def main() -> None:
     parser.add_argument("--ablate", action="store_true", help="leave out one piece of the similarity at a time")
     parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
-    parser.add_argument("--markdown", action="store_true", help="also print the table of README")
+    parser.add_argument("--markdown", action="store_true", help="also print the table of the documentation")
     options = parser.parse_args()
     stores = [store for path in options.paths for store in read_dated(path)]
     embedder = embedder_named(options.embedder)

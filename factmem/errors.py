@@ -1,7 +1,5 @@
 """Errors of factmem.
 
-::
-
     FactMemError
     ├── InvalidDataError (ValueError)      a value, name, vector or argument is not legal; `.path` says where
     │   ├── InvalidNameError               a tenant, scope, subject, owner or keyword
@@ -9,7 +7,8 @@
     │   ├── WeakPassphraseError            a new key would be too easy to guess
     │   ├── OutOfViewError                 a scope outside of the view that it was asked of
     │   ├── MissingUserError               an agent's run names no user, and its memory keeps users apart
-    │   └── ConversationFormatError        a conversation file that cannot be read
+    │   └── FileFormatError                a file to take in is damaged, unsafe or in no known format
+    │       └── ConversationFormatError    a conversation file
     ├── CodecError (ValueError)            a document is malformed; `.path` says where
     │   └── NewerVersionError              written by a newer factmem than this one
     ├── ConceptConflictError (TypeError)   a place holds another type under this keyword
@@ -58,6 +57,7 @@ __all__ = [
     "EmbedderError",
     "EmbedderMismatchError",
     "FactMemError",
+    "FileFormatError",
     "IncompleteProfileError",
     "InvalidDataError",
     "InvalidNameError",
@@ -134,7 +134,11 @@ class MissingUserError(InvalidDataError):
     """Raised when an agent's run names no user although its memory keeps users apart."""
 
 
-class ConversationFormatError(InvalidDataError):
+class FileFormatError(InvalidDataError):
+    """Raised when a file to take in is damaged, unsafe to read, or in no format that factmem reads."""
+
+
+class ConversationFormatError(FileFormatError):
     """Raised when a conversation file is in no format that factmem reads."""
 
 

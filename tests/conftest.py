@@ -12,6 +12,8 @@ from typing import TypeAlias
 import pytest
 from hypothesis import settings
 
+from tests.postgres import drop_schemas, end_of_tests, start_of_tests
+
 settings.register_profile("usual", deadline=None, max_examples=50)  # no deadline: a machine may be busy
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.register_profile("big", deadline=None, max_examples=500)
@@ -23,7 +25,7 @@ gc.set_threshold(50_000, 20, 50)
 QUICK = ("agent", "consolidation", "detection", "llm", "memory", "models", "observing", "recall", "vocabulary")
 """The folders whose tests run with `--quick`."""
 
-OTHER_VARIANTS = {"trio", "sqlite-vec", "file", "encrypted", "encrypted-sqlite"}
+OTHER_VARIANTS = {"trio", "sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres"}
 """Event loops and stores that are left out with `--quick`."""
 
 BOTH_LOOPS = ("agent", "conformance", "integrations", "llm", "memory", "observing", "providers", "reliability")
@@ -46,10 +48,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    start_of_tests()
     if config.getoption("--quick"):
         settings.load_profile("quick")
     elif config.getoption("--big"):
         settings.load_profile("big")
+
+
+def pytest_unconfigure() -> None:
+    end_of_tests()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    drop_schemas()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

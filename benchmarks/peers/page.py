@@ -1,4 +1,4 @@
-"""Results as a file, as a table in the terminal, and as the tables of the README."""
+"""Results as a file, as a table in the terminal, and as the tables of the documentation."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ QUALITY = {
     "LongMemEval nDCG@10": "nDCG@10",
     "LongMemEval all@5": "conversations, all@5",
 }
-"""Figures of retrieval, and the headers of their columns."""
+"""Figures of retrieval, and the heads of their columns."""
 
 Results = Mapping[str, Any]
 Rows = Sequence[Sequence[str]]
 
 
 def written(results: Results) -> str:
-    """Return results as JSON, to be stored."""
+    """Results as JSON, to be kept."""
     return json.dumps(results, indent=1, ensure_ascii=False) + "\n"
 
 
 def show(results: Results) -> None:
-    """Print both tables, and the unavailable measurements."""
+    """Print both tables, and what is unavailable."""
     console = Console(soft_wrap=True, width=None if (plain := Console()).is_terminal else max(plain.width, 170))
     for title, rows in (("speed", rows_of_speed(results)), ("retrieval", rows_of_quality(results))):
         table = Table(*rows[0], title=title)
@@ -46,14 +46,14 @@ def show(results: Results) -> None:
 
 
 def markdown(results: Results) -> str:
-    """Return both tables and the unavailable measurements, in the README's form."""
+    """Return both tables and the unavailable measurements, in the documentation's form."""
     parts = [_table(rows_of_speed(results)), _table(rows_of_quality(results))]
     missing = [f"- {line}" for line in unavailable(results)]
     return "\n\n".join([*parts, *(["\n".join(missing)] if missing else [])]) + "\n"
 
 
 def rows_of_speed(results: Results) -> Rows:
-    """Return a header, and a row for each kind of search of each peer, at the largest size."""
+    """A head, and a row for each way in which each peer can be searched, at the biggest size."""
     *smaller, size = results["about"]["sizes"]
     head = [
         "",
@@ -74,7 +74,7 @@ def rows_of_speed(results: Results) -> Rows:
 
 
 def rows_of_quality(results: Results) -> Rows:
-    """Return a header, and a row for each kind of search of each peer."""
+    """A head, and a row for each way in which each peer can be searched."""
     rows = [
         [peer["title"], way, *(f"{figures[name]:.3f}" if name in figures else "–" for name in QUALITY)]
         for peer in results["peers"].values()

@@ -1,10 +1,10 @@
-"""Write results to the README: its tables, and the picture beside this file.
+"""Write results to the documentation: the tables of its page of benchmarks, and the picture beside it.
 
     pip install matplotlib
     python benchmarks/peers/run.py --json benchmarks/peers/results.json
     python benchmarks/peers/publish.py
 
-The picture contains no date and no random names: the same results give the same file.
+The picture has no date and no random names in it: the same results give the same file.
 """
 
 # pyright: reportMissingImports=false
@@ -19,21 +19,21 @@ from typing import Any
 
 import attrs
 
-sys.path[:0] = [str(Path(__file__).parents[1])]  # the folder of the package, before any import from it
+sys.path[:0] = [str(Path(__file__).parents[1])]  # the folder of the package, before anything of it is imported
 
 from peers.page import markdown  # noqa: E402
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
-PICTURE = HERE / "side_by_side.svg"
-README = HERE.parents[1] / "README.md"
+PAGE = HERE.parents[1] / "docs" / "pages" / "explanation" / "benchmarks.md"
+PICTURE = PAGE.with_name("side_by_side.svg")
 BEGIN, END = "<!-- peers: made by benchmarks/peers/publish.py -->\n\n", "\n<!-- end of peers -->"
 OURS, THEIRS, LIMIT = "#0b6e4f", "#8fa3ad", "#d9d2c5"
 
 
 @attrs.frozen
 class Bar:
-    """A bar: its label, its length and its colour."""
+    """One bar: whose, how long, and in which colour."""
 
     label: str
     length: float
@@ -42,9 +42,9 @@ class Bar:
 
 def main() -> None:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN)
-    README.write_text(f"{before}{BEGIN}{markdown(results)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    PAGE.write_text(f"{before}{BEGIN}{markdown(results)}{END}{rest.partition(END)[2]}", encoding="utf-8")
     draw(results, PICTURE)
 
 
@@ -97,7 +97,7 @@ def _recalls(results: Mapping[str, Any], size: str) -> Iterator[Bar]:
 def _saves(results: Mapping[str, Any], size: str) -> Iterator[Bar]:
     for name, peer in results["peers"].items():
         found = peer["speed"].get(size, {})
-        if "open_to_first_answer_s" in found:  # items that are missing in the next process were not saved
+        if "open_to_first_answer_s" in found:  # what is not there in the next process was not saved
             yield Bar(peer["title"], found["saves_per_second"], _colour(name))
 
 

@@ -144,8 +144,6 @@ _NOBODY: Final = RunIdentity()
 class AgentMemory:
     """Memory for an agent: known facts are added to its requests, and its conversations are saved.
 
-    ::
-
         memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
         agent = install(memory, into=agent)
         with memory.run(user_id="alice", session_id="monday"):
@@ -308,8 +306,6 @@ HostT = TypeVar("HostT")
 
 def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings: Any) -> HostT:
     """Install memory into an agent.
-
-    ::
 
         agent = install(AgentMemory, into=agent, store="sqlite-vec:facts.db", agent_name="planner")
 

@@ -60,7 +60,7 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "providers": "store:providers",
     "audit": "audit:audit",
     "export": "store:export",
-    "import": "store:import_",
+    "import": "importing:import_",
     "reembed": "store:reembed",
     "move": "moving:move",
     "new-key": "store:new_key",

@@ -39,7 +39,7 @@ async def check(session: Session) -> None:
     provider = open_provider(session.address)
     async with provider:
         if not isinstance(provider, ChecksItself):
-            raise CapabilityError(f"{session.address} cannot check itself: its provider has no such capability")
+            raise CapabilityError(f"{session.shown_address} cannot check itself: its provider has no such capability")
         found = await _found(session, provider)
     _show(session, found, {}, lambda out: None)
 
@@ -56,10 +56,10 @@ async def upgrade(session: Session) -> None:
     provider = open_provider(session.address)
     async with provider:
         if not isinstance(provider, UpgradesFormat) or not isinstance(provider, ChecksItself):
-            raise CapabilityError(f"{session.address} needs no upgrade: stores of its kind have one format")
+            raise CapabilityError(f"{session.shown_address} needs no upgrade: stores of its kind have one format")
         before, newest = await provider.format_versions()
         if not before:
-            raise StoreUnavailableError(f"there is no store {session.address}: check its address")
+            raise StoreUnavailableError(f"there is no store {session.shown_address}: check its address")
         if before < newest:
             with progress("upgrading", quiet=session.as_json) as advance:
                 await provider.upgrade(progress=lambda done, of: advance(done / of))
@@ -68,7 +68,7 @@ async def upgrade(session: Session) -> None:
 
     def render(out: Console) -> None:
         done = f"was brought from format {before} to {after}" if before < after else f"has the newest format, {after}"
-        out.print(shown(f"{session.address} {done}"))
+        out.print(shown(f"{session.shown_address} {done}"))
 
     _show(session, found, {"before": before, "after": after}, render)
 
@@ -85,7 +85,7 @@ def _show(
     """Print findings, and exit with an error code unless the store is sound."""
     sound = all(finding.severity is Severity.NOTE for finding in found)
     data: dict[str, Json] = {
-        "store": session.address,
+        "store": session.shown_address,
         **also,
         "sound": sound,
         "findings": [_finding_json(finding) for finding in found],
@@ -93,7 +93,7 @@ def _show(
 
     def render(out: Console) -> None:
         before(out)
-        _print_findings(out, found, session.address)
+        _print_findings(out, found, session.shown_address)
 
     session.show(data, render)
     if not sound:

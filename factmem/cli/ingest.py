@@ -406,7 +406,7 @@ class Understanding:
             all_of.known += submitted.known
             all_of.redacted += submitted.redacted
         data = {
-            "store": session.address,
+            "store": session.shown_address,
             "model": session.model,
             **all_of.to_json(),
             "resumed": len(earlier.ids),
@@ -443,7 +443,7 @@ class Understanding:
         if earlier.ids:
             out.print(f"an earlier run had left {counted(len(earlier.ids), 'submission')} unread: {tallied([earlier])}")
         if all_of.submissions:
-            out.print(f"kept in {self.watch.session.address}", style="dim")
+            out.print(f"kept in {self.watch.session.shown_address}", style="dim")
 
 
 async def _stored_id(conversation: Conversation) -> str | None:
@@ -590,9 +590,9 @@ def _show(session: Session, results: dict[Path, Ingestion], failures: dict[Path,
                 out.print(f"{file}: {result}")
         out.print(str(total))
         if total.conversations:
-            out.print(f"kept in {session.address}", style="dim")
+            out.print(f"kept in {session.shown_address}", style="dim")
 
-    session.show({"store": session.address, **total.to_json(), "files": listed}, render)
+    session.show({"store": session.shown_address, **total.to_json(), "files": listed}, render)
     for file, error in failures.items():
         report(error, as_json=session.as_json, file=file)
     if failures:

@@ -34,7 +34,7 @@ async def move(
     encrypted:facts?key_env=NAME.
     """
     from factmem.memory import move as move_store
-    from factmem.providers import open_provider
+    from factmem.providers import open_provider, without_secrets
 
     if source == target:
         raise InvalidDataError("the source and the target are the same address: name another target")
@@ -47,7 +47,7 @@ async def move(
     data = attrs.asdict(receipt) | {"arrived": receipt.arrived, "source": source, "target": target}
     session.show(data, lambda out: _print_receipt(out, receipt, target))
     if receipt.behind:
-        again = session.command_line("move", source, target)
+        again = session.command_line("move", without_secrets(source), without_secrets(target))
         session.note(
             f"{receipt.behind} entries were written to the source too late to be included: stop its writers, and run  "
             f"{again}  again"
@@ -55,11 +55,13 @@ async def move(
 
 
 def _print_receipt(out: Console, receipt: MoveReceipt, target: str) -> None:
+    from factmem.providers import without_secrets
+
     for tenant in receipt.tenants:
         name = "" if tenant.tenant is None else f"{tenant.tenant}: "
         vectors = counted(tenant.vectors, "vector")
         out.print(shown(f"{name}{tenant.entries} entries and {vectors} in both stores, {tenant.digest[:16]}"))
     if receipt.arrived:
-        out.print(shown(f"{receipt.arrived} entries arrived in {target}"))
+        out.print(shown(f"{receipt.arrived} entries arrived in {without_secrets(target)}"))
     else:
-        out.print(shown(f"{target} has everything already: nothing was written"))
+        out.print(shown(f"{without_secrets(target)} has everything already: nothing was written"))

@@ -7,6 +7,7 @@ import enum
 import importlib
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import attrs
 import typer
 
-from factmem.errors import FactMemError, InvalidDataError
+from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_named
 from factmem.subjects import MemorySubject
 from factmem.values import Json
@@ -49,6 +50,7 @@ __all__ = [
     "condition",
     "duration",
     "from_day",
+    "key_in",
     "metadata",
     "parsed_value",
     "scalar",
@@ -192,6 +194,19 @@ def scalar(name: str) -> Scalar:
         return scalar_named(name)
     except InvalidDataError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def key_in(variable: str | None) -> str | None:
+    """Return the key in an environment variable; None for no variable.
+
+    Raises:
+        KeyUnavailableError: It is not set.
+    """
+    if variable is None:
+        return None
+    if not (key := os.environ.get(variable)):
+        raise KeyUnavailableError(f"the environment variable {variable} is not set: set it to the key of the files")
+    return key
 
 
 SubjectOption: TypeAlias = Annotated[

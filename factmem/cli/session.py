@@ -92,13 +92,25 @@ class Session:
 
         return self.store or default_store()
 
+    @property
+    def shown_address(self) -> str:
+        """Address of the store without a password, to show."""
+        from factmem.providers import without_secrets
+
+        return without_secrets(self.address)
+
+    @property
+    def reader(self) -> str | None:
+        """Name of the viewer: the user, if one is named."""
+        return self.user or self.viewer
+
     def command_line(self, *words: str) -> str:
         """Return a command line to paste, with the global options of this run.
 
         Options that the environment sets already are left out.
         """
         given = {
-            "store": self.store,
+            "store": self.store and self.shown_address,
             "organization": self.organization,
             "viewer": self.viewer,
             "user": self.user,
@@ -208,7 +220,7 @@ class Session:
         Raises:
             typer.BadParameter: There is no viewer to own them.
         """
-        if asked and self.viewer is None and self.user is None:
+        if asked and self.reader is None:
             raise typer.BadParameter("--private needs an owner: name one with --viewer NAME or --user NAME")
         return True if asked else None
 
@@ -248,14 +260,14 @@ class Session:
             self.note("none: keeps nothing: name another store with --store.")
         elif quarantined := len(await memory.quarantine.list()):
             hint = self.command_line("quarantine", "list")
-            self.note(f"{self.address} holds no facts yet, and {quarantined} in quarantine: see  {hint}")
+            self.note(f"{self.shown_address} holds no facts yet, and {quarantined} in quarantine: see  {hint}")
         elif await _has_past(memory):
             hint = self.command_line("audit")
-            self.note(f"{self.address} holds no facts any more{self._seen_by()}; its past is listed by  {hint}")
+            self.note(f"{self.shown_address} holds no facts any more{self._seen_by()}; its past is listed by  {hint}")
         else:
             hint = self.command_line("ingest", "FILE")
             self.note(
-                f"{self.address} holds nothing{self._seen_by()}: ingest a conversation with  {hint}  "
+                f"{self.shown_address} holds nothing{self._seen_by()}: ingest a conversation with  {hint}  "
                 "or name another store with --store."
             )
 
@@ -270,8 +282,7 @@ class Session:
         self.note(f"no record is in {path}: {hint}")
 
     def _seen_by(self) -> str:
-        viewer = self.user or self.viewer
-        names = [("of the organization", self.organization), ("that the viewer may see:", viewer)]
+        names = [("of the organization", self.organization), ("that the viewer may see:", self.reader)]
         return "".join(f" {what} {name}" for what, name in names if name)
 
 

@@ -1,20 +1,21 @@
-"""The commands on the store as a whole: `tree`, `info`, `providers`, `export`, `import`, `reembed` and keys."""
+"""The commands on the store as a whole: `tree`, `info`, `providers`, `export`, `reembed` and keys."""
 
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 import attrs
 import typer
 from anyio import to_thread
 
-from factmem.cli.options import ExactOption
+from factmem.cli.options import ExactOption, key_in
 from factmem.cli.output import shown
-from factmem.cli.progress import progress
+from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.values import Json
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from factmem.crypto import KeySource
     from factmem.memory import Memory, ScopeInfo, ScopeTree
 
-__all__ = ["export", "import_", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
+__all__ = ["export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
 
 
 async def tree(
@@ -101,9 +102,9 @@ async def _waiting(memory: Memory) -> dict[str, Json]:
 
 def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
     return {
-        "store": session.address,
+        "store": session.shown_address,
         "organization": session.organization,
-        "viewer": session.user or session.viewer,
+        "viewer": session.reader,
         "scope": str(found.scope) if found.scope else None,
         "records": found.records,
         "oldest": _iso(found.oldest),
@@ -176,11 +177,29 @@ async def export(
     session: Session,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines file to write; - writes to stdout.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    system: Annotated[
+        Literal["factmem", "koog"], typer.Option("--to", help="Format: our own, or a folder that Koog reads.")
+    ] = "factmem",
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", metavar="NAME", help="Environment variable with a key for Koog's files.")
+    ] = None,
 ) -> None:
-    """Write all records that the viewer may see, with their history, to a file."""
+    """Write all records that the viewer may see, with their history, to a file.
+
+    A folder for Koog holds current public records alone; what it has no place for is counted.
+    """
+    if system == "koog":
+        await _export_koog(session, file, force=force, key=key_in(key_env))
+    elif key_env is not None:
+        raise InvalidDataError("--key-env is for --to koog: an export of factmem is not encrypted")
+    else:
+        await _export_own(session, file, force=force)
+
+
+async def _export_own(session: Session, file: Path, *, force: bool) -> None:
     to_stdout = file == Path("-")
-    if not force and not to_stdout and file.exists():
-        raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
+    if not force and not to_stdout:
+        _check_absent(file)
     target: Path | IO[str] = sys.stdout if to_stdout else file
     async with session.memory() as memory:
         try:
@@ -196,23 +215,29 @@ async def export(
         session.show_line({"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
 
 
-async def import_(
-    session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File that `export` wrote; - reads stdin.")],
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Trust the file, such as your own backup (default: quarantine its records).")
-    ] = False,
-) -> None:
-    """Import a file that `export` wrote; records that exist already stay as they are."""
-    source: Path | IO[str] = sys.stdin if file == Path("-") else file
-    async with session.memory(read_only=False) as memory:
-        receipt = await memory.import_(source, trust=trust)
-    text = f"{receipt.imported} new assertion(s) in {session.address}, {receipt.quarantined} waiting in quarantine"
-    if receipt.let_in:
-        text += f", {receipt.let_in} let in"
-    session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
-    if receipt.quarantined:
-        session.note(f"Review them with  {session.command_line('quarantine', 'list')}")
+def _check_absent(file: Path) -> None:
+    if file.exists():
+        raise InvalidDataError(f"{file} exists already: name another file, or add --force to replace it")
+
+
+async def _export_koog(session: Session, folder: Path, *, force: bool, key: str | None) -> None:
+    from factmem.importers.koog import write_koog
+
+    async with session.memory() as memory:
+        records = await memory.list_records()
+        await session.note_if_empty(memory)
+    write = functools.partial(write_koog, records, folder, key, replace=force)
+    try:
+        written, lost = await to_thread.run_sync(write)
+    except OSError as error:
+        raise StoreUnavailableError(f"{folder} cannot be written: {error.strerror}") from None
+    text = "\n".join(
+        [
+            f"exported {counted(written, 'record')} to {folder}",
+            *(f"lost: {counted(count, 'record')}: {what}" for what, count in lost.items()),
+        ]
+    )
+    session.show_line({"exported": written, "folder": str(folder), "lost": dict(lost)}, text)
 
 
 async def reembed(session: Session) -> None:
@@ -266,7 +291,7 @@ async def rotate_key(
     async with provider:
         if not isinstance(provider, RotatesKeys):
             raise CapabilityError(
-                f"{session.address} is not encrypted and has no key: export it with  "
+                f"{session.shown_address} is not encrypted and has no key: export it with  "
                 f"{session.command_line('export', 'facts.jsonl')}  and import that into a store such as "
                 "encrypted:facts?key_env=FACTMEM_KEY"
             )

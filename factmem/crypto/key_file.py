@@ -3,8 +3,6 @@
 Everything else is sealed with the roots or with keys that these wrap. Each rotation begins an *epoch* with
 a root of its own; while it lasts, the store has two.
 
-::
-
     {"factmem": "keys", "version": 1, "suite": "cobblestone-256", "store": "<id>",
      "slots": [{"id": "default", "recipe": {"kdf": "none"}, "check": "<base64>", "roots": "<base64>"}]}
 

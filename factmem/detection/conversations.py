@@ -17,22 +17,21 @@ import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TextIO
+from typing import Any, BinaryIO, Final
 
 import attrs
 
 from factmem.abc import Conversation, Message
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
+from factmem.json_stream import json_values, kind_of_json
 from factmem.patterns import lazy_pattern
 
 __all__ = [
-    "MAX_VALUE_CHARS",
     "ConversationFile",
     "conversations_in",
     "conversations_of",
     "count_not_text",
-    "json_values",
     "read_conversations",
     "said_at",
 ]
@@ -121,128 +120,6 @@ def _epoch(seconds: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
-MAX_VALUE_CHARS: Final = 256 * 1024 * 1024
-"""Maximum length of one conversation or sample in a file, in characters."""
-
-_CHUNK: Final = 64 * 1024
-_SPACE: Final = lazy_pattern(r"[ \t\r\n]*")
-_SLACK: Final = 16
-r"""A parse error this close to the end of the buffer may vanish when more is read (``nul``, ``\u12``)."""
-
-
-class _Buffer:
-    """Text that was read from the stream and not parsed yet."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self.text = ""
-        self.at = 0
-        self.ended = False
-
-    def read_more(self) -> None:
-        """Double the buffer, so that a large value is scanned only a few times."""
-        pending = self.text[self.at :]
-        read = self._stream.read(max(_CHUNK, len(pending)))
-        self.text, self.at, self.ended = pending + read, 0, not read
-
-    def peek(self) -> str:
-        """Return the next character that is not white space; empty at the end."""
-        while True:
-            space = _SPACE.match(self.text, self.at)
-            assert space is not None
-            self.at = space.end()
-            if self.at < len(self.text) or self.ended:
-                return self.text[self.at : self.at + 1]
-            self.read_more()
-
-
-def json_values(stream: TextIO) -> Iterator[tuple[str, Any]]:
-    """Yield the elements of a top-level list, or the values that follow each other (JSON Lines), with their paths.
-
-    A single value has the path ``$``. NaN and infinity, which are not JSON, read as null.
-
-    Raises:
-        ConversationFormatError: it is not JSON, is nested too deeply, or one value is too large.
-        UnicodeDecodeError: raised by the stream.
-    """
-    buffer = _Buffer(stream)
-    if buffer.peek() == "[":
-        yield from _elements(buffer)
-        return
-    index = 0
-    while buffer.peek():
-        value = _value(buffer, f"$[{index}]" if index else "$")
-        yield ("$" if index == 0 and not buffer.peek() else f"$[{index}]"), value
-        index += 1
-
-
-def _elements(buffer: _Buffer) -> Iterator[tuple[str, Any]]:
-    buffer.at += 1
-    if buffer.peek() == "]":
-        buffer.at += 1
-        return _end(buffer)
-    index = 0
-    while True:
-        path = f"$[{index}]"
-        buffer.peek()
-        yield path, _value(buffer, path)
-        index += 1
-        match buffer.peek():
-            case ",":
-                buffer.at += 1
-            case "]":
-                buffer.at += 1
-                return _end(buffer)
-            case "":
-                raise ConversationFormatError("the file ends within a list: it is incomplete", path=path)
-            case _:
-                raise ConversationFormatError("expected a comma or the end of the list after this", path=path)
-
-
-def _end(buffer: _Buffer) -> None:
-    if buffer.peek():
-        raise ConversationFormatError("something follows the end of the list; put all conversations into one list")
-
-
-def _not_finite(_: str) -> None:
-    return None
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_not_finite)
-
-
-def _value(buffer: _Buffer, path: str) -> Any:
-    while True:
-        try:
-            value, end = _DECODER.raw_decode(buffer.text, buffer.at)
-        except json.JSONDecodeError as error:
-            if buffer.ended or not _may_continue(error, buffer.text):
-                raise _no_json(error, path) from None
-        except RecursionError:
-            raise ConversationFormatError("the JSON is nested too deeply", path=path) from None
-        except ValueError:
-            raise ConversationFormatError("the JSON holds a number that is too long to read", path=path) from None
-        else:
-            if end < len(buffer.text) or buffer.ended:  # a number at the end may have more digits
-                buffer.at = end
-                return value
-        if len(buffer.text) - buffer.at > MAX_VALUE_CHARS:
-            raise ConversationFormatError(
-                f"one value is longer than {MAX_VALUE_CHARS:,} characters; split the file into conversations", path=path
-            )
-        buffer.read_more()
-
-
-def _may_continue(error: json.JSONDecodeError, text: str) -> bool:
-    return error.msg.startswith("Unterminated string") or error.pos > len(text) - _SLACK
-
-
-def _no_json(error: json.JSONDecodeError, path: str) -> ConversationFormatError:
-    return ConversationFormatError(
-        f"not JSON: {error.msg}; give a JSON or JSON Lines file, or convert it to a list of role and content", path=path
-    )
-
-
 _IDS: Final = ("id", "message_id", "dia_id", "uuid")
 _CONVERSATION_IDS: Final = ("id", "conversation_id", "session_id")
 _NAMES: Final = ("name", "speaker")
@@ -310,18 +187,15 @@ def _messages(value: Any, path: str) -> tuple[Message, ...]:
 
 def _list(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise ConversationFormatError(f"expected a list, found {_kind(value)}", path=path)
+        raise ConversationFormatError(f"expected a list, found {kind_of_json(value)}", path=path)
     return value
-
-
-def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
-    return kinds.get(type(value), "a number")
 
 
 def _message(value: Any, path: str) -> Message:
     if not isinstance(value, dict):
-        raise ConversationFormatError(f"expected a message with role and content, found {_kind(value)}", path=path)
+        raise ConversationFormatError(
+            f"expected a message with role and content, found {kind_of_json(value)}", path=path
+        )
     content, not_text = _content(value, path)
     return Message(
         content=content,
@@ -361,7 +235,7 @@ def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
             raise ConversationFormatError("the message has no content", path=path)
         case other:
             raise ConversationFormatError(
-                f"expected a text or a list of parts, found {_kind(other)}", path=f"{path}.{key}"
+                f"expected a text or a list of parts, found {kind_of_json(other)}", path=f"{path}.{key}"
             )
     match value:
         case {"blip_caption": str() as caption} if caption.strip():
@@ -384,7 +258,7 @@ def _texts(parts: list[Any], path: str) -> Iterator[str]:
             case {}:
                 pass
             case other:
-                raise ConversationFormatError(f"expected a part, found {_kind(other)}", path=f"{path}[{index}]")
+                raise ConversationFormatError(f"expected a part, found {kind_of_json(other)}", path=f"{path}[{index}]")
 
 
 def _label(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> str | None:
@@ -398,7 +272,7 @@ def _label(value: Mapping[str, Any], keys: tuple[str, ...], path: str) -> str | 
             case int() as number if not isinstance(number, bool):
                 return str(number)
             case other:
-                raise ConversationFormatError(f"expected a text, found {_kind(other)}", path=f"{path}.{key}")
+                raise ConversationFormatError(f"expected a text, found {kind_of_json(other)}", path=f"{path}.{key}")
     return None
 
 
@@ -529,7 +403,7 @@ def conversations_in(stream: BinaryIO) -> Generator[Conversation, None, None]:
     try:
         text = _text(stream)
         try:
-            yield from conversations_of(json_values(text))
+            yield from conversations_of(json_values(text, fault=ConversationFormatError))
         finally:
             text.detach()  # the stream is the caller's to close
     except UnicodeDecodeError as error:

@@ -1,6 +1,6 @@
 """Memory in agents of LangChain: a middleware, and the messages of ``langchain_core``.
 
-Memory can be installed into ``create_agent``, and into similar factories with a ``middleware`` parameter::
+Memory can be installed into ``create_agent``, and into similar factories with a ``middleware`` parameter:
 
     make_agent = install(AgentMemory, into=create_agent, store="sqlite-vec:facts.db", agent_name="planner")
     agent = make_agent("openai:gpt-5.5", tools=[...])

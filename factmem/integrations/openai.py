@@ -2,7 +2,7 @@
 
 Memory can be installed into a client (`AsyncOpenAI`, `OpenAI`, Azure's). ``install`` returns a copy of the same type
 over the same connections, which loads known facts into chat completions and responses, and saves their answers,
-whether they are created, parsed or streamed. The client itself and the caller's messages stay unchanged::
+whether they are created, parsed or streamed. The client itself and the caller's messages stay unchanged:
 
     memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
     client = install(memory, into=AsyncOpenAI())

@@ -3,7 +3,7 @@
 Memory can be installed into an `agents.Agent`. ``install`` returns a copy with hooks, whose handoffs lead to copies
 with hooks too. The agent itself and its model stay unchanged, and existing hooks are still called. The identity of a
 run comes from the attributes (or keys) ``user_id`` and ``session_id`` of the run's context; ``with memory.run(...)``
-takes precedence::
+takes precedence:
 
     memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
     agent = install(memory, into=Agent("Planner", tools=[*memory_tools(memory)]))

@@ -1,7 +1,5 @@
 """Memory in OpenTelemetry: a span and a duration for every operation.
 
-::
-
     memory = Memory("sqlite-vec:facts.db", observers=[OpenTelemetryObserver()])
 
 Names are those of the GenAI semantic conventions (status: Development) of

@@ -3,13 +3,13 @@
 Memory can be installed into any agent (`pydantic_ai.Agent`, a `WrapperAgent`). ``install`` returns a wrapper, whose
 ``run``, ``run_sync``, ``run_stream`` and ``iter`` load known facts and save each successful run; the agent itself
 stays unchanged. Alternatively, pass the capability to the agent's constructor. Durable agents require this, since
-they take no capability at run time. The capability can also add the tools::
+they take no capability at run time. The capability can also add the tools:
 
     agent = Agent(model, capabilities=[MemoryCapability(memory, tools=True)])
 
 The identity of a run comes from the attributes (or keys) ``user_id`` and ``session_id`` of its ``deps``; a run without
 a ``session_id`` belongs to pydantic-ai's own ``conversation_id``. The argument ``identity`` of `MemoryCapability` is a
-function that reads the identity elsewhere. ``with memory.run(...)`` takes precedence over both::
+function that reads the identity elsewhere. ``with memory.run(...)`` takes precedence over both:
 
     memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
     agent = install(memory, into=Agent(model))

@@ -1,15 +1,13 @@
 """An MCP server: memory for any MCP client, as tools, resources and prompts.
 
-::
-
     factmem mcp --viewer maya --subject user:maya
 
 Desktop clients start this command themselves. For Claude Desktop (``claude_desktop_config.json``) and Cursor
-(``.cursor/mcp.json``)::
+(``.cursor/mcp.json``):
 
     {"mcpServers": {"factmem": {"command": "factmem", "args": ["mcp", "--scope", "/product/alpha"]}}}
 
-and for VS Code (``.vscode/mcp.json``)::
+and for VS Code (``.vscode/mcp.json``):
 
     {"servers": {"factmem": {"type": "stdio", "command": "factmem", "args": ["mcp", "--scope", "/product/alpha"]}}}
 

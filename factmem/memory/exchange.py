@@ -1,4 +1,8 @@
-"""Export and import: a memory's log as JSON Lines."""
+"""Export and import: a memory's log as JSON Lines, and the entries of other stores.
+
+The format is described, with its promise, in ``docs/pages/reference/formats.md``; ``tests/memory/exports`` holds a file
+of every version.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,35 @@ import contextlib
 import itertools
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import anyio
 import attrs
 from anyio import AsyncFile, from_thread, to_thread
+from typing_extensions import TypeIs
 
-from factmem.abc import Receipt
+from factmem.abc import Receipt, StateRequest
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
-from factmem.errors import CodecError, FactMemError, NewerVersionError, StoreUnavailableError
+from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.quarantine import quarantined
 from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
 from factmem.private_files import writing
+from factmem.recall import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
-__all__ = ["Exchange", "ImportReceipt", "doubted", "export_log", "import_log"]
+__all__ = ["Exchange", "ImportReceipt", "ImportSource", "doubted", "export_log", "import_log"]
 
 _log = logging.getLogger("factmem")
 
 _BATCH = 500
+
+ImportSource: TypeAlias = Path | str | IO[str] | Iterable[Recorded]
+"""A file that `export_log` wrote, or entries of another store."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,8 +47,8 @@ class ImportReceipt:
 
     Attributes:
         imported: Number of assertions that were new.
-        quarantined: Number of assertions of the file that wait in quarantine, those of an earlier import included. They
-            are neither loaded nor recalled. ``memory.quarantine`` lists and accepts them; ``trust=True`` accepts
+        quarantined: Number of assertions of the source that wait in quarantine, those of an earlier import included.
+            They are neither loaded nor recalled. ``memory.quarantine`` lists and accepts them; ``trust=True`` accepts
             those that the file marks as believed.
         let_in: Number of assertions that an earlier import had quarantined and this one accepted.
     """
@@ -71,11 +79,12 @@ class Exchange:
         return await export_log(target, await self._reader.recorded(), states_of(log))
 
     async def import_(
-        self, source: Path | str | IO[str], *, trust: bool, progress: Callable[[int], None] | None
+        self, source: ImportSource, *, trust: bool, progress: Callable[[int], None] | None
     ) -> ImportReceipt:
         """See `Memory.import_`."""
         self._context.check_writable()
-        seen: set[str] = set()
+        from_file = _is_file(source)
+        waiting: set[str] = set()
         vouched: set[bytes] = set()
         imported = let_in = 0
 
@@ -88,44 +97,58 @@ class Exchange:
             if trust:
                 return said
             self._context.owned(said.details, private=False)
-            return doubted(said)
+            return doubted(said) if from_file or not said.details.origin.trusted else _believed(said)
 
         async def append(assertions: Sequence[Assertion]) -> list[Recorded]:
             nonlocal imported, let_in
             receipts = await self._writer.receipts(assertions)
-            visible = [receipt for receipt in receipts if self._context.sees(receipt.recorded.assertion)]
-            imported += sum(receipt.new for receipt in visible)
-            seen.update(receipt.recorded.id for receipt in visible)
+            imported += sum(receipt.new for receipt in receipts if self._context.sees(receipt.recorded.assertion))
+            apart = await self._waiting(receipts)
             if trust:
-                let_in += await self._let_in(assertions, receipts, vouched)
+                accepted = [
+                    apart.pop(receipt.recorded.id)
+                    for receipt, said in zip(receipts, assertions, strict=True)
+                    if receipt.recorded.id in apart
+                    and (said.fingerprint in vouched or (not receipt.new and said.state is AssertionState.ACTIVE))
+                ]
+                await self._let_in([receipt.recorded for receipt in accepted])
+                waiting.difference_update(receipt.recorded.id for receipt in accepted)
+                let_in += sum(not receipt.new for receipt in accepted)
+            vouched.clear()
+            waiting.update(apart)
             return [receipt.recorded for receipt in receipts]
 
-        await import_log(source, append, tenant=self._context.tenant, admit=admit, trust=trust, progress=progress)
-        apart = await quarantined(self._reader) if seen else ()
-        waiting = sum(entry.id in seen and state is AssertionState.QUARANTINED for entry, state in apart)
-        if waiting:
+        entries = _entries(source) if _is_file(source) else _slices(source)
+        tenant = self._context.tenant
+        await import_log(entries, append, tenant=tenant, admit=admit, trust=trust, progress=progress)
+        if waiting and from_file:
             _log.warning(
                 "%d imported assertions wait in quarantine and are not recalled: let them in%s",
-                waiting,
+                len(waiting),
                 "" if trust else ", or import the file again with trust if it is your own",
             )
-        return ImportReceipt(imported=imported, quarantined=waiting, let_in=let_in)
+        return ImportReceipt(imported=imported, quarantined=len(waiting), let_in=let_in)
 
-    async def _let_in(
-        self, assertions: Sequence[Assertion], receipts: Sequence[Receipt], vouched: Collection[bytes]
-    ) -> int:
-        """Accept what counts in a trusted file; return the number of those that an earlier import has quarantined."""
-        new = {
-            receipt.recorded.id: receipt.new
-            for receipt, said in zip(receipts, assertions, strict=True)
-            if said.fingerprint in vouched or (not receipt.new and said.state is AssertionState.ACTIVE)
+    async def _waiting(self, receipts: Sequence[Receipt]) -> dict[str, Receipt]:
+        """Return the receipts of visible assertions that wait in quarantine, by id.
+
+        The state of a new assertion is known. The log is read only for those that were there before.
+        """
+        known = [receipt.recorded.id for receipt in receipts if not receipt.new]
+        states = states_of(await self._backend.mirror.log(LogPart(ids=known))) if known else {}
+        return {
+            receipt.recorded.id: receipt
+            for receipt in receipts
+            if self._context.sees(receipt.recorded.assertion)
+            and states.get(receipt.recorded.id, receipt.recorded.assertion.state) is AssertionState.QUARANTINED
         }
-        if not new:
-            return 0
-        waiting = AssertionState.QUARANTINED
-        apart = [entry for entry, state in await quarantined(self._reader) if state is waiting and entry.id in new]
-        await self._writer.change_states(apart, AssertionState.ACTIVE, "imported from a trusted file")
-        return sum(not new[entry.id] for entry in apart)
+
+    async def _let_in(self, entries: Sequence[Recorded]) -> None:
+        """Accept quarantined entries that count in a trusted source."""
+        waiting, reason = AssertionState.QUARANTINED, "imported from a trusted file"
+        requests = [StateRequest.of(entry, AssertionState.ACTIVE, reason=reason, expected=waiting) for entry in entries]
+        if requests:
+            await self._writer.commit(requests)
 
 
 async def export_log(
@@ -157,7 +180,7 @@ def _written(recorded: Recorded, state: AssertionState) -> str:
 
 
 async def import_log(
-    source: Path | str | IO[str],
+    entries: AsyncGenerator[Sequence[Recorded]],
     append: Callable[[Sequence[Assertion]], Awaitable[Sequence[Recorded]]],
     *,
     tenant: str | None,
@@ -165,19 +188,15 @@ async def import_log(
     trust: bool,
     progress: Callable[[int], None] | None,
 ) -> None:
-    """Read a file that `export_log` wrote, and append it in batches under a tenant.
+    """Append entries in batches under a tenant.
 
     Args:
-        source: File or path to read.
+        entries: The entries, some at a time.
         append: Appends a batch.
         tenant: Tenant of the imported assertions.
-        admit: Returns the assertion to import for one of the file, or refuses it.
-        trust: Let the file name records that it does not hold, such as those whose first revision was erased.
+        admit: Returns the assertion to import for one of the source, or refuses it.
+        trust: Let the source name records that it does not hold, such as those whose first revision was erased.
         progress: See `Memory.import_`.
-
-    Raises:
-        CodecError: A line is malformed; the path names it. Earlier lines are kept.
-        StoreUnavailableError: The file cannot be read.
     """
     record_ids: dict[str, str] = {}
     batch: list[Recorded] = []
@@ -188,22 +207,58 @@ async def import_log(
             record_ids[old.record_id] = new.record_id
         batch.clear()
 
+    number = 0
+    async with contextlib.aclosing(entries) as some:
+        async for read in some:
+            for recorded in read:
+                revised = recorded.assertion.revises
+                if revised is not None and any(item.record_id == revised for item in batch):
+                    await flush()
+                batch.append(recorded)
+            await flush()
+            number += len(read)
+            if progress is not None:
+                progress(number)
+
+
+def _is_file(source: ImportSource) -> TypeIs[Path | str | IO[str]]:
+    return isinstance(source, Path | str) or hasattr(source, "readline")
+
+
+async def _slices(entries: Iterable[Recorded]) -> AsyncGenerator[Sequence[Recorded]]:
+    """Yield entries some at a time; whatever makes them runs in a worker thread."""
+    rest = iter(entries)
+    while some := await to_thread.run_sync(lambda: list(itertools.islice(rest, _BATCH))):
+        for entry in some:
+            if not isinstance(entry, Recorded):
+                raise InvalidDataError(f"import_ takes a file, or Recorded entries, not a {type(entry).__name__}")
+        yield some
+
+
+async def _entries(source: Path | str | IO[str]) -> AsyncGenerator[Sequence[Recorded]]:
+    """Yield the entries of a file that `export_log` wrote, some at a time.
+
+    Raises:
+        CodecError: A line is malformed; the path names it.
+        StoreUnavailableError: The file cannot be read.
+    """
     async with _opened(source) as file:
         with _using(source):
             header = await file.readline()
         _check_header(header)
         number = 0
         while lines := await _lines(source, file):
-            for line in lines:
-                number += 1
-                recorded = _read(line, number)
-                revised = recorded.assertion.revises
-                if revised is not None and any(item.record_id == revised for item in batch):
-                    await flush()
-                batch.append(recorded)
-            await flush()
-            if progress is not None:
-                progress(number)
+            read: list[Recorded] = []
+            fault: CodecError | None = None
+            try:
+                for line in lines:
+                    number += 1
+                    read.append(_read(line, number))
+            except CodecError as error:  # the lines before it are kept
+                fault = error
+            yield read
+            if fault is not None:
+                raise fault
 
 
 async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str]:
@@ -214,6 +269,12 @@ async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str
 def _was_let_in(said: Assertion) -> bool:
     """Return whether an exported assertion counts, of an origin that is not trusted, and is no later update."""
     return said.state is AssertionState.ACTIVE and not said.details.origin.trusted and said.revises is None
+
+
+def _believed(said: Assertion) -> Assertion:
+    """Return an assertion of a trusted origin as one that no model reads; its flags are found anew."""
+    state = AssertionState.ACTIVE if doubted(said).state is AssertionState.QUARANTINED else said.state
+    return attrs.evolve(said, state=state, job=None, details=attrs.evolve(said.details, flags=()))
 
 
 def doubted(said: Assertion) -> Assertion:

@@ -39,7 +39,7 @@ from factmem.memory.checks import address_of, check_parts, check_store, listed, 
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.exchange import Exchange, ImportReceipt
+from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
 from factmem.memory.intake import Words
@@ -96,8 +96,6 @@ _EVERYTHING: Final = MemorySubject.EVERYTHING
 @observed()
 class Memory:
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
-
-    ::
 
         async with Memory("sqlite-vec:facts.db") as memory:
             await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
@@ -377,8 +375,6 @@ class Memory:
     def with_policies(self, **changes: Unpack[PolicyChanges]) -> Self:
         """Return this memory with some other policies, for what is written through it.
 
-        ::
-
             keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
 
         Args:
@@ -422,8 +418,6 @@ class Memory:
 
         Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
         raises `OutOfViewError`.
-
-        ::
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
@@ -476,7 +470,7 @@ class Memory:
     def as_of(self, when: dt.datetime) -> Self:
         """Return a read-only view of a time: only facts that had been *said* by then.
 
-        ::
+        For example, as of the first of May:
 
             before = await memory.as_of(datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject=USER)
         """
@@ -490,8 +484,6 @@ class Memory:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
         Public facts are visible as well. Another subject, and ``private=False``, can still be given to each write.
-
-        ::
 
             alice = memory.for_user("alice")
             await alice.remember("I have moved to Lisbon.")
@@ -517,8 +509,6 @@ class Memory:
         With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
         by the strongest subject, then the narrowest scope, then the newest timestamp; the viewer's own facts come
         before public ones.
-
-        ::
 
             seats = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 
@@ -565,8 +555,6 @@ class Memory:
         into simpler ones, which are searched for as well, and then names what is missing. `RecallMatches.deep`
         reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
         the last places. Without a model, or if it fails, the results are those of a shallow recall.
-
-        ::
 
             matches = await memory.recall("How many seats?", scope="/product/alpha", limit=5)
             matches = await memory.recall("Who rents the barn, and since when?", depth="deep")
@@ -684,8 +672,6 @@ class Memory:
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
         legal.
 
-        ::
-
             guest = await memory.profile(Guest, subject=USER)
             found = await memory.profile(Guest, subject=USER, partial=True)
             print(found.known, found.missing)
@@ -724,8 +710,6 @@ class Memory:
 
         Records that are saved or removed between two pages do not shift the pages.
 
-        ::
-
             page = await memory.list_records(limit=100)
             while page.next_page:
                 page = await memory.list_records(limit=100, page=page.next_page)
@@ -761,8 +745,6 @@ class Memory:
     ) -> ScopeInfo:
         """Return a summary of the records in a scope and its subtree, with counts.
 
-        ::
-
             info = await memory.info("/product")
             print(info.records, list(info.scopes), info.categories)
 
@@ -781,8 +763,6 @@ class Memory:
         subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeTree:
         """Return the tree of the scopes that hold records; printed, it is a tree.
-
-        ::
 
             print(await memory.tree("/product", depth=2))
 
@@ -832,8 +812,6 @@ class Memory:
     ) -> tuple[FactRecord[Any], ...]:
         """Save a fact; it is on disk when this returns. The same fact with the same timestamp changes nothing.
 
-        ::
-
             await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
 
         Args:
@@ -864,8 +842,6 @@ class Memory:
         ttl: dt.timedelta | None = None,
     ) -> tuple[FactRecord[Any], ...]:
         """Save many facts in one transaction: all of them or none; see `save`.
-
-        ::
 
             await memory.save_many([(SingleFact(SEATS, 5), "user:alice", "/product/alpha"), SingleFact(CITY, "Oslo")])
 
@@ -1077,8 +1053,6 @@ class Memory:
         A provider with the four verbs only keeps typed facts and statements by `AgentMemoryProvider.save`;
         `Remembered.unrepresented` counts the rest.
 
-        ::
-
             outcome = await memory.remember("The venue has 120 seats.", scope="/product/alpha")
             for record in outcome:
                 print(record.value)
@@ -1105,8 +1079,6 @@ class Memory:
         Texts of one call whose embeddings are at least as close as `ConsolidationPolicy.duplicate` are kept once;
         `Remembered.dropped` counts the others. Messages and conversations are evidence, and all of them stay; so do all
         texts with ``consolidate=False``, or while the embedder is away.
-
-        ::
 
             submission = await memory.remember_many(["The venue has 120 seats.", "The bar opens at six."])
             outcomes = await submission.wait()
@@ -1142,8 +1114,6 @@ class Memory:
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
         revision) or DELETED.
-
-        ::
 
             submission = await memory.generate(StoredSession(id="session-7"), subject=USER)
             outcomes = await submission.wait()
@@ -1288,8 +1258,6 @@ class Memory:
         it. Another process drops its copies at its next access to the store. Records that were found in the same
         words keep their own quotes of them: `traces` names these.
 
-        ::
-
             preview = await memory.forget(subject=USER, until=may, dry_run=True)
             if len(preview) < 100:
                 await memory.forget(subject=USER, until=may)
@@ -1421,25 +1389,28 @@ class Memory:
         return await self._exchange.export(target)
 
     async def import_(
-        self, source: Path | str | IO[str], *, trust: bool = False, progress: Callable[[int], None] | None = None
+        self, source: ImportSource, *, trust: bool = False, progress: Callable[[int], None] | None = None
     ) -> ImportReceipt:
-        """Import what `export` wrote; assertions that are there already stay as they are.
+        """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
 
-        The file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
-        caller trusts the file. A log line warns of what waits.
+        A file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
+        caller trusts the file. A log line warns of what waits. Entries are vouched for by the program that hands them
+        in: those of untrusted origins alone are quarantined. An entry may revise another one of the same call, by its
+        record id.
 
         Args:
-            source: A file of JSON Lines, or its path.
-            trust: Keep the states of the file, for example of one's own backup. Assertions that an earlier
+            source: A file of JSON Lines, or its path; or entries, which are taken some at a time in a worker thread.
+            trust: Keep the states of the source, for example of one's own backup. Assertions that an earlier
                 import quarantined are accepted.
-            progress: A function that is called with the number of lines read so far.
+            progress: A function that is called with the number of lines or entries read so far.
 
         Returns:
             The numbers of new and of quarantined assertions.
 
         Raises:
             CodecError: A line is malformed; earlier lines are kept.
-            InvalidDataError: The file is not trusted and holds another viewer's private facts; earlier lines are kept.
+            InvalidDataError: The source is not trusted and holds another viewer's private facts, or is neither a file
+                nor entries; earlier ones are kept.
         """
         self._context.check_writable()
         return await self._exchange.import_(source, trust=trust, progress=progress)

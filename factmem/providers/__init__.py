@@ -6,7 +6,13 @@ from factmem.providers.copies import check_part, misfit
 from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
 from factmem.providers.none import NoMemory
-from factmem.providers.registry import ENTRY_POINT_GROUP, default_store, open_provider, provider_entry_points
+from factmem.providers.registry import (
+    ENTRY_POINT_GROUP,
+    default_store,
+    open_provider,
+    provider_entry_points,
+    without_secrets,
+)
 from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.threaded import (
     Engine,
@@ -23,7 +29,7 @@ from factmem.providers.tracks import (
     check_readable,
     check_writable,
     erased_meanwhile,
-    new_id,
+    random_ids,
     unknown_assertion,
 )
 
@@ -47,10 +53,11 @@ __all__ = [
     "fact_of",
     "flag_option",
     "misfit",
-    "new_id",
     "open_provider",
     "provider_entry_points",
     "raised_again",
+    "random_ids",
     "seconds_option",
     "unknown_assertion",
+    "without_secrets",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint
@@ -16,7 +17,14 @@ from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
 from factmem.private_files import make_folders
 
-__all__ = ["ENTRY_POINT_GROUP", "check_address", "default_store", "open_provider", "provider_entry_points"]
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "check_address",
+    "default_store",
+    "open_provider",
+    "provider_entry_points",
+    "without_secrets",
+]
 
 ENTRY_POINT_GROUP: Final = "factmem.providers"
 """The entry-point group that providers are found in, ours and third parties'."""
@@ -33,7 +41,8 @@ def open_provider(address: str) -> AgentMemoryProvider:
     An address is ``name:location?option=value``: the name of an entry point of the group
     `ENTRY_POINT_GROUP`, then what its class takes as its first argument, then keyword arguments
     as text. ``name:///absolute/path`` and ``name:relative/path`` both work; a location without any
-    name is a path for ``sqlite-vec``. Nothing is read or written before the first call.
+    name is a path for ``sqlite-vec``. Nothing is read or written before the first call. A class whose addresses are
+    URLs of another standard has a method ``from_address``, which takes the whole address.
 
     Args:
         address: where the facts are.
@@ -44,6 +53,14 @@ def open_provider(address: str) -> AgentMemoryProvider:
     """
     factory, arguments, options = _resolved(address)
     return cast("AgentMemoryProvider", factory(*arguments, **options))
+
+
+_PASSWORD: Final = re.compile(r"(://[^:/?@]*):.*@|(password=)[^&]*")
+
+
+def without_secrets(address: str) -> str:
+    """Return an address for people to see: a password in a URL is left out."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}:…@" if found[1] is not None else f"{found[2]}…", address)
 
 
 def default_store() -> str:
@@ -76,7 +93,7 @@ def check_address(address: str) -> None:
 
 
 def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
-    """Return the class that an address names, and its arguments."""
+    """Return the factory that an address names, and its arguments."""
     if not isinstance(address, str):
         raise UnknownProviderError(f"an address is a text such as sqlite-vec:facts.db, not a {type(address).__name__}")
     name, location, options = _parsed(address)
@@ -89,7 +106,9 @@ def _resolved(address: str) -> tuple[Any, list[str], dict[str, str]]:
     try:
         factory: Any = point.load()
     except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name or name, extra=name) from error
+        raise MissingPackageError(error.name or name, extra=next(iter(point.extras), name)) from error
+    if hasattr(factory, "from_address"):
+        return factory.from_address, [address], {}
     arguments = [location] if location else []
     try:
         inspect.signature(factory).bind(*arguments, **options)

@@ -1,6 +1,6 @@
 """The shared shell of providers whose engine blocks: worker threads, group commit, closing, fork and options.
 
-A provider is then a constructor and an `Engine`::
+A provider is then a constructor and an `Engine`:
 
     class ShelfProvider(ThreadedProvider[ShelfEngine]):
         def __init__(self, path: str, *, clock: Clock = system_clock, timeout: float | str = 10.0) -> None:
@@ -19,7 +19,6 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 import anyio
@@ -37,7 +36,6 @@ from factmem.abc import (
     Erases,
     FeedsChanges,
     KeepsAccesses,
-    KeepsFiles,
     KeepsVectors,
     LogPart,
     Receipt,
@@ -168,10 +166,6 @@ class Engine(Protocol):
         """See `CopiesLogs.end_copy`."""
         ...
 
-    def files(self) -> Sequence[Path]:
-        """See `KeepsFiles.files`."""
-        ...
-
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
         """See `ChecksItself.check`."""
         ...
@@ -256,12 +250,11 @@ class ThreadedProvider(
     KeepsAccesses,
     Erases,
     CopiesLogs,
-    KeepsFiles,
     ChecksItself,
     abc.ABC,
     Generic[EngineT],
 ):
-    """A provider with history, vectors, erasure, files and access counts, on top of a blocking `Engine`.
+    """A provider with history, vectors, erasure and access counts, on top of a blocking `Engine`.
 
     Reads run in worker threads beside each other. Writes run one at a time, and calls of `append` that wait at the
     same time share one commit. After `aclose` every call raises `ProviderClosedError`. In a forked process, the first
@@ -360,10 +353,6 @@ class ThreadedProvider(
     @override
     async def end_copy(self, tenants: Sequence[str | None]) -> None:
         await self._write(lambda engine: engine.end_copy(tenants))
-
-    @override
-    async def files(self) -> Sequence[Path]:
-        return await self._read(lambda engine: engine.files())
 
     @override
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:

@@ -25,14 +25,14 @@ __all__ = [
     "check_readable",
     "check_writable",
     "erased_meanwhile",
-    "new_id",
+    "random_ids",
     "unknown_assertion",
 ]
 
 
-def new_id() -> str:
-    """Return a new random id for an assertion or a record."""
-    return secrets.token_hex(16)
+def random_ids(seq: int) -> tuple[str, str]:
+    """Return two random ids: of an assertion, and of the record that it begins."""
+    return secrets.token_hex(16), secrets.token_hex(16)
 
 
 def check_readable(stored: Assertion, concept: Concept[Any, Any]) -> None:
@@ -111,7 +111,8 @@ class _Life:
 class TrackIndex:
     """An index of a log in memory, for providers without one of their own: assertions, record ids, states and types.
 
-    Add every entry of the log, in order.
+    Add every entry of the log, in order. A provider that reads only a part of a log, which some statements depend on,
+    says what it found with the methods that begin with ``found_``; then the index answers for those statements alone.
     """
 
     _below: TrackIndex | None = attrs.field(default=None, alias="below")
@@ -157,10 +158,20 @@ class TrackIndex:
         if not any(followed in index._seqs for index in self._layers()):
             raise erased_meanwhile()
 
-    def record(self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[], str] = new_id) -> Recorded:
-        """Assign ids, a sequence number and a time to a new assertion, and add it."""
-        record_id = assertion.revises or self._record_ids.get((*assertion.track, assertion.slot)) or ids()
-        recorded = Recorded(assertion=assertion, id=ids(), record_id=record_id, seq=seq, recorded_at=clock())
+    def record(
+        self, assertion: Assertion, seq: int, clock: Clock, ids: Callable[[int], tuple[str, str]] = random_ids
+    ) -> Recorded:
+        """Assign ids, a sequence number and a time to a new assertion, and add it.
+
+        Args:
+            assertion: the assertion.
+            seq: its sequence number.
+            clock: gives the time of recording.
+            ids: gives an id for the assertion with a number, and one for a record that it begins.
+        """
+        id, own_record = ids(seq)
+        record_id = assertion.revises or self._record_ids.get((*assertion.track, assertion.slot)) or own_record
+        recorded = Recorded(assertion=assertion, id=id, record_id=record_id, seq=seq, recorded_at=clock())
         self.add(recorded)
         return recorded
 
@@ -191,6 +202,37 @@ class TrackIndex:
         )
         self.add(changed)
         return changed
+
+    def found_type(self, track: tuple[object, ...], fact_type: FactType, shapes: Sequence[Shape]) -> None:
+        """Note the type of a track; see `Assertion.track`."""
+        self._types[track] = fact_type, list(shapes)
+
+    def found_record(self, said: Assertion, record_id: str) -> None:
+        """Note the record that holds the slot of an assertion."""
+        key = (*said.track, said.slot)
+        self._record_ids[key] = record_id
+        self._slots[record_id] = key
+
+    def found_same(self, recorded: Recorded) -> None:
+        """Note an assertion that was recorded, for `known`."""
+        self._recorded[recorded.assertion.fingerprint] = recorded
+
+    def found_state(self, recorded: Recorded, state: AssertionState, *, joined: bool) -> None:
+        """Note an assertion with its state, and whether it has ever counted, for `change`."""
+        self._lives[recorded.id] = _Life(recorded.assertion, state, joined)
+
+    def found_seq(self, tenant: str | None, seq: int) -> None:
+        """Note that an assertion exists, for `check_followed`."""
+        self._seqs.add((tenant, seq))
+
+    def type_of(self, track: tuple[object, ...]) -> tuple[FactType, Sequence[Shape]] | None:
+        """Return the type of a track, and the shapes of the assertions that have counted in it; None if none has."""
+        return self._types.get(track)
+
+    def has_joined(self, assertion_id: str) -> bool:
+        """Return whether an assertion has ever counted."""
+        life = self._life(assertion_id)
+        return life is not None and life.joined
 
     def add(self, entry: LogEntry) -> None:
         """Add an entry of the log. After an erasure, build a new index instead."""

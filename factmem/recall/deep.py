@@ -12,7 +12,7 @@ r"""Deep recall: search, split the question if that is not enough, then ask for 
 
 **Places.** The question itself keeps the first places, in its own order and with its own scores. All other searches
 (for parts of the question, for what is missing, and by hints) choose only the last ``⌊added_share · limit⌋`` places. A
-record found by another search competes for one of them, with the question's own matches there, by its *fit*::
+record found by another search competes for one of them, with the question's own matches there, by its *fit*:
 
     fit = √(similarity to the question · similarity to what that search asks)
 

@@ -2,7 +2,7 @@ r"""All formulas of recall: pure functions on numbers or arrays, called by both 
 
 The similarity is *pointwise*: a function of the query, the record, its own conversation and the statistics of what
 the caller may see, never of the other results. It fuses the evidence of words and of meaning, and weighs it by names,
-times and the record's own words::
+times and the record's own words:
 
     lexical    = u · (1 + s) / (u + s)
     u          = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)

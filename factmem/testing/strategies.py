@@ -1,6 +1,6 @@
 """Hypothesis strategies for everything in factmem's vocabulary.
 
-Every strategy generates legal data only, of any script and size that a store must support::
+Every strategy generates legal data only, of any script and size that a store must support:
 
     from hypothesis import given
     from factmem.testing import strategies

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
 from typing_extensions import override
 
-from factmem.abc import Clock, Storage, system_clock
+from factmem.abc import Clock, KeepsFiles, Storage, system_clock
 from factmem.errors import InvalidDataError
 from factmem.names import checked_path
 from factmem.providers import ThreadedProvider, seconds_option
@@ -16,7 +18,7 @@ from factmem_file.storage import LocalStorage
 __all__ = ["LocalFileMemoryProvider"]
 
 
-class LocalFileMemoryProvider(ThreadedProvider[FileEngine]):
+class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
     """Keeps facts in readable files, one per scope and subject, with every capability.
 
     Several processes may share a store. The cost of a save does not depend on the number of facts, except that the
@@ -54,6 +56,10 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine]):
         self._lock_timeout = seconds_option(lock_timeout, "lock_timeout")
         self._storage = storage or LocalStorage(root)
         super().__init__(clock=clock)
+
+    @override
+    async def files(self) -> Sequence[Path]:
+        return await self._read(lambda engine: engine.files())
 
     @override
     def _open_engine(self) -> FileEngine:

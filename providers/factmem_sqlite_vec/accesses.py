@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
@@ -10,7 +9,8 @@ from typing import Final
 import apsw
 
 from factmem.abc import Access
-from factmem_sqlite_vec.rows import OF_RECORD, microseconds, record_key, select
+from factmem.providers.rows import microseconds, moment_at
+from factmem_sqlite_vec.rows import OF_RECORD, record_key, select
 from factmem_sqlite_vec.sequences import base_of
 
 __all__ = ["accesses", "add_accesses", "drop_accesses"]
@@ -23,8 +23,6 @@ CREATE TABLE IF NOT EXISTS accesses(
   last INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID
 """
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 def add_accesses(connection: apsw.Connection, tenant: str | None, counted: Mapping[str, Access]) -> None:
@@ -52,7 +50,7 @@ def accesses(connection: apsw.Connection, tenant: str | None, record_ids: Collec
         " ON a.record_id = j.value AND a.tenant = ?",
         (json.dumps(list(record_ids)), tenant or ""),
     )
-    return {id: Access(count=count, last=_EPOCH + last * _MICROSECOND) for id, count, last in rows}
+    return {id: Access(count=count, last=moment_at(last)) for id, count, last in rows}
 
 
 def drop_accesses(connection: apsw.Connection, tenant: str | None, record_ids: Iterable[str]) -> None:

@@ -10,10 +10,11 @@ import apsw
 from factmem.abc import Append, LogPart
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.providers import check_part, misfit
+from factmem.providers.rows import SEQ_MASK, NewRow, prepared
 from factmem.records import Recorded, StateChange, Tombstone
 from factmem_sqlite_vec.erasing import take_tombstone
 from factmem_sqlite_vec.reading import bound_embedder, first_changes, tombstones
-from factmem_sqlite_vec.rows import SEQ_MASK, NewRow, format_version, prepared, select, state_changes
+from factmem_sqlite_vec.rows import format_version, select, state_changes
 from factmem_sqlite_vec.sequences import newest_seq, of_tenant
 from factmem_sqlite_vec.sums import check_tenant
 from factmem_sqlite_vec.writing import Batch

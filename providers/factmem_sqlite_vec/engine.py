@@ -14,6 +14,7 @@ from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
 from factmem.providers import Request, SteadyClock
+from factmem.providers.rows import NewRow, prepared
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
 from factmem_sqlite_vec import copying, reading
@@ -21,7 +22,7 @@ from factmem_sqlite_vec import outlines as outlining
 from factmem_sqlite_vec import vectors as embeddings
 from factmem_sqlite_vec.checking import check_database
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
-from factmem_sqlite_vec.rows import NewRow, format_version, prepared
+from factmem_sqlite_vec.rows import format_version
 from factmem_sqlite_vec.schema import MIGRATIONS
 from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store

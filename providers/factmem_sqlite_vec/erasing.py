@@ -17,23 +17,13 @@ from typing import Final
 
 import apsw
 
+from factmem.providers.rows import SEQ_MASK, row_sum, unpack_id, unpack_record_id
 from factmem.records import Tombstone
 from factmem_sqlite_vec.accesses import drop_accesses
 from factmem_sqlite_vec.faults import is_failed_flush
 from factmem_sqlite_vec.outlines import delete_outlines
-from factmem_sqlite_vec.rows import (
-    OF_RECORD,
-    SEQ_MASK,
-    Row,
-    key_of_id,
-    record_key,
-    select,
-    state_changes,
-    unpack_id,
-    unpack_record_id,
-)
+from factmem_sqlite_vec.rows import OF_RECORD, Row, key_of_id, record_key, select, state_changes
 from factmem_sqlite_vec.sequences import base_of
-from factmem_sqlite_vec.sums import row_sum
 from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
 from factmem_sqlite_vec.writing import Batch
 

@@ -5,40 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import struct
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import apsw
-import attrs
 
-from factmem.abc import Outline, Outlined, number_of_id
+from factmem.abc import Outline, Outlined
 from factmem.errors import CorruptStoreError
+from factmem.providers.outline_bodies import OutlineRow, read_outlines
+from factmem.providers.rows import SEQ_MASK, read_assertion, unpack_id, unpack_moment, unpack_record_id
 from factmem.records import Recorded, StateChange, Tombstone
 from factmem_sqlite_vec.reading import tombstones
-from factmem_sqlite_vec.rows import (
-    SEQ_MASK,
-    Row,
-    assertion_columns,
-    microseconds,
-    read_assertion,
-    read_state,
-    select,
-    state_changes,
-    unpack_id,
-    unpack_moment,
-    unpack_record_id,
-)
+from factmem_sqlite_vec.rows import Row, assertion_columns, read_state, select, state_changes
 from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
 from factmem_sqlite_vec.sums import check_tenant
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 __all__ = [
-    "OutlineRow",
     "delete_outlines",
     "insert_outlines",
     "outlined",
@@ -49,12 +31,6 @@ __all__ = [
 ]
 
 _LARGEST: Final = 2**63 - 1
-
-_GIVEN: Final = struct.Struct("<QQqI")
-"""Prefix of a body: the numbers of the ids of assertion and record, the time of recording, and a checksum."""
-
-_GIVEN_FIELDS: Final = [("id", "<u8"), ("record", "<u8"), ("recorded_at", "<i8"), ("checksum", "<u4")]
-_NUMBERS: Final = struct.Struct("<QQq")
 
 _TABLES: Final = """
 DROP TABLE IF EXISTS outlines;
@@ -95,39 +71,6 @@ def use_outlines(connection: apsw.Connection, version: int) -> None:
     if outlines_version(connection) != version:
         connection.execute(_TABLES)
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
-
-
-@attrs.frozen(kw_only=True)
-class OutlineRow:
-    """An outline with the columns of its assertion.
-
-    Attributes:
-        seq: Sequence number of the assertion.
-        id: Id of the assertion.
-        record_id: Id of its record.
-        recorded_at: Time of recording.
-        checksum: Checksum of its row.
-        tenant: Tenant; empty for none.
-        outline: Outline.
-    """
-
-    seq: int
-    id: str
-    record_id: str
-    recorded_at: dt.datetime
-    checksum: int
-    tenant: str
-    outline: Outline
-
-    def body(self) -> bytes:
-        """The stored bytes."""
-        numbers = number_of_id(self.id), number_of_id(self.record_id), microseconds(self.recorded_at)
-        found = _checksum(self.seq, self.outline.shared, _NUMBERS.pack(*numbers), self.outline.own)
-        return _GIVEN.pack(*numbers, found) + self.outline.own
-
-
-def _checksum(seq: int, shared: bytes, numbers: bytes, own: bytes) -> int:
-    return zlib.crc32(own, zlib.crc32(numbers, zlib.crc32(shared, seq & 0xFFFFFFFF)))
 
 
 def _numbered(connection: apsw.Connection, tenant: str | None, seqs: Iterable[int]) -> tuple[str, str]:
@@ -230,16 +173,10 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
             seqs.append(seq)
             numbers.append(number)
             bodies.append(body)
-    shared = _parts(connection, numbers)
-    own = [body[_GIVEN.size :] for body in bodies]
-    table = _checked(seqs, shared, [body[: _GIVEN.size] for body in bodies], own)
-    return Outlined(
-        seqs=seqs,
-        ids=table["id"],
-        records=table["record"],
-        recorded_at=table["recorded_at"],
-        shared=shared,
-        own=own,
+    return read_outlines(
+        seqs,
+        _parts(connection, numbers),
+        bodies,
         missing=_missing(connection, part, seqs),
         rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
         until=until,
@@ -259,32 +196,6 @@ def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
     )
     parts: dict[int, bytes] = dict(rows)
     return [parts[number] for number in numbers]
-
-
-def _checked(
-    seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]
-) -> NDArray[np.void]:
-    """Return the prefixes of bodies as a table of `_GIVEN_FIELDS`.
-
-    Raises:
-        CorruptStoreError: An outline was changed.
-    """
-    import numpy as np
-
-    prefixes = b"".join(given)
-    if len(prefixes) != len(seqs) * _GIVEN.size:
-        raise _damaged_outline(next(seq for seq, prefix in zip(seqs, given, strict=True) if len(prefix) < _GIVEN.size))
-    table = np.frombuffer(prefixes, _GIVEN_FIELDS)
-    sums = map(zlib.crc32, shared, seqs)
-    sums = map(zlib.crc32, [prefix[: _NUMBERS.size] for prefix in given], sums)
-    wrong = np.flatnonzero(table["checksum"] != np.fromiter(map(zlib.crc32, own, sums), np.uint32, len(seqs)))
-    if len(wrong):
-        raise _damaged_outline(seqs[int(wrong[0])])
-    return table
-
-
-def _damaged_outline(seq: int) -> CorruptStoreError:
-    return CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
 
 
 def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from factmem.abc import Clock, KeepsOutlines, Outline, Outlined, ScansVectors, UpgradesFormat, system_clock
+from factmem.abc import Clock, KeepsFiles, KeepsOutlines, Outline, Outlined, ScansVectors, UpgradesFormat, system_clock
 from factmem.names import checked_path
 from factmem.providers import ThreadedProvider, flag_option, seconds_option
 from factmem.records import Recorded
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteVecMemoryProvider"]
 
 
-class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsOutlines, ScansVectors, UpgradesFormat):
+class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsFiles, KeepsOutlines, ScansVectors, UpgradesFormat):
     """Keeps facts, their history and their vectors in one SQLite file; the default provider.
 
     It has every capability. Tasks that save at the same time share one transaction and one flush to the disk. Any
@@ -60,6 +61,10 @@ class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsOutlines, Sca
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._path)!r})"
+
+    @override
+    async def files(self) -> Sequence[Path]:
+        return await self._read(lambda engine: engine.files())
 
     @override
     def vector_numbers(self, tenant: str | None, since: int = 0) -> NDArray[np.int64]:

@@ -9,17 +9,9 @@ from collections.abc import Sequence
 import apsw
 
 from factmem.abc import EmbedderIdentity
+from factmem.providers.rows import SEQ_MASK, place_digest, read_assertion
 from factmem.records import LogEntry, Place, Tombstone
-from factmem_sqlite_vec.rows import (
-    SEQ_MASK,
-    Row,
-    assertion_columns,
-    place_digest,
-    read_assertion,
-    read_state,
-    select,
-    state_changes,
-)
+from factmem_sqlite_vec.rows import Row, assertion_columns, read_state, select, state_changes
 from factmem_sqlite_vec.sequences import of_tenant
 from factmem_sqlite_vec.sums import check_place, check_tenant
 

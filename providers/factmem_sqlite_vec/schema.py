@@ -15,8 +15,9 @@ from typing import Any, Final
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
-from factmem_sqlite_vec.rows import SEQ_BITS, pack_id, pack_moment, select
-from factmem_sqlite_vec.sums import OF_VECTORS, row_sum, sum_of_vectors
+from factmem.providers.rows import SEQ_BITS, pack_id, pack_moment, row_sum
+from factmem_sqlite_vec.rows import select
+from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors
 
 __all__ = ["APPLICATION_ID", "MAGIC", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
 

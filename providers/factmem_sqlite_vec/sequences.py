@@ -17,7 +17,8 @@ import apsw
 import attrs
 
 from factmem.errors import CorruptStoreError
-from factmem_sqlite_vec.rows import SEQ_BITS, SEQ_MASK, format_version, select
+from factmem.providers.rows import SEQ_BITS, SEQ_MASK
+from factmem_sqlite_vec.rows import format_version, select
 
 __all__ = ["LastSeq", "NewSeqs", "base_of", "is_only_tenant", "last_write", "newest_seq", "of_tenant"]
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import apsw
 
 from factmem.errors import CorruptStoreError
+from factmem.providers.rows import row_sum
 from factmem_sqlite_vec.rows import Row, select
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ __all__ = [
     "NewSums",
     "check_place",
     "check_tenant",
-    "row_sum",
     "sum_of_vectors",
     "sum_of_vectors_kept",
     "tenants_with_sums",
@@ -39,11 +39,6 @@ OF_VECTORS: Final = b"vectors"
 
 _OF_TENANTS: Final = b""
 """Placeholder of the place in the sums of tenants; no place has an empty digest."""
-
-
-def row_sum(*columns: object) -> int:
-    """Return the checksum of a row that has none of its own."""
-    return zlib.crc32(repr(columns).encode(errors="replace"))
 
 
 def sum_of_vectors(seqs: Iterable[int], rows: Iterable[bytes] | NDArray[np.float32]) -> int:

@@ -11,9 +11,10 @@ import attrs
 
 from factmem.facts import FactType
 from factmem.providers import check_writable
+from factmem.providers.rows import NewRow
 from factmem.records import Assertion
 from factmem.values import Shape
-from factmem_sqlite_vec.rows import NewRow, Row, select
+from factmem_sqlite_vec.rows import Row, select
 
 __all__ = ["Track", "admit", "head_of", "new_track", "settle_tracks", "sums_of_track", "track_numbered", "track_of"]
 

@@ -12,9 +12,10 @@ import attrs
 
 from factmem.abc import EmbedderIdentity
 from factmem.errors import CapabilityError
+from factmem.providers.rows import SEQ_MASK
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.reading import bound_embedder
-from factmem_sqlite_vec.rows import SEQ_MASK, select
+from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.sequences import base_of, is_only_tenant, of_tenant
 from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
 from factmem_sqlite_vec.writing import Batch, mismatch

@@ -13,33 +13,37 @@ import attrs
 from factmem.abc import EmbedderIdentity, Receipt, StateRequest
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
-from factmem.records import AssertionState, Recorded, StateChange
-from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlines import OutlineRow, insert_outlines, use_outlines
-from factmem_sqlite_vec.reading import read_embedder
-from factmem_sqlite_vec.rows import (
-    ASSERTION_COLUMNS,
-    OF_RECORD,
+from factmem.providers.outline_bodies import OutlineRow
+from factmem.providers.rows import (
     SEQ_MASK,
     NewRow,
     checksum,
-    key_of_id,
     microseconds,
     new_id,
     own_record_id,
     pack_id,
     pack_record_id,
     read_assertion,
-    read_state,
-    record_key,
-    select,
-    state_changes,
+    row_sum,
     unpack_id,
     unpack_moment,
     unpack_record_id,
 )
+from factmem.records import AssertionState, Recorded, StateChange
+from factmem.vectors import unit_vector
+from factmem_sqlite_vec.outlines import insert_outlines, use_outlines
+from factmem_sqlite_vec.reading import read_embedder
+from factmem_sqlite_vec.rows import (
+    ASSERTION_COLUMNS,
+    OF_RECORD,
+    key_of_id,
+    read_state,
+    record_key,
+    select,
+    state_changes,
+)
 from factmem_sqlite_vec.sequences import NewSeqs
-from factmem_sqlite_vec.sums import NewSums, row_sum
+from factmem_sqlite_vec.sums import NewSums
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
 if TYPE_CHECKING:

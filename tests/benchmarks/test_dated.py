@@ -60,6 +60,13 @@ def test_the_metrics_are_those_of_the_papers(monkeypatch: pytest.MonkeyPatch) ->
     assert metrics.auroc([0.9, 0.5], [0.5, 0.1]) == 0.875
 
 
-def test_the_table_of_the_readme_is_that_of_the_results(dated: Any) -> None:
+def test_the_table_of_the_documentation_is_that_of_the_results(dated: Any) -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "dated.json").read_text(encoding="utf-8"))
-    assert dated.markdown(result) in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert dated.markdown(result) in (ROOT / "docs/pages/explanation/benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_the_chart_is_that_of_the_results(dated: Any) -> None:
+    """After a new measurement, `dated_chart.py` draws it anew."""
+    drawing = importlib.import_module("dated_chart")
+    result = json.loads((ROOT / "benchmarks" / "results" / "dated.json").read_text(encoding="utf-8"))
+    assert drawing.CHART.read_text(encoding="utf-8") == drawing.chart(result)

@@ -193,10 +193,9 @@ def test_the_reason_why_words_were_not_read_ends_like_a_sentence(cli: CommandLin
     assert "is its address right? The words are kept" in err
 
 
-def test_the_readme_names_every_command() -> None:
+def test_the_settings_page_names_every_environment_variable() -> None:
     group = get_command(app)
     assert isinstance(group, Group)
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"factmem (?:--?[a-z]+ (?:[^ -]\S* )?)*([a-z-]+)|`([a-z-]+)`", readme))
-    words = {word for pair in named for word in pair}
-    assert set(group.commands) - words == set()
+    page = (Path(__file__).parents[2] / "docs" / "pages" / "reference" / "settings.md").read_text(encoding="utf-8")
+    read = {parameter.envvar for command in (group, *group.commands.values()) for parameter in command.params}
+    assert {variable for variable in read if variable and f"`{variable}`" not in page} == set()

@@ -35,6 +35,7 @@ class TestEncryptedSqliteMemoryProvider(ProviderConformance):
         "CopiesLogs",
         "KeepsFiles",
         "ChecksItself",
+        "UpgradesFormat",
     )
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:

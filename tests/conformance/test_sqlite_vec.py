@@ -20,6 +20,7 @@ class TestSqliteVecMemoryProvider(ProviderConformance):
         "CopiesLogs",
         "KeepsFiles",
         "ChecksItself",
+        "UpgradesFormat",
     )
 
     async def open_provider(self, directory: Path) -> SqliteVecMemoryProvider:

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factmem import json_stream
 from factmem.abc import Conversation
-from factmem.detection import conversations, conversations_in
+from factmem.detection import conversations_in
 from factmem.errors import ConversationFormatError
 
 GOOD = {"role": "user", "content": "Hi"}
@@ -96,7 +97,7 @@ def test_not_a_number_reads_as_nothing() -> None:
 
 
 def test_a_value_beyond_the_limit_is_refused_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversations, "MAX_VALUE_CHARS", 100_000)
+    monkeypatch.setattr(json_stream, "MAX_VALUE_CHARS", 100_000)
     with pytest.raises(ConversationFormatError, match="longer than"):
         read(b'[{"role": "user", "content": "' + b"x" * 500_000)
 

@@ -17,7 +17,7 @@ from factmem.recall import indexed_text
 from factmem.records import Evidence, FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.conftest import Promise
-from tests.forgetting.stores import DenseEmbedder, files_of, hits, likes, vector_of, word
+from tests.forgetting.stores import STAYS_PENDING, DenseEmbedder, files_of, hits, likes, vector_of, word
 from tests.memory.telling import CITY, CONCEPTS, USER, talk, well
 
 if TYPE_CHECKING:
@@ -87,11 +87,12 @@ async def test_of_a_forgotten_record_nothing_is_left(
             assert len(hits(folder, [], vectors)) == len(vectors) == count
         traces = await memory.traces(*(record.id for record in gone))
         receipt = await memory.forget(*(record.id for record in gone))
-        assert (receipt.erased, receipt.pending) == (count, False)
+        assert (receipt.erased, receipt.pending) == (count, kind in STAYS_PENDING)
         said = [text for number in range(0, count, 2) for text in [*words(number), gone[number // 2].id]]
         assert hits(folder, said, vectors) == []
-        report = await verify_erased(provider, traces)
-        assert (report.clean, sum(file.names for file in report.files), report.said_by) == (True, 0, ())
+        if kind not in STAYS_PENDING:
+            report = await verify_erased(provider, traces)
+            assert (report.clean, sum(file.names for file in report.files), report.said_by) == (True, 0, ())
         assert len(await memory.list_records()) == len(kept)
     assert hits(folder, said, vectors) == []
     async with opened() as provider:
@@ -185,7 +186,7 @@ async def test_other_tenants_and_private_facts_of_others_are_not_touched(
 
 @pytest.mark.parametrize("length", [3_000, 60_000])
 async def test_a_text_of_many_pages_is_gone_from_each(
-    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock, length: int
+    opened: Callable[[], AgentMemoryProvider], kind: str, folder: Path, clock: FakeClock, length: int
 ) -> None:
     long = " ".join(word("page", number) for number in range(length // 22))
     async with opened() as provider:
@@ -194,7 +195,7 @@ async def test_a_text_of_many_pages_is_gone_from_each(
         traces = await memory.traces(record.id)
         await memory.forget(record.id)
         assert hits(folder, long.split()[:: max(1, length // 3000)]) == []
-        assert (await verify_erased(provider, traces)).clean
+        assert kind in STAYS_PENDING or (await verify_erased(provider, traces)).clean
 
 
 async def test_the_beginnings_of_words_that_part_the_pages_of_an_index_are_gone(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import zlib
@@ -10,14 +11,20 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import apsw
-from factmem_sqlite_vec.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
+import psycopg
+from factmem_postgres.rows import assertion_id, record_of
+from factmem_postgres.schema import TABLES
 
+from factmem.providers.rows import checksum, partial_checksum, unpack_id, unpack_moment, unpack_record_id
 from tests.malformed.mutating import hostile, hostile_text, mutated_bytes, mutated_json, torn_json
+from tests.postgres import connected, postgres_address, schema_of
 
 __all__ = ["DAMAGES", "Damage", "Files", "raw"]
 
 Files: TypeAlias = dict[str, bytes]
 """The files of a store by their path below its folder."""
+
+_POSTGRES_TABLES: Final = (*TABLES, "meta", "versions")
 
 Damage: TypeAlias = Callable[[random.Random, Files, Path], Files]
 """Function that returns damaged files; the folder holds the intact ones."""
@@ -125,5 +132,61 @@ def _forge(rng: random.Random, connection: apsw.Connection) -> None:
     connection.execute("UPDATE assertions SET doc = ?, checksum = ? WHERE seq = ?", (forged, found, seq))
 
 
-DAMAGES: Final[dict[str, Damage]] = {"file": reframed, "sqlite-vec": rewritten}
+def rewritten_tables(rng: random.Random, files: Files, folder: Path) -> Files:
+    """Put the tables of a PostgreSQL store back as they were first seen, and change a row of one."""
+    address, whole = postgres_address(folder), schema_of(postgres_address(folder / "whole"))
+    schema = schema_of(address)
+    with connected(address) as connection:
+        if connection.execute("SELECT to_regnamespace(%s)", [whole]).fetchone() == (None,):
+            connection.execute(f"CREATE SCHEMA {whole}".encode())
+            for table in _POSTGRES_TABLES:
+                connection.execute(f"CREATE TABLE {whole}.{table} AS TABLE {schema}.{table}".encode())
+        for table in _POSTGRES_TABLES:
+            connection.execute(f"DELETE FROM {schema}.{table}".encode())
+            connection.execute(f"INSERT INTO {schema}.{table} SELECT * FROM {whole}.{table}".encode())
+        with contextlib.suppress(psycopg.Error):  # what the server itself refuses needs no test here
+            _rewrite_row(rng, connection, schema)
+    return {}
+
+
+def _rewrite_row(rng: random.Random, connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None:
+    if rng.random() < 0.3:
+        _forge_row(rng, connection, schema)
+        return
+    table = rng.choice(_POSTGRES_TABLES)
+    row = f"ctid = (SELECT ctid FROM {schema}.{table} ORDER BY ctid LIMIT 1 OFFSET {rng.randrange(4)})"
+    if rng.random() < 0.2:
+        connection.execute(f"DELETE FROM {schema}.{table} WHERE {row}".encode())
+        return
+    kinds = connection.execute(
+        "SELECT attname, atttypid::regtype::text FROM pg_attribute"
+        " WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum",
+        [f"{schema}.{table}"],
+    ).fetchall()
+    column, kind = rng.choice(kinds)
+    value: Any = {
+        "bytea": rng.choice([rng.randbytes(rng.randrange(20)), hostile_text(rng).encode(errors="replace")]),
+        "text": hostile_text(rng).replace("\0", "").encode(errors="replace").decode(),
+        "boolean": rng.random() < 0.5,
+    }.get(kind, rng.choice([0, -1, rng.randrange(20), rng.getrandbits(62), None]))
+    connection.execute(f"UPDATE {schema}.{table} SET {column} = %s WHERE {row}".encode(), [value])
+
+
+def _forge_row(rng: random.Random, connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None:
+    """Write another document into a row, with the checksum of that."""
+    rows = connection.execute(
+        "SELECT a.tenant, a.seq, a.id, a.record_id, a.recorded_at, a.doc, a.said_at, h.doc"
+        f" FROM {schema}.assertions a JOIN {schema}.heads h ON h.tenant = a.tenant AND h.id = a.head"
+        " ORDER BY a.tenant, a.seq".encode()
+    ).fetchall()
+    tenant, seq, packed_id, record_id, recorded_at, doc, said_at, head = rng.choice(rows)
+    forged = torn_json(rng, json.loads(doc)).decode(errors="replace").replace("\0", "")
+    id = assertion_id(packed_id, seq)
+    partial = partial_checksum(forged, said_at, head)
+    found = checksum(seq, id, record_of(record_id, id), unpack_moment(recorded_at), partial)
+    changed = f"UPDATE {schema}.assertions SET doc = %s, checksum = %s WHERE tenant = %s AND seq = %s"
+    connection.execute(changed.encode(), [forged, found, tenant, seq])
+
+
+DAMAGES: Final[dict[str, Damage]] = {"file": reframed, "sqlite-vec": rewritten, "postgres": rewritten_tables}
 """Damage by kind of store; stores of other kinds get random bytes."""

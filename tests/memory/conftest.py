@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 from factmem_file import LocalFileMemoryProvider
+from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory
 from factmem.testing import FakeClock, HashEmbedder
+from tests.postgres import postgres_address
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def clock() -> FakeClock:
     return FakeClock(dt.datetime.now(dt.UTC), step=dt.timedelta(milliseconds=1))
 
 
-@pytest.fixture(params=["memory", "file", "sqlite-vec"])
+@pytest.fixture(params=["memory", "file", "sqlite-vec", "postgres"])
 async def provider(
     request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
 ) -> AsyncIterator[AgentMemoryProvider]:
@@ -29,6 +31,8 @@ async def provider(
     match request.param:
         case "file":
             opened = LocalFileMemoryProvider(tmp_path / "facts", clock=clock)
+        case "postgres":
+            opened = PostgresMemoryProvider(postgres_address(tmp_path), clock=clock)
         case "sqlite-vec":
             opened = SqliteVecMemoryProvider(tmp_path / "facts.db", clock=clock)
         case _:

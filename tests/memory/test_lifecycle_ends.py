@@ -18,6 +18,7 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
+from factmem.abc import KeepsFiles
 from factmem.errors import InvalidDataError
 from factmem.facts import FactType
 from factmem.fold import Moment, fold
@@ -132,7 +133,9 @@ async def test_an_update_that_expires_does_not_bring_back_what_it_updated(memory
     assert await city(memory) == "Lisbon"
 
 
-async def test_expire_erases_what_has_expired_and_nothing_else(memory: Memory, clock: FakeClock) -> None:
+async def test_expire_erases_what_has_expired_and_nothing_else(
+    memory: Memory, provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
     await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER)
     await memory.save(SingleFact(CITY, "Faro", timestamp=clock()), subject=USER, ttl=DAY)
     await memory.save(MultipleFacts(NOTE, ("short",), timestamp=clock()), ttl=DAY)
@@ -141,7 +144,8 @@ async def test_expire_erases_what_has_expired_and_nothing_else(memory: Memory, c
     assert (await memory.expire(dry_run=True)).expired == 2
     assert len(await memory.history(CITY)) == 2
     receipt = await memory.expire()
-    assert (receipt.expired, receipt.superseded, receipt.pending) == (2, 0, False)
+    assert (receipt.expired, receipt.superseded) == (2, 0)
+    assert not (receipt.pending and isinstance(provider, KeepsFiles))  # a server writes over its log later
     assert [item.value for item in await memory.history(CITY)] == ["Porto"]
     assert {item.value for item in await memory.list_records()} == {"Porto", "long"}
     assert (await memory.expire()).expired == 0

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
 from factmem import (
@@ -12,6 +15,7 @@ from factmem import (
     BlockingMemory,
     Concept,
     Conversation,
+    FactDetails,
     InMemoryProvider,
     Memory,
     MemoryScope,
@@ -28,6 +32,9 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
+from factmem.facts import STATEMENT
+from factmem.memory import ImportReceipt
+from factmem.records import AssertionState, LogEntry, Origin, Place, Recorded, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 
 NOTE = Concept.multiple("note", "A note")
@@ -185,6 +192,77 @@ async def test_an_import_that_the_store_refuses_raises_the_stores_error(tmp_path
     async with Memory(f"{address}?read_only=true", embedder=HashEmbedder()) as memory:
         with pytest.raises(ReadOnlyError, match="opened for reading only"):
             await memory.import_(file, trust=True)
+
+
+async def test_the_lines_before_a_malformed_one_are_kept(memory: Memory, tmp_path: Path, clock: FakeClock) -> None:
+    await noted(memory, "/product/a", "/product/b")
+    file = tmp_path / "export.jsonl"
+    await memory.export(file)
+    file.write_text(file.read_text() + "rubbish\n")
+    async with Memory(InMemoryProvider(clock=clock), embedder=HashEmbedder(), clock=clock) as other:
+        with pytest.raises(CodecError):
+            await other.import_(file, trust=True)
+        assert len(await other.list_records()) == 2
+
+
+def entry(
+    text: str, key: str, origin: Origin, clock: FakeClock, *, state: AssertionState = AssertionState.ACTIVE, **more: Any
+) -> Recorded:
+    """Return a statement as another store has it."""
+    fact = MultipleFacts(STATEMENT, (text,), timestamp=clock())
+    place = Place(USER, MemoryScope.product("a"))
+    (said,) = assertions_of(fact, place, FactDetails(origin=origin, owner=more.pop("owner", None)))
+    return Recorded(
+        assertion=attrs.evolve(said, state=state, **more), id=key, record_id=key, seq=1, recorded_at=clock()
+    )
+
+
+async def test_entries_of_another_store_are_believed_by_their_origin(memory: Memory, clock: FakeClock) -> None:
+    """The program vouches for the words of the user; others wait, and a second import changes nothing."""
+    entries = [
+        entry("The roof leaks.", "1", Origin.USER, clock),
+        entry("The roof leaks badly.", "2", Origin.USER, clock, revises="1"),
+        entry("The roof is fine.", "3", Origin.UNKNOWN, clock),
+        entry("The roof is new.", "4", Origin.USER, clock, state=AssertionState.RETRACTED),
+    ]
+    assert await memory.import_(iter(entries)) == ImportReceipt(imported=4, quarantined=1)
+    (roof,) = await memory.list_records()
+    assert roof.value == "The roof leaks badly."
+    assert [earlier.value for earlier in await memory.history(roof.id)] == ["The roof leaks.", "The roof leaks badly."]
+    assert [record.value for record in await memory.quarantine.list()] == ["The roof is fine."]
+    assert await memory.import_(entries) == ImportReceipt(imported=0, quarantined=1)
+    assert await memory.import_(entries, trust=True) == ImportReceipt(imported=0, quarantined=0, let_in=1)
+    assert {record.value for record in await memory.list_records()} == {"The roof leaks badly.", "The roof is fine."}
+
+
+async def test_entries_of_somebody_else_are_refused(memory: Memory, clock: FakeClock) -> None:
+    with pytest.raises(InvalidDataError, match="only the viewer's own"):
+        await memory.import_([entry("My safe is behind the painting.", "1", Origin.USER, clock, owner="bob")])
+    with pytest.raises(InvalidDataError, match="not a dict"):
+        await memory.import_([{"text": "no entry"}])  # type: ignore[list-item]
+
+
+async def test_an_import_of_new_entries_reads_nothing_back(clock: FakeClock) -> None:
+    """However much waits in the store already: the log is looked at for entries that were there before, alone."""
+    counting = CountingProvider(clock=clock)
+    async with Memory(counting, embedder=HashEmbedder(), clock=clock) as memory:
+        await memory.import_([entry(f"Rumour {number}.", str(number), Origin.UNKNOWN, clock) for number in range(1200)])
+        assert counting.reads == 0
+        again = entry("Rumour again.", "a", Origin.UNKNOWN, clock)
+        await memory.import_([again])
+        assert counting.reads == 0
+        assert (await memory.import_([again])).imported == 0
+        assert counting.reads > 0
+
+
+class CountingProvider(InMemoryProvider):
+    """Counts how often its log is read."""
+
+    reads = 0
+
+    async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
+        self.reads += 1
+        return await super().changes(tenant, since)
 
 
 @pytest.mark.parametrize("error", [ValueError, OSError, InvalidDataError, UnicodeError])

@@ -13,7 +13,15 @@ AS_TYPED_AS_THEIR_HOST = "factmem.integrations."
 
 
 @pytest.mark.parametrize(
-    "package", ["factmem", "factmem_encrypted", "factmem_encrypted_sqlite", "factmem_file", "factmem_sqlite_vec"]
+    "package",
+    [
+        "factmem",
+        "factmem_encrypted",
+        "factmem_encrypted_sqlite",
+        "factmem_file",
+        "factmem_postgres",
+        "factmem_sqlite_vec",
+    ],
 )
 def test_every_public_symbol_has_a_known_type(package: str, pyright: str, tmp_path: Path) -> None:
     """`pyright --verifytypes` finds no symbol whose type is unknown or only inferred."""

@@ -11,15 +11,17 @@ import attrs
 from factmem_encrypted import EncryptedMemoryProvider
 from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
+from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.abc import Clock
 from factmem.crypto import SecretKey
 from factmem.providers import InMemoryProvider
+from tests.postgres import postgres_address
 
 __all__ = ["STORES", "FullProvider", "Store"]
 
-FullProvider: TypeAlias = InMemoryProvider | LocalFileMemoryProvider | SqliteVecMemoryProvider
+FullProvider: TypeAlias = InMemoryProvider | LocalFileMemoryProvider | PostgresMemoryProvider | SqliteVecMemoryProvider
 """A provider with every capability."""
 
 
@@ -57,6 +59,10 @@ def _sqlite(folder: Path, clock: Clock) -> SqliteVecMemoryProvider:
     return SqliteVecMemoryProvider(folder / "facts.db", clock=clock, busy_timeout=1)
 
 
+def _postgres(folder: Path, clock: Clock) -> PostgresMemoryProvider:
+    return PostgresMemoryProvider(postgres_address(folder), clock=clock)
+
+
 def _encrypted_sqlite(folder: Path, clock: Clock) -> EncryptedSqliteMemoryProvider:
     return EncryptedSqliteMemoryProvider(folder / "facts.db", _KEY, clock=clock, busy_timeout=1)
 
@@ -66,6 +72,7 @@ STORES: Final = (
     Store("file", _file),
     Store("encrypted", _encrypted),
     Store("sqlite-vec", _sqlite),
+    Store("postgres", _postgres),
     # The installed apsw may lack encryption.
     *([Store("encrypted-sqlite", _encrypted_sqlite)] if hasattr(apsw, "mc_version") else []),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class _Point:
+    extras: Sequence[str] = ()
+
     def __init__(self, factory: object) -> None:
         self._factory = factory
 
@@ -50,7 +53,16 @@ class _Point:
 def test_the_providers_of_this_repository_are_installed() -> None:
     points = provider_entry_points()
     assert list(points) == sorted(points)
-    assert {"none", "memory", "file", "sqlite-vec", "encrypted", "encrypted-sqlite"} <= points.keys()
+    assert {
+        "none",
+        "memory",
+        "file",
+        "sqlite-vec",
+        "encrypted",
+        "encrypted-sqlite",
+        "postgres",
+        "postgresql",
+    } <= points.keys()
 
 
 @pytest.mark.parametrize(
@@ -140,11 +152,22 @@ def test_a_provider_without_a_place_takes_none(address: str) -> None:
 
 
 def test_a_missing_package_is_an_error_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = _Point(ModuleNotFoundError("No module named 'psycopg'", name="psycopg"))
-    monkeypatch.setattr(registry, "provider_entry_points", lambda: {"postgres": missing})
-    with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[postgres\]'") as error:
-        open_provider("postgres:db")
-    assert error.value.package == "psycopg"
+    missing = _Point(ModuleNotFoundError("No module named 'shelves'", name="shelves"))
+    monkeypatch.setattr(registry, "provider_entry_points", lambda: {"shelf": missing})
+    with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[shelf\]'") as error:
+        open_provider("shelf:db")
+    assert error.value.package == "shelves"
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_a_missing_driver_is_installed_by_the_same_extra_for_both_schemes(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("factmem_postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[postgres\]'"):
+        open_provider(f"{scheme}://db/facts")
 
 
 def test_no_other_package_can_take_over_the_name_of_a_provider(tmp_path: Path) -> None:

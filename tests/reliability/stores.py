@@ -10,12 +10,14 @@ from urllib.parse import parse_qsl
 
 import attrs
 import pytest
+from factmem_postgres import PostgresMemoryProvider
 
 from factmem.facts import Concept
 from factmem.providers import open_provider, provider_entry_points
 from factmem.records import LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from tests.postgres import postgres_address
 
 __all__ = [
     "CITY",
@@ -26,6 +28,7 @@ __all__ = [
     "USER",
     "DurableStore",
     "durable_stores",
+    "every_store",
     "loaded_city",
     "numbers_in",
 ]
@@ -43,7 +46,7 @@ class DurableStore:
 
     Attributes:
         name: its name in the promises.
-        template: template of an address.
+        template: template of an address; empty for a store on a server, which has no files to look into.
         environment: environment variables needed to open a store.
         ignores_folders: whether a failed flush of a folder is ignored, as SQLite does for a new file's name.
     """
@@ -57,13 +60,15 @@ class DurableStore:
         return self.name
 
     def address(self, path: Path) -> str:
-        """Return the address of a store at a path."""
-        return self.template.format(path=path)
+        """Return the address of a store at a path, or on the server of the tests."""
+        return self.template.format(path=path) if self.template else postgres_address(path)
 
     def open(self, path: Path, **options: Any) -> Any:
         """Return the provider, with all its capabilities."""
         if not options:
             return open_provider(self.address(path))
+        if not self.template:
+            return PostgresMemoryProvider(self.address(path), **options)
         name, _, settings = self.template.partition(":{path}")
         provider = provider_entry_points()[name].load()
         return provider(path, **dict(parse_qsl(settings.lstrip("?"))), **options)
@@ -84,6 +89,10 @@ STORES: Final = (
 )
 
 durable_stores = pytest.mark.parametrize("store", STORES, ids=str)
+"""Every store in files."""
+
+every_store = pytest.mark.parametrize("store", [*STORES, DurableStore("postgres", "")], ids=str)
+"""Those, and the one on a server."""
 
 
 async def numbers_in(store: DurableStore, path: Path) -> set[int]:

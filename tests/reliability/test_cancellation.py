@@ -20,7 +20,7 @@ import pytest
 
 from factmem.facts import Concept
 from tests.conftest import Promise
-from tests.reliability.stores import NOON, PLANNER, USER, DurableStore, durable_stores
+from tests.reliability.stores import NOON, PLANNER, USER, DurableStore, every_store
 
 THINGS = Concept.multiple("things", "Twenty at a time, so that a part of a save would show")
 FULL = 2
@@ -144,7 +144,7 @@ class Saves:
 
 
 @pytest.mark.timeout(1800)
-@durable_stores
+@every_store
 async def test_a_cancelled_save_is_complete_or_absent(
     store: DurableStore, tmp_path: Path, big: bool, promise: Promise, anyio_backend: str
 ) -> None:

@@ -15,12 +15,12 @@ from factmem.providers import InMemoryProvider
 from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise
-from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, STORES, USER, DurableStore, durable_stores
+from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, STORES, USER, DurableStore, every_store
 
 TOWNS = Concept.multiple("towns", "Where the person has been")
 
 
-@durable_stores
+@every_store
 async def test_a_clock_that_jumps_between_saves_changes_no_answer(
     store: DurableStore, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
@@ -46,7 +46,7 @@ async def test_a_clock_that_jumps_between_saves_changes_no_answer(
     promise(f"clock jumps, {store}", f"{count} jumps of up to 30 years: 0 facts lost, 0 answers changed")
 
 
-@durable_stores
+@every_store
 async def test_a_memory_whose_clock_was_set_back_goes_on(store: DurableStore, tmp_path: Path) -> None:
     """Facts saved before the clock was set back, now in the future, are kept, and so are facts saved afterwards."""
     clock = FakeClock(NOON)
@@ -110,7 +110,7 @@ async def test_a_time_that_somebody_gave_is_kept_while_the_clock_is_behind(store
     await provider.aclose()
 
 
-@durable_stores
+@every_store
 async def test_processes_share_the_newest_time(store: DurableStore, tmp_path: Path) -> None:
     """An open process uses times after those recorded by another one."""
     clock = FakeClock(NOON)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from tests.conftest import Promise
-from tests.reliability.stores import DurableStore, durable_stores, numbers_in
+from tests.reliability.stores import DurableStore, every_store, numbers_in
 from tests.reliability.workers import Workers
 
 KILLS_PER_STORE = 8
@@ -28,7 +28,7 @@ def killed(workers: Workers, pid: int, pause: float) -> None:
 
 
 @pytest.mark.timeout(3600)
-@durable_stores
+@every_store
 def test_no_acknowledged_save_is_lost_to_a_kill(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
@@ -56,20 +56,22 @@ def test_no_acknowledged_save_is_lost_to_a_kill(
 
 
 @pytest.mark.timeout(3600)
-@durable_stores
+@every_store
 def test_a_kill_while_erasing_brings_nothing_back(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
     """Erased facts stay erased, untouched facts are kept, and the next erasure finishes."""
     chance = random.Random(10)
     rounds, gone = 200 if big else 2, 0
+    # A server writes its log over at its leisure; its rows are gone at once.
+    word = "pending" if store.name == "postgres" else "gone"
     for life in range(rounds):
         path = tmp_path / str(life)
         workers.start("save", store.address(path), count=20)
         workers.wait()
         for first in (0, 10):
             (pid,) = workers.start("erase", store.address(path), first=first, count=10)
-            workers.wait_for_first("gone")
+            workers.wait_for_first(word)
             killed(workers, pid, chance.random() * 0.05)
         erased = workers.reported("gone")
         found = anyio.run(numbers_in, store, path)
@@ -81,7 +83,7 @@ def test_a_kill_while_erasing_brings_nothing_back(
 
 
 @pytest.mark.timeout(3600)
-@durable_stores
+@every_store
 def test_a_kill_while_the_embedder_changes_leaves_every_fact(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:

@@ -9,14 +9,14 @@ import pytest
 
 from factmem.scopes import MemoryScope
 from tests.conftest import Promise
-from tests.reliability.stores import NOON, NUMBERS, USER, DurableStore, durable_stores, numbers_in
+from tests.reliability.stores import NOON, NUMBERS, USER, DurableStore, every_store, numbers_in
 from tests.reliability.workers import Workers
 
 PROCESSES = 8
 
 
 @pytest.mark.timeout(1800)
-@durable_stores
+@every_store
 def test_many_processes_share_one_store(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
@@ -32,7 +32,7 @@ def test_many_processes_share_one_store(
 
 
 @pytest.mark.timeout(1800)
-@durable_stores
+@every_store
 def test_two_processes_make_one_store_at_the_same_time(
     store: DurableStore, workers: Workers, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
@@ -48,7 +48,7 @@ def test_two_processes_make_one_store_at_the_same_time(
     promise(f"two processes make one store, {store}", f"{rounds} stores: 2 facts in each")
 
 
-@durable_stores
+@every_store
 async def test_a_thousand_tasks_of_one_process_share_one_store(
     store: DurableStore, tmp_path: Path, promise: Promise, anyio_backend: str
 ) -> None:

@@ -12,6 +12,7 @@ import attrs
 from factmem_encrypted import EncryptedMemoryProvider
 from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
+from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import InMemoryProvider
@@ -20,6 +21,7 @@ from factmem.crypto import SecretKey
 from factmem.memory.jobs import Job, JobKind, job_json
 from factmem.records import Assertion, AssertionState, Place, assertions_of
 from factmem.testing import FakeClock
+from tests.postgres import postgres_address
 from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
 
 __all__ = ["EARLY", "LATE", "STORES", "FilledStore", "planted"]
@@ -40,6 +42,7 @@ STORES: Final[dict[str, Callable[[Path, FakeClock], Opened]]] = {
     "sqlite-vec": lambda path, clock: SqliteVecMemoryProvider(path / "facts.db", clock=clock),
     "encrypted": lambda path, clock: EncryptedMemoryProvider(path / "vault", _KEY, clock=clock),
     "file": lambda path, clock: LocalFileMemoryProvider(path / "facts", clock=clock),
+    "postgres": lambda path, clock: PostgresMemoryProvider(postgres_address(path), clock=clock),
 }
 if hasattr(apsw, "mc_version"):  # without it this environment's SQLite cannot encrypt
     STORES["encrypted-sqlite"] = lambda path, clock: EncryptedSqliteMemoryProvider(path / "vault.db", _KEY, clock=clock)

@@ -31,6 +31,7 @@ WORLDS: Final = {
     "file": (1, 40),
     "encrypted": (1, 40),
     "encrypted-sqlite": (1, 40),
+    "postgres": (1, 40),
 }
 """Number of worlds for each store, without and with `--big`, in which over 30,000 answers are searched."""
 

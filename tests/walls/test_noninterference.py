@@ -27,10 +27,12 @@ from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, answer_of, me
 from tests.walls.worlds import NOW, Caller, World, callers, world
 from tests.walls.writing import WRITING
 
-WORLDS: Final = {"memory": (3, 60), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (1, 15))}
+DURABLE: Final = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres")
+
+WORLDS: Final = {"memory": (3, 60), **dict.fromkeys(DURABLE, (1, 15))}
 """Number of worlds for each store, without and with `--big`, for calls of every path."""
 
-READ: Final = {"memory": (12, 1000), **dict.fromkeys(("sqlite-vec", "file", "encrypted", "encrypted-sqlite"), (2, 50))}
+READ: Final = {"memory": (12, 1000), **dict.fromkeys(DURABLE, (2, 50))}
 """Number of worlds for each store, without and with `--big`, for the paths of a memory that read."""
 
 _VERBS: Final = {"Provider": {name: CAPABILITIES[name] for name in ("load", "load_all", "load_by_description")}}

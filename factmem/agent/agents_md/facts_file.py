@@ -129,8 +129,6 @@ class _State:
 class AgentsMdFacts:
     """Facts in a managed block of an AGENTS.md file, as bullets that people and agents read and edit.
 
-    ::
-
         facts = AgentsMdFacts(memory, "AGENTS.md", subjects=[USER], scope="/product/alpha")
         await facts.sync()
 

@@ -141,8 +141,6 @@ class AgentsMdText:
 class AgentsMd:
     """AGENTS.md files that an agent reads, from the general one to the specific one.
 
-    ::
-
         agents_md = AgentsMd(["~/.config/agents/AGENTS.md", "AGENTS.md", "docs/AGENTS.md"])
         prompt = (await agents_md.read()).prompt()
 

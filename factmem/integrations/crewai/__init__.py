@@ -7,8 +7,6 @@ tasks. The memory block goes into each task's prompt, in the place of CrewAI's m
 each task is submitted: its description as the user's words, its result as the agent's. The identity of a run comes
 from the kickoff's inputs ``user_id`` and ``session_id``, or from ``memory.run(user_id=…)``.
 
-::
-
     crew = install(AgentMemory, into=Crew(agents=[clerk], tasks=[task]), store="sqlite-vec:facts.db")
     crew.kickoff(inputs={"user_id": "alice", "question": "Where do I live?"})
 

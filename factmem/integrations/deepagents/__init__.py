@@ -1,6 +1,6 @@
 """Memory in Deep Agents: a middleware, known facts as files, and AGENTS.md files.
 
-Memory can be installed into ``create_deep_agent``; the result is a function with the same signature::
+Memory can be installed into ``create_deep_agent``; the result is a function with the same signature:
 
     make_agent = install(AgentMemory, into=create_deep_agent, store="sqlite-vec:facts.db", agent_name="planner")
     agent = make_agent("openai:gpt-5.5", tools=[...])
@@ -10,7 +10,7 @@ Identity, loading and saving are as in `factmem.integrations.langchain`. Convers
 a model writes their tasks.
 
 `FactMemBackend` shows known facts as files that the agent reads, searches and edits with its existing tools; an edit is
-applied as changes of facts::
+applied as changes of facts:
 
     memories = FactMemBackend(memory)
     backend = CompositeBackend(default=StateBackend(), routes={"/memories/": memories})

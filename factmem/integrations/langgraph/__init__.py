@@ -6,11 +6,11 @@ Memory is not installed into a graph, because the graph's own nodes decide the o
   `save_to_memory_auto_detect_facts` of `factmem.agent`. Add them to a ``StateGraph`` as they are. The user and the
   session are read from ``user_id`` and ``thread_id`` (or ``session_id``) in ``configurable``. For states whose
   messages are reduced by ``add_messages``, such as ``MessagesState``, pass ``state=ADDED_MESSAGES``; it reads the
-  run's context as well::
+  run's context as well:
 
     builder.add_node("load", load_all_facts_from_memory(memory, state=ADDED_MESSAGES))
 
-- `FactMemStore`, for ``compile(store=...)``, ``create_agent(store=...)`` and the tools of langmem::
+- `FactMemStore`, for ``compile(store=...)``, ``create_agent(store=...)`` and the tools of langmem:
 
     with FactMemStore("sqlite-vec:facts.db") as store:
         store.put(("memories", "alice"), "drink", {"likes": "green tea"}, ttl=60 * 24)

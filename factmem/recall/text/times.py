@@ -10,7 +10,7 @@ times are not read: what is known was said before.
 people of many countries date things by: Christmas, New Year, Easter, Valentine's Day, Halloween, Thanksgiving of the
 United States, and some more. Those of lunar calendars need tables and are not read.
 
-Some spans, for ``now`` on Saturday, 21 November 2026::
+Some spans, for ``now`` on Saturday, 21 November 2026:
 
     last May                    [2026-05-01, 2026-06-01)
     three weeks ago             [2026-10-27, 2026-11-05)      half a unit on either side

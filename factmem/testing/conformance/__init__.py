@@ -1,6 +1,6 @@
 """The provider conformance kit: one spec per guarantee, run with pytest.
 
-A provider's test is one class::
+A provider's test is one class:
 
     from pathlib import Path
     from factmem.testing import ProviderConformance

@@ -16,6 +16,7 @@ from factmem.abc import (
     EmbedderIdentity,
     Erases,
     FeedsChanges,
+    KeepsFiles,
     KeepsHistory,
     KeepsVectors,
     StateRequest,
@@ -54,7 +55,8 @@ class ErasureSpecs(ProviderCase):
         await history.append([StateRequest.of(first, state=AssertionState.RETRACTED)])
         await only(history, said(SEATS, 4))
         receipt = await eraser.erase([first.record_id], tenant=None)
-        assert (receipt.erased, receipt.pending) == (2, False)
+        assert receipt.erased == 2
+        assert not (receipt.pending and isinstance(provider, KeepsFiles))  # a server writes its log over at its leisure
         assert await provider.load(CITY, USER, PLANNER) is None
         assert [fact.concept.keyword for fact in await provider.load_all(USER, PLANNER)] == ["seats"]
         assert list(await provider.load_by_description("city", USER, PLANNER)) == []

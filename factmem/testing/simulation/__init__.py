@@ -9,7 +9,7 @@ is killed or its power cut. After each death the store is opened again and compa
 - numbers grow, none is given twice, and an acknowledged assertion keeps its id and its number;
 - every store opens, and only `StoreUnavailableError` comes out while the disk fails.
 
-A provider's test is a loop over seeds::
+A provider's test is a loop over seeds:
 
     from factmem.testing.simulation import SimulatedStore, play
 

@@ -1,9 +1,9 @@
-"""Every fence of the README runs.
+"""Every fence of the README and of the pages in docs/ runs.
 
-The fences of one section (down to the next heading) run in order, in one empty folder: Python
-ones as scripts, shell ones line by line in a shell that stops at the first failure. Those that need a
-model find one on this machine under FACTMEM_MODEL, which understands the README's few sentences. The two
-fences that install are run by `.ci/run` itself, on a fresh environment.
+The fences of one section (down to the next heading) run in order, in one empty folder, those of a page in one process.
+They print the output that the page shows. Those that need a model find one on this machine under FACTMEM_MODEL, which
+understands the few sentences of the pages. The two fences that install are run by `.ci/run` itself, on a fresh
+environment.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.packages import QUIET, need_packages_of
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "pages"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTS = re.compile(r"prints[^:\n]*:\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 INSTALLS = re.compile(r"pip install|\.ci/run|benchmarks/(locomo|longmemeval)")
 RUNS_ELSEWHERE = re.compile(r"^from crewai ", re.MULTILINE)
-SHOWN = {"", "text", "json", "toml"}
+SHOWN = {"", "console", "text", "json", "toml"}
 OLD_BREWERY = {"quote": "The old brewery seats 120", "message": 1, "value": 120}
 ANSWERS: dict[str, dict[str, Any]] = {
     "Analysis": {"scope": None, "categories": ["plans"], "importance": 0.8, "entities": [], "dates": [], "topics": []},
@@ -41,44 +43,55 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "QuestionAnswer": {"questions": ["Who tunes the organ?"], "complexity": "complex"},
     "GapsAnswer": {"gaps": [{"missing": "who tunes the organ", "question": "Who is the organ's tuner?"}]},
 }
-SAYS = {
-    "Facts find themselves": ["created 120 for Ada said The old brewery seats 120", "{}"],
-    "Updates, and taking them back": ["updated The launch is on 3 May. -> The launch is on 10 May."],
-    "In the background": ["['The cellar floods in March.']", "['The roof was mended.']"],
-    "With a model": ["120"],
-    "Deep recall": ["['who tunes the organ']", "None"],
-}
-"""Output of the fences of a section that proves the model's answers were understood."""
 
 
 @attrs.frozen
 class Section:
-    """A heading, the fences below it (language and text), and whether its text mentions a model."""
+    """A heading, its fences (language and text), the lines that they print, and whether its text mentions a model."""
 
     title: str
     fences: tuple[tuple[str, str], ...]
+    prints: tuple[str, ...]
     asks: bool
 
+    @property
+    def runnable(self) -> tuple[tuple[str, str], ...]:
+        """The fences that are run here."""
+        return tuple(
+            (language, code) for language, code in self.fences if language not in SHOWN and not INSTALLS.search(code)
+        )
 
-def _sections() -> list[Section]:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+@attrs.frozen
+class Page:
+    """A file of sections; its name is its path within docs/pages, without the suffix."""
+
+    name: str
+    text: str
+    sections: tuple[Section, ...]
+
+
+def _page(path: Path) -> Page:
+    text = path.read_text(encoding="utf-8")
     # A comment in a fence looks like a heading, so the text is split outside of fences only.
     masked = FENCE.sub(lambda fence: re.sub(r"[^\n]", ".", fence[0]), text)
     starts = [heading.start() for heading in HEADING.finditer(masked)]
     parts = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
-    return [
-        Section(part.splitlines()[0].lstrip("# "), tuple(FENCE.findall(part)), "FACTMEM_MODEL" in part)
+    sections = tuple(
+        Section(
+            part.splitlines()[0].lstrip("# "),
+            tuple(FENCE.findall(part)),
+            tuple(line for shown in PRINTS.findall(part) for line in shown.splitlines()),
+            "FACTMEM_MODEL" in part,
+        )
         for part in parts
-    ]
-
-
-def _runnable(section: Section) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (language, code) for language, code in section.fences if language not in SHOWN and not INSTALLS.search(code)
     )
+    name = path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT).with_suffix("").as_posix()
+    return Page(name, text, sections)
 
 
-SECTIONS = [section for section in _sections() if _runnable(section)]
+PAGES = [_page(path) for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))]
+RUN = [page for page in PAGES if any(section.runnable for section in page.sections)]
 
 
 @pytest.fixture(scope="module")
@@ -95,36 +108,39 @@ def model() -> Iterator[str]:
         yield f"{server.base_url}#stand-in"
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.title)
-def test_the_fences_of_a_section_run(section: Section, tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str) -> None:
     """A reader who copies the fences gets the described result, with warnings as errors and without a network."""
-    shell = _shell_environment(tmp_path) | ({"FACTMEM_MODEL": model} if section.asks else {})
-    said: list[str] = []
-    work = tmp_path / "work"
-    work.mkdir()
-    (work / "benchmarks").symlink_to(ROOT / "benchmarks")
-    for number, (language, code) in enumerate(_runnable(section)):
-        script = tmp_path / f"fence_{number}.{language}"
-        script.write_text(code, encoding="utf-8")
-        if language == "python":
-            need_packages_of(script)
-        warnings = "ignore" if RUNS_ELSEWHERE.search(code) else "error"  # CrewAI emits warnings
-        runner = {"python": [sys.executable, "-W", warnings], "bash": ["bash", "-euo", "pipefail"]}[language]
-        done = subprocess.run(
-            [*runner, str(script)], cwd=work, env=shell, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, ""), code
-        said += done.stdout.splitlines()
-    assert [line for line in SAYS.get(section.title, ()) if line not in said] == []
+    shell = _shell_environment(tmp_path)
+    fences: list[tuple[str, str, str | None]] = []
+    for number, section in enumerate(page.sections):
+        work = tmp_path / f"section_{number}"
+        work.mkdir()
+        (work / "benchmarks").symlink_to(ROOT / "benchmarks")
+        for language, code in section.runnable:
+            script = tmp_path / f"fence_{len(fences)}.{ {'python': 'py', 'bash': 'sh'}[language] }"
+            script.write_text(code, encoding="utf-8")
+            fences.append((str(work), str(script), model if section.asks else None))
+            if language == "python":
+                need_packages_of(script)
+    listed = tmp_path / "fences.json"
+    listed.write_text(json.dumps(fences), encoding="utf-8")
+    warnings = "ignore" if RUNS_ELSEWHERE.search(page.text) else "error"  # CrewAI emits warnings
+    command = [sys.executable, "-W", warnings, str(Path(__file__).with_name("run_fences.py")), str(listed)]
+    done = subprocess.run(command, cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=170, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    printed = done.stdout.splitlines()
+    assert [line for section in page.sections for line in section.prints if line not in printed] == []
 
 
 def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> None:
     """The examples are typed correctly: a load that may return None is handled as one."""
-    for section in SECTIONS:
-        for number, (language, code) in enumerate(_runnable(section)):
-            if language == "python" and not RUNS_ELSEWHERE.search(code):
-                name = re.sub(r"\W+", "_", section.title.lower())
-                (tmp_path / f"{name}_{number}.py").write_text(code, encoding="utf-8")
+    for page in RUN:
+        for number, section in enumerate(page.sections):
+            for place, (language, code) in enumerate(section.runnable):
+                if language == "python" and not RUNS_ELSEWHERE.search(code):
+                    name = re.sub(r"\W+", "_", page.name)
+                    (tmp_path / f"{name}_{number}_{place}.py").write_text(code, encoding="utf-8")
     # A class shown without annotations, for brevity, cannot match the contract's type variables.
     settings = {"reportIncompatibleMethodOverride": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
@@ -135,7 +151,7 @@ def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
     """One installs and runs the main task, one installs and runs the tests; `.ci/run` runs the first unchanged."""
-    first = _sections()[0]
+    first = PAGES[0].sections[0]
     commands = [code for language, code in first.fences if language == "bash"]
     assert len(commands) == 2
     assert "pip install" in commands[0]
@@ -144,10 +160,12 @@ def test_the_readme_starts_with_the_two_commands() -> None:
     assert "README.md" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 
-def test_the_files_that_the_readme_names_are_there() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\]\((?!https?:|#)([^)#]+)", text))
-    named |= set(re.findall(r"`((?:examples|benchmarks|providers|\.ci|\.github)/[\w./-]*\w)`", text))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_files_that_a_page_names_are_there(page: Page) -> None:
+    """Links to files of the repository lead somewhere."""
+    named = set(re.findall(r"`((?:examples|benchmarks|providers|tests|\.ci|\.github)/[\w./-]*\w)`", page.text))
+    if page.name == "README":
+        named |= set(re.findall(r"\]\((?!https?:|#)([^)#]+)", page.text))
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 

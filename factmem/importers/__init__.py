@@ -1,0 +1,45 @@
+"""Moving in from another system: its files are read, and what they hold becomes facts with dates, owners and origins.
+
+::
+
+    report = await move_in(memory, read_system("mem0", "get_all.json"))
+    print(report.imported, report.skipped, report.lost)
+
+`SYSTEMS` lists the systems. Each has a module with a pure parser; `contract` says what a parser is given and finds,
+`sources` opens files that may mean harm, and `moving` writes to a memory through its public methods.
+"""
+
+from factmem.importers.contract import (
+    Dialogue,
+    Entry,
+    Found,
+    ImportOptions,
+    Lost,
+    Problem,
+    Row,
+    Skipped,
+)
+from factmem.importers.moving import ImportReport, move_in, preview
+from factmem.importers.sources import Limits, Source
+from factmem.importers.systems import SYSTEMS, Reading, System, read_system, system_named
+
+__all__ = [
+    "SYSTEMS",
+    "Dialogue",
+    "Entry",
+    "Found",
+    "ImportOptions",
+    "ImportReport",
+    "Limits",
+    "Lost",
+    "Problem",
+    "Reading",
+    "Row",
+    "Skipped",
+    "Source",
+    "System",
+    "move_in",
+    "preview",
+    "read_system",
+    "system_named",
+]

@@ -1,0 +1,292 @@
+"""Moving in: what an importer finds is written to a memory, and a report says what became of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, assert_never
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import DropReason
+from factmem.errors import ConceptConflictError, FactMemError, FileFormatError, InvalidDataError
+from factmem.importers.contract import Dialogue, Entry, Found, Lost, Problem, Skipped
+from factmem.importers.systems import Reading
+from factmem.memory import Memory
+from factmem.records import AssertionState
+from factmem.values import Json
+
+__all__ = ["ImportReport", "move_in", "preview"]
+
+_BATCH: Final = 250
+_LONGEST_HISTORY: Final = 10_000
+_PROBLEMS_KEPT: Final = 100
+
+
+@attrs.frozen(kw_only=True)
+class ImportReport:
+    """The outcome of `move_in`.
+
+    Attributes:
+        imported: Number of new assertions; of a preview, of all that would be handed in.
+        known: Number of assertions that were there before.
+        quarantined: Number of assertions, new and known, that wait in quarantine.
+        let_in: Number of assertions that an earlier import had quarantined and this one accepted.
+        conversations: Number of conversations that were ingested.
+        skipped: Number of rows that were left out on purpose, by reason.
+        lost: Number of rows with a part that factmem has no place for, by part.
+        errors: Number of rows that could not be read or kept.
+        problems: The first hundred of them, each with its place and its fault.
+    """
+
+    imported: int = 0
+    known: int = 0
+    quarantined: int = 0
+    let_in: int = 0
+    conversations: int = 0
+    skipped: Mapping[str, int] = attrs.field(factory=dict)
+    lost: Mapping[str, int] = attrs.field(factory=dict)
+    errors: int = 0
+    problems: tuple[Problem, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "imported": self.imported,
+            "known": self.known,
+            "quarantined": self.quarantined,
+            "let_in": self.let_in,
+            "conversations": self.conversations,
+            "skipped": dict(self.skipped),
+            "lost": dict(self.lost),
+            "errors": self.errors,
+            "problems": [
+                {"where": problem.where, "type": type(problem.error).__name__, "message": str(problem.error)}
+                for problem in self.problems
+            ],
+        }
+
+
+async def move_in(
+    memory: Memory,
+    found: Iterable[Found],
+    *,
+    trust: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> ImportReport:
+    """Write what an importer finds to a memory; doing it twice adds nothing.
+
+    Facts of the user and of the assistant are kept as theirs; those of unknown origin are quarantined. Conversations
+    are ingested as `Memory.remember` does it, with the model of the memory if it has one. A row that the memory refuses
+    is reported and does not cost the others; so is damage in the midst of a source.
+
+    ::
+
+        report = await move_in(memory, read_system("mem0", "get_all.json"))
+
+    Args:
+        memory: The memory.
+        found: What an importer finds, such as a `Reading`. It is iterated in worker threads.
+        trust: Let facts of unknown origin in.
+        progress: A function that is called with the share that has been read.
+
+    Raises:
+        FileFormatError: The source is unsafe, not of the system, or damaged at its beginning.
+        StoreUnavailableError: The store cannot be written; earlier rows are kept.
+        CapabilityError: The provider has the four verbs only.
+    """
+    tally, newest = _Tally(), dict[str | None, int]()
+    async for batch in _batches(found, progress):
+        tally.note(batch)
+        await _keep_entries(memory, batch.entries, tally, trust=trust)
+        for dialogue in batch.dialogues:
+            await _ingest(memory, dialogue, tally, newest)
+    return tally.report()
+
+
+async def preview(found: Iterable[Found], *, progress: Callable[[float], None] | None = None) -> ImportReport:
+    """Report what `move_in` would hand in, without a memory: everything is read, and nothing is written.
+
+    Args:
+        found: What an importer finds.
+        progress: See `move_in`.
+
+    Raises:
+        FileFormatError: See `move_in`.
+    """
+    tally = _Tally()
+    async for batch in _batches(found, progress):
+        tally.note(batch)
+        tally.imported += len(batch.entries)
+        tally.conversations += len(batch.dialogues)
+    return tally.report()
+
+
+async def _batches(found: Iterable[Found], progress: Callable[[float], None] | None) -> AsyncIterator[_Batch]:
+    """Yield what is found, some at a time, as a worker thread reads it."""
+    batches = _parted(iter(found))
+    while (batch := await to_thread.run_sync(next, batches, None)) is not None:
+        yield batch
+        if progress is not None and isinstance(found, Reading):
+            progress(found.share)
+
+
+@attrs.define
+class _Batch:
+    """Some of what was found. A record and its revisions are never parted."""
+
+    entries: list[Entry] = attrs.field(factory=list)
+    dialogues: list[Dialogue] = attrs.field(factory=list)
+    others: list[Skipped | Lost | Problem] = attrs.field(factory=list)
+
+    def add(self, item: Found) -> None:
+        match item:
+            case Entry():
+                self.entries.append(item)
+            case Dialogue():
+                self.dialogues.append(item)
+            case Skipped() | Lost() | Problem():
+                self.others.append(item)
+            case _:
+                assert_never(item)
+
+    def full_before(self, item: Found) -> bool:
+        if not isinstance(item, Entry) or item.recorded.assertion.revises is None:
+            return len(self.entries) >= _BATCH or len(self.dialogues) >= 1 or len(self.others) >= 10 * _BATCH
+        if len(self.entries) >= _LONGEST_HISTORY:
+            raise FileFormatError(f"a record has more than {_LONGEST_HISTORY - _BATCH:,} revisions", path=item.where)
+        return False
+
+
+def _parted(found: Iterator[Found]) -> Iterator[_Batch]:
+    """Yield what is found, some at a time. A source that ends in damage gives what stands before it."""
+    batch, empty = _Batch(), True
+    try:
+        for item in found:
+            if batch.full_before(item):
+                yield batch
+                batch = _Batch()
+            batch.add(item)
+            empty = False
+    except FactMemError as error:
+        if empty:
+            raise
+        batch.add(Problem("the rest of it", error))
+    yield batch
+
+
+@attrs.define
+class _Tally:
+    """The numbers of a report, while it is made."""
+
+    imported: int = 0
+    known: int = 0
+    quarantined: int = 0
+    let_in: int = 0
+    conversations: int = 0
+    skipped: Counter[str] = attrs.field(factory=Counter)
+    lost: Counter[str] = attrs.field(factory=Counter)
+    errors: int = 0
+    problems: list[Problem] = attrs.field(factory=list)
+
+    def note(self, batch: _Batch) -> None:
+        for item in batch.others:
+            match item:
+                case Skipped(reason, count):
+                    self.skipped[reason] += count
+                case Lost(what, count):
+                    self.lost[what] += count
+                case Problem():
+                    self.fail(item)
+                case _:
+                    assert_never(item)
+
+    def fail(self, problem: Problem) -> None:
+        self.errors += 1
+        if len(self.problems) < _PROBLEMS_KEPT:
+            self.problems.append(problem)
+
+    def report(self) -> ImportReport:
+        numbers: dict[str, Any] = {field.name: getattr(self, field.name) for field in attrs.fields(_Tally)}
+        return ImportReport(**numbers | {"problems": tuple(self.problems)})
+
+
+async def _keep_entries(memory: Memory, entries: Sequence[Entry], tally: _Tally, *, trust: bool) -> None:
+    """Import entries, those of each owner through a view of their own."""
+    owners: dict[str | None, list[Entry]] = {}
+    for entry in entries:
+        owners.setdefault(entry.recorded.assertion.details.owner, []).append(entry)
+    for owner, own in owners.items():
+        view = memory if owner is None else memory.as_viewer(owner)
+        await _import(view, _histories(own), tally, trust=trust)
+
+
+def _histories(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Return the entries of each record together, oldest first."""
+    histories: list[list[Entry]] = []
+    latest: dict[str, list[Entry]] = {}
+    for entry in entries:
+        record = entry.recorded.record_id
+        if entry.recorded.assertion.revises is None or record not in latest:
+            latest[record] = []
+            histories.append(latest[record])
+        latest[record].append(entry)
+    return histories
+
+
+async def _import(memory: Memory, histories: Sequence[list[Entry]], tally: _Tally, *, trust: bool) -> None:
+    """Import records with their revisions; if the memory refuses them, those of each half by themselves."""
+    # All first revisions, then all second ones: each round is one transaction.
+    rounds = itertools.zip_longest(*histories)
+    entries = [entry.recorded for together in rounds for entry in together if entry is not None]
+    try:
+        receipt = await memory.import_(entries, trust=trust)
+    except (InvalidDataError, ConceptConflictError) as error:
+        if len(histories) == 1:
+            for entry in histories[0]:
+                tally.fail(Problem(entry.where, error))
+            return
+        middle = len(histories) // 2
+        await _import(memory, histories[:middle], tally, trust=trust)
+        await _import(memory, histories[middle:], tally, trust=trust)
+    else:
+        tally.imported += receipt.imported
+        tally.known += len(entries) - receipt.imported
+        tally.quarantined += receipt.quarantined
+        tally.let_in += receipt.let_in
+
+
+async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dict[str | None, int]) -> None:
+    """Ingest a conversation.
+
+    Args:
+        memory: The memory.
+        dialogue: The conversation.
+        tally: The numbers to add to.
+        newest: For each owner, the revision after which records are new.
+    """
+    view = memory if dialogue.owner is None else memory.as_viewer(dialogue.owner)
+    if dialogue.owner not in newest:
+        newest[dialogue.owner] = max((entry.seq for entry in (await view.audit(size=1)).entries), default=0)
+    try:
+        outcome = await view.remember(
+            dialogue.conversation,
+            subject=dialogue.subject,
+            scope=dialogue.scope,
+            source=dialogue.source,
+            private=dialogue.owner is not None,
+        )
+    except (InvalidDataError, ConceptConflictError) as error:
+        tally.fail(Problem(dialogue.where, error))
+        return
+    new = sum(record.revision > newest[dialogue.owner] for record in outcome.records)
+    newest[dialogue.owner] = max([newest[dialogue.owner], *(record.revision for record in outcome.records)])
+    tally.conversations += 1
+    tally.imported += new
+    tally.known += len(outcome.records) - new
+    tally.quarantined += sum(record.state is AssertionState.QUARANTINED for record in outcome.records)
+    for reason, count in outcome.dropped.items():
+        what = tally.lost if reason is DropReason.NOT_TEXT else tally.skipped
+        what[reason.value] += count

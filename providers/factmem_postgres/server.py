@@ -1,0 +1,430 @@
+"""Connections to a database, and transactions of few round trips. It blocks: for worker threads only.
+
+No state is left in a session: every statement names its schema, and settings end with their transaction. So a pooler
+such as PgBouncer may hand each transaction to another session.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import attrs
+import psycopg
+import psycopg_pool
+
+from factmem.errors import CapabilityError, NewerVersionError, ProviderClosedError, StoreUnavailableError
+from factmem_postgres.address import Address
+from factmem_postgres.faults import CANCELLED, MISSING, REPEATABLE, STANDBY, own_error
+from factmem_postgres.schema import MIGRATIONS
+
+__all__ = ["Cancellation", "Ending", "Row", "Server", "Session", "Step", "of_all", "of_tenant"]
+
+T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+Step: TypeAlias = tuple[str, Sequence[Any]]
+"""A statement, which names its tables as ``{schema}.table``, and its arguments."""
+
+_Connection: TypeAlias = psycopg.Connection[Row]
+
+_TRIES: Final = 3
+_CONNECT_TIMEOUT: Final = 5
+_CANCEL_TIMEOUT: Final = 5.0
+_IDLE_CONNECTION: Final = 300.0
+"""Seconds after which an unused connection is closed."""
+
+_BEGIN_TO_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_TO_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# A database may be set to acknowledge what is not on its disk yet.
+_SETTINGS: Final = (
+    "SELECT set_config('lock_timeout', %s, true), set_config('idle_in_transaction_session_timeout', %s, true),"
+    " set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'"
+    " ELSE current_setting('synchronous_commit') END, true)"
+)
+_OF_TENANT: Final = "SELECT set_config('factmem.tenant', %s, true)"
+_OF_ALL: Final = "SELECT set_config('factmem.tenants', 'all', true)"
+_SHARED: Final = "SELECT pg_advisory_xact_lock_shared(%s)"
+_EXCLUSIVE: Final = "SELECT pg_advisory_xact_lock(%s)"
+
+_THERE: Final = "SELECT to_regclass('{schema}.versions') IS NOT NULL, current_setting('server_encoding')"
+_VERSIONS: Final = (
+    "CREATE TABLE IF NOT EXISTS {schema}.versions("
+    "version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())"
+)
+_VERSION: Final = "SELECT coalesce(max(version), 0) FROM {schema}.versions"
+
+
+def of_tenant(tenant: str | None) -> Step:
+    """Return the step that lets the following ones see the rows of a tenant, and no others."""
+    return _OF_TENANT, ["\\x" + (tenant or "").encode(errors="surrogatepass").hex()]
+
+
+def of_all() -> Step:
+    """Return the step that lets the following ones see the counters of all tenants."""
+    return _OF_ALL, ()
+
+
+@attrs.frozen
+class Ending(Generic[T]):
+    """The last statements of a transaction.
+
+    Attributes:
+        result: Result of the transaction, once it is committed.
+        steps: Statements to commit; without any, the transaction is rolled back.
+        proof: Statements of which the last returns a row if and only if the transaction was committed, in case that
+            the connection breaks meanwhile. They wait until a transaction under way has ended. Without them, it is
+            repeated.
+    """
+
+    result: T
+    steps: Sequence[Step] = ()
+    proof: Sequence[Step] = ()
+
+
+class Session:
+    """A write transaction under way.
+
+    Args:
+        ask: Sends statements together, and returns the rows of each.
+        opening: Statements that begin the transaction, sent with the first others.
+    """
+
+    def __init__(self, ask: Callable[[Sequence[Step]], list[list[Row]]], opening: Sequence[Step]) -> None:
+        self._ask = ask
+        self._opening = list(opening)
+
+    def ask(self, *steps: Step) -> list[list[Row]]:
+        """Send statements in one round trip; return the rows of each."""
+        opening, self._opening = self._opening, []
+        return self._ask([*opening, *steps])[len(opening) :]
+
+
+class Cancellation:
+    """Ends the statement of one read, from another thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._connection: _Connection | None = None
+        self.cancelled: bool = False
+
+    def run(self, query: Callable[[], T]) -> T:
+        """Call a query whose statements `cancel` is to end."""
+        before = _CURRENT.set(self)
+        try:
+            return query()
+        finally:
+            _CURRENT.reset(before)
+
+    def cancel(self) -> None:
+        """Cancel the statement under way, if there is one."""
+        with self._guard:
+            self.cancelled = True
+            if self._connection is not None:
+                with suppress(psycopg.Error):
+                    self._connection.cancel_safe(timeout=_CANCEL_TIMEOUT)
+
+    @contextmanager
+    def watching(self, connection: _Connection) -> Iterator[None]:
+        """Let `cancel` end the statements of a connection while the block runs."""
+        with self._guard:
+            self._connection = connection
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._connection = None
+                if self.cancelled:
+                    connection.close()  # the signal may arrive late, and would end somebody else's statement
+
+
+_CURRENT: Final[contextvars.ContextVar[Cancellation | None]] = contextvars.ContextVar("reading", default=None)
+"""Cancellation of the read that runs in this thread."""
+
+
+class Server:
+    """Runs transactions on a database, over connections that are opened on first use.
+
+    Args:
+        address: Address of the database.
+
+    Attributes:
+        name: Name of the database, for messages.
+        schema: Schema of the tables.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.name: str = address.name
+        self.schema: str = address.schema
+        digest = hashlib.blake2b(f"factmem {address.schema}".encode(), digest_size=8).digest()
+        self._lock = int.from_bytes(digest, signed=True)
+        self._texts: dict[str, bytes] = {}
+        self._guard = threading.Lock()
+        self._pool: psycopg_pool.ConnectionPool[_Connection] | None = None
+        self._closed = False
+        self._ready = False
+
+    def read(self, tenant: str | None, *steps: Step) -> list[list[Row]] | None:
+        """Return the rows of each statement, in one state of the store and one round trip; None if there is no store.
+
+        Raises:
+            ProviderError: See `AgentMemoryProvider.load`.
+        """
+        return self._attempts(partial(self._read, steps=[of_tenant(tenant), *steps]))
+
+    def write(self, work: Callable[[Session], Ending[T]], *, exclusive: bool = False) -> T:
+        """Call ``work`` in a transaction, commit it, and return its result; the first write creates the store.
+
+        A transaction whose connection breaks is repeated, unless it turns out to have been committed.
+
+        Args:
+            work: Called with the transaction; more than once if it is repeated.
+            exclusive: Wait until no other transaction writes, of any tenant, and keep them out.
+
+        Raises:
+            ProviderError: See `AgentMemoryProvider.save`.
+        """
+        doubtful: Ending[T] | None = None
+
+        def attempt(connection: _Connection) -> T:
+            nonlocal doubtful
+            self._prepare(connection, create=True)
+            if doubtful is not None and self._landed(connection, doubtful):
+                return doubtful.result
+            lock = _EXCLUSIVE if exclusive else _SHARED
+            opening = [(_BEGIN_TO_WRITE, ()), self._settings(), (lock, [self._lock])]
+            doubtful = work(Session(partial(self._ask, connection), opening))
+            if doubtful.steps:
+                self._commit(connection, doubtful.steps)
+            else:
+                connection.rollback()
+            return doubtful.result
+
+        return self._attempts(attempt)
+
+    def format_version(self) -> int:
+        """Return the version of the tables; 0 if there are none.
+
+        Raises:
+            ProviderError: See `AgentMemoryProvider.load`.
+        """
+        return self._attempts(self._found_version)
+
+    def upgrade(self) -> None:
+        """Bring the tables up to date, if there are any.
+
+        Raises:
+            ProviderError: See `AgentMemoryProvider.save`.
+        """
+        self._attempts(partial(self._prepare, create=False))
+
+    def maintain(self, statement: str) -> None:
+        """Run a statement that cannot be part of a transaction.
+
+        Raises:
+            ProviderError: See `AgentMemoryProvider.save`.
+        """
+
+        def attempt(connection: _Connection) -> None:
+            connection.execute(self._text(statement))
+
+        self._attempts(attempt)
+
+    def close(self) -> None:
+        """Close every connection; repeating is harmless."""
+        with self._guard:
+            self._closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def _attempts(self, action: Callable[[_Connection], T]) -> T:
+        """Call an action with a connection, again with another one if that broke or the server asks for it."""
+        for left in reversed(range(_TRIES)):
+            with self._connection() as connection:
+                try:
+                    return action(connection)
+                except psycopg.Error as error:
+                    failed = error
+                    again = self._may_repeat(connection, error)
+            if not again or not left:
+                raise own_error(failed, self.name, lost=failed.sqlstate is None) from None
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _may_repeat(self, connection: _Connection, error: psycopg.Error) -> bool:
+        """Prepare for another try after an error; return whether that makes sense."""
+        cancellation = _CURRENT.get()
+        if cancellation is not None and cancellation.cancelled:
+            return False
+        if error.sqlstate in MISSING:
+            self._ready = False
+        if error.sqlstate == STANDBY:
+            connection.close()
+        if connection.closed:
+            # The others lead to the same server.
+            with suppress(psycopg_pool.PoolClosed):
+                self._opened().drain()
+            return True
+        if error.sqlstate == CANCELLED:
+            return False
+        with suppress(psycopg.Error):
+            connection.rollback()
+        return error.sqlstate in REPEATABLE or error.sqlstate in MISSING
+
+    @contextmanager
+    def _connection(self) -> Iterator[_Connection]:
+        pool = self._opened()
+        try:
+            connection = pool.getconn()
+        except psycopg_pool.PoolClosed:
+            raise ProviderClosedError("the provider was closed") from None
+        except psycopg_pool.PoolTimeout:
+            raise self._unreachable() from None
+        try:
+            cancellation = _CURRENT.get()
+            if cancellation is None:
+                yield connection
+            else:
+                with cancellation.watching(connection):
+                    yield connection
+        finally:
+            pool.putconn(connection)
+
+    def _opened(self) -> psycopg_pool.ConnectionPool[_Connection]:
+        with self._guard:
+            if self._closed:
+                raise ProviderClosedError("the provider was closed")
+            if self._pool is None:
+                self._try_to_connect()
+                self._pool = psycopg_pool.ConnectionPool(
+                    kwargs=self._parameters(),
+                    min_size=0,
+                    max_size=self._address.pool_size,
+                    open=True,
+                    timeout=self._address.timeout,
+                    reconnect_timeout=self._address.timeout,
+                    max_idle=_IDLE_CONNECTION,
+                    name=f"factmem {self.schema}",
+                )
+            return self._pool
+
+    def _parameters(self) -> dict[str, Any]:
+        waiting = max(1, round(self._address.timeout))
+        return {
+            "connect_timeout": min(waiting, _CONNECT_TIMEOUT),
+            "tcp_user_timeout": waiting * 1000,
+            "application_name": "factmem",
+            "client_encoding": "utf8",
+            **self._address.connection,
+            "autocommit": True,  # transactions are begun and ended by statements
+            "prepare_threshold": None,
+        }
+
+    def _try_to_connect(self) -> None:
+        """Find what is wrong with an address or a server at once; a pool tries until its time is over.
+
+        Raises:
+            StoreUnavailableError: The server cannot be reached.
+        """
+        try:
+            psycopg.connect(**self._parameters()).close()
+        except psycopg.Error as error:
+            reason = self._address.without_secrets(str(error)).strip().rpartition("failed: ")[2]
+            raise StoreUnavailableError(
+                f"{self.name} cannot be reached ({' '.join(reason.split())}): check the address and the server"
+            ) from None
+
+    def _unreachable(self) -> StoreUnavailableError:
+        try:
+            self._try_to_connect()
+        except StoreUnavailableError as error:
+            return error
+        return StoreUnavailableError(f"all connections to {self.name} are in use: open it with a larger pool_size")
+
+    def _read(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]] | None:
+        if not self._prepare(connection, create=False):
+            return None
+        found = self._ask(connection, [(_BEGIN_TO_READ, ()), *steps, ("COMMIT", ())])
+        return found[2:-1]
+
+    def _settings(self) -> Step:
+        wait = f"{round(self._address.timeout * 1000)}ms"
+        return _SETTINGS, [wait, f"{round(self._address.timeout * 6000)}ms"]
+
+    def _ask(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]]:
+        with connection.pipeline():
+            cursors = [connection.execute(self._text(sql), arguments, binary=True) for sql, arguments in steps]
+        return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+
+    def _text(self, statement: str) -> bytes:
+        text = self._texts.get(statement)
+        if text is None:
+            text = self._texts[statement] = statement.replace("{schema}", f'"{self.schema}"').encode()
+        return text
+
+    def _commit(self, connection: _Connection, steps: Sequence[Step]) -> None:
+        with connection.pipeline():
+            for sql, arguments in steps:
+                connection.execute(self._text(sql), arguments)
+            ended = connection.execute("COMMIT")
+        if ended.statusmessage != "COMMIT":
+            raise psycopg.OperationalError("the server rolled the transaction back")
+
+    def _landed(self, connection: _Connection, ending: Ending[Any]) -> bool:
+        """Return whether a transaction was committed before its connection broke."""
+        if not ending.proof:
+            return False
+        found = self._ask(connection, [(_BEGIN_TO_WRITE, ()), self._settings(), *ending.proof])
+        connection.rollback()
+        return bool(found[-1])
+
+    def _prepare(self, connection: _Connection, *, create: bool) -> bool:
+        """Return whether the store is there and up to date, and make it so if ``create``."""
+        if self._ready:
+            return True
+        version = self._found_version(connection)
+        if version == 0 and not create:
+            return False
+        if version < len(MIGRATIONS):
+            self._migrate(connection)
+        self._ready = True
+        return True
+
+    def _found_version(self, connection: _Connection) -> int:
+        """Return the version of the tables; 0 if there are none.
+
+        Raises:
+            NewerVersionError: A newer factmem made them.
+            CapabilityError: The database cannot hold every text.
+        """
+        (((there, encoding),),) = self._ask(connection, [(_THERE, ())])
+        if encoding != "UTF8":
+            raise CapabilityError(
+                f"{self.name} has the encoding {encoding}: create it with  createdb --encoding UTF8 -T template0"
+            )
+        if not there:
+            return 0
+        (((version,),),) = self._ask(connection, [(_VERSION, ())])
+        if version > len(MIGRATIONS):
+            raise NewerVersionError(
+                f"the tables of {self.name} are of version {version}, newer than {len(MIGRATIONS)}: "
+                "upgrade factmem to use them"
+            )
+        return int(version)
+
+    def _migrate(self, connection: _Connection) -> None:
+        """Bring the tables up to date in one transaction; several processes may try at once."""
+        with connection.transaction():
+            connection.execute(_EXCLUSIVE, [self._lock])
+            if connection.execute("SELECT to_regnamespace(%s)", [f'"{self.schema}"']).fetchone() == (None,):
+                connection.execute(self._text("CREATE SCHEMA {schema}"))
+            connection.execute(self._text(_VERSIONS))
+            version = self._found_version(connection)
+            for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+                connection.execute(self._text(script))
+                connection.execute(self._text("INSERT INTO {schema}.versions(version) VALUES (%s)"), [number])

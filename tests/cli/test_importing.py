@@ -1,0 +1,115 @@
+"""`import --from SYSTEM` on the command line, and the way to Koog and back."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import CommandLine
+
+FIXTURES = Path(__file__).parents[1] / "importers" / "fixtures"
+MEM0 = str(FIXTURES / "mem0" / "get_all.json")
+TABLE = str(FIXTURES / "table.csv")
+
+
+def test_a_store_of_another_system_is_moved_over_once(cli: CommandLine) -> None:
+    """A person who knows mem0 asks of the new store what they knew before."""
+    done = cli.run("import", "--from", "mem0", MEM0)
+    assert done.code == 0, done.err
+    assert "4 new assertions" in done.out
+    assert "lost: 1 row: earlier texts of updated memories" in done.out
+    assert "0 new assertions" in cli.run("import", "--from", "mem0", MEM0).out
+    (found,) = cli.data("recall", "peanuts", "--limit", "1")
+    assert found["record"]["value"] == "I am allergic to peanuts."
+
+
+def test_the_report_is_json_as_well(cli: CommandLine) -> None:
+    report = cli.data("import", "--from", "table", TABLE, "--dry-run")
+    assert (report["imported"], report["dry_run"], report["errors"]) == (5, True, 0)
+    assert not cli.store.exists()
+    report = cli.data("import", "--from", "table", TABLE)
+    assert (report["imported"], report["known"], report["quarantined"], report["system"]) == (5, 0, 0, "table")
+
+
+def test_a_bad_row_is_named_and_fails_the_command_but_not_the_other_rows(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"note": "Likes tea", "when": "2026-05-01"}\ntorn\n')
+    columns = ["--column", "value=note", "--column", "timestamp=when"]
+    done = cli.run("import", "--from", "table", *columns, str(path))
+    assert done.code == 1
+    assert "error: not JSON: correct the line, or remove it (at line 2)" in done.out.replace("\n", " ")
+    assert "1 waiting in quarantine" in done.out.replace("\n", " ")
+    assert "quarantine list" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--from", "mem1", MEM0], "nothing is known of the system"),
+        (["--from", "mem0", MEM0, "--namespace", "a"], "which is for langgraph"),
+        (["--from", "mem0", "-"], "own format"),
+        (["--from", "mem0", "missing.json"], "missing.json cannot be read"),
+        (["--from", "koog", str(FIXTURES), "--key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY is not set"),
+        ([MEM0, "--subject", "user:a"], "for other systems"),
+        ([MEM0], "not an export of factmem"),
+    ],
+)
+def test_a_wrong_import_says_what_to_do(cli: CommandLine, words: list[str], error: str) -> None:
+    assert error in cli.error("import", *words)["message"]
+
+
+def test_private_facts_are_those_of_their_users(cli: CommandLine) -> None:
+    cli.data("import", "--from", "mem0", MEM0, "--private")
+    assert cli.data("info")["records"] == 0
+    assert cli.data("--viewer", "alice", "info")["records"] == 3
+
+
+def test_what_a_user_moves_in_is_theirs(cli: CommandLine) -> None:
+    """`--user` stands for the memory of one user here as well."""
+    notes = str(FIXTURES / "langchain" / "history.json")
+    cli.data("--user", "ada", "import", "--from", "langchain", notes)
+    assert cli.data("info")["records"] == 0
+    assert cli.data("--user", "ada", "info")["subjects"] == ["user:ada"]
+
+
+def test_conversations_are_ingested(cli: CommandLine) -> None:
+    path = str(FIXTURES / "pydantic_ai" / "messages.json")
+    report = cli.data("import", "--from", "pydantic-ai", path, "--subject", "user:jörg", "--scope", "/agent/waiter")
+    assert (report["conversations"], report["imported"], report["quarantined"]) == (1, 5, 1)
+    assert cli.data("info", "/agent/waiter")["subjects"] == ["user:jörg"]
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_to_koog_and_back(cli: CommandLine, tmp_path: Path, encrypted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOOG_KEY", base64.b64encode(bytes(32)).decode())
+    key = ["--key-env", "KOOG_KEY"] if encrypted else []
+    cli.data("import", "--from", "table", TABLE)
+    folder = tmp_path / "koog"
+    exported = cli.data("export", "--to", "koog", str(folder), *key)
+    assert (exported["exported"], len(exported["lost"])) == (4, 2)
+    assert "not empty" in cli.error("export", "--to", "koog", str(folder), *key)["message"]
+    text = (folder / "agent" / "planner" / "subject" / "user").read_text("utf-8")
+    assert text.startswith("{") is not encrypted
+    other = type(cli)(tmp_path / "other.db")
+    assert other.data("import", "--from", "koog", str(folder), *key, "--trust")["imported"] == 4
+    assert other.data("load", "seats", "--subject", "user:jörg", "--scope", "/product/alpha")["value"] == "5"
+
+
+def test_a_key_is_for_koog_alone(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOOG_KEY", "x")
+    assert "for --to koog" in cli.error("export", str(tmp_path / "x.jsonl"), "--key-env", "KOOG_KEY")["message"]
+
+
+def test_the_own_format_is_the_default(cli: CommandLine, tmp_path: Path) -> None:
+    cli.data("import", "--from", "table", TABLE)
+    file = tmp_path / "export.jsonl"
+    cli.data("export", str(file))
+    assert json.loads(file.read_text().splitlines()[0])["kind"] == "factmem-export"
+    other = type(cli)(tmp_path / "other.db")
+    assert other.data("import", str(file), "--trust")["imported"] == 5
+    assert other.data("import", "--from", "factmem", str(file))["imported"] == 0

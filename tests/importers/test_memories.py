@@ -1,0 +1,518 @@
+"""Memories of other systems become facts, with the dates, places, owners and history that they had."""
+
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from factmem import MemoryScope, MemorySubject
+from factmem.errors import FileFormatError, KeyUnavailableError, MissingPackageError, WrongKeyError
+from factmem.importers import Entry, Lost, Problem, Skipped
+from factmem.importers.koog import write_koog
+from factmem.records import Origin
+from tests.importers.conftest import DATED, Mover, document, found_in, lines
+
+Fixture = Callable[[str], Path]
+
+
+# -- mem0, by mem0 itself -------------------------------------------------------------------------------------------
+
+
+async def test_mem0_with_its_history(mover: Mover, fixture: Fixture) -> None:
+    """Earlier texts stay as revisions; what was deleted is left out, and the report says so."""
+    report = await mover.move("mem0", fixture("mem0"))
+    assert await mover.facts() == {
+        "I am allergic to peanuts.": "user:alice in /cross-product",
+        "I live in Braga.": "user:alice in /cross-product",
+        "I recommend the fish.": "user:alice in /agent/waiter",
+        "Ich heiße Jörg 🎉": "user:jörg in /cross-product",
+    }
+    assert (report.imported, report.quarantined, report.errors) == (6, 0, 0)
+    assert [*report.skipped.values()] == [1]
+    records = {record.value: record for record in await mover.memory.list_records()}
+    home = records["I live in Braga."]
+    history = await mover.memory.history(home.id)
+    assert [record.value for record in history] == ["I live in Lisbon.", "I live in Porto.", "I live in Braga."]
+    assert history[0].timestamp < history[1].timestamp < history[2].timestamp
+    allergy = records["I am allergic to peanuts."]
+    (evidence,) = allergy.evidence
+    assert (evidence.quote, evidence.role, evidence.conversation_id) == (allergy.value, "user", "lunch")
+    assert (allergy.details.metadata, allergy.details.source) == ({"tier": "gold"}, "mem0")
+    assert records["I recommend the fish."].details.origin is Origin.ASSISTANT
+
+
+async def test_mem0_without_its_history_and_without_its_answer(mover: Mover, fixture: Fixture) -> None:
+    folder = fixture("mem0")
+    report = await mover.move("mem0", folder / "get_all.json")
+    assert report.imported == 4
+    assert any("earlier texts" in what for what in report.lost)
+    found = found_in("mem0", folder / "history.db", with_deleted=True)
+    texts = [item.recorded.assertion for item in found if isinstance(item, Entry)]
+    assert [said.data for said in texts if said.state.value == "retracted"] == ["The secret was told."]
+    assert len(texts) == 7
+
+
+async def test_mem0_with_words_of_nobody_knows_whom(mover: Mover, tmp_path: Path) -> None:
+    row = {"id": "1", "memory": "Likes tea", "user_id": "alice", "created_at": "2026-05-01T10:00:00", "run_id": "r"}
+    path = document(
+        tmp_path / "get_all.json", {"results": [row, {"id": "2", "memory": " "}, {"id": "3", "memory": "x"}]}
+    )
+    report = await mover.move("mem0", path)
+    assert (report.imported, report.quarantined, report.errors) == (1, 1, 1)
+    assert report.problems[0].where == "$.results[2]"
+    assert await mover.waiting() == {"Likes tea"}
+    again = await mover.move("mem0", path, trust=True)
+    assert (again.imported, again.known, again.let_in, again.quarantined) == (0, 1, 1, 0)
+    assert await mover.facts() == {"Likes tea": "user:alice in /cross-product"}
+
+
+async def test_private_facts_belong_to_the_individual_that_they_are_about(mover: Mover, fixture: Fixture) -> None:
+    await mover.move("mem0", fixture("mem0"), private=True)
+    assert await mover.facts() == {}
+    assert len(await mover.memory.as_viewer("alice").list_records()) == 3
+    assert len(await mover.memory.as_viewer("jörg").list_records()) == 1
+
+
+def test_mem0s_pickles_are_named_and_never_read(tmp_path: Path) -> None:
+    (tmp_path / "collection").mkdir()
+    with pytest.raises(FileFormatError, match="pickles, which are not read"):
+        found_in("mem0", tmp_path)
+
+
+# -- CrewAI, by CrewAI itself ---------------------------------------------------------------------------------------
+
+
+async def test_crewai(mover: Mover, fixture: Fixture) -> None:
+    report = await mover.move("crewai", fixture("crewai") / "memories.jsonl", trust=True)
+    assert report.imported == 3
+    assert await mover.facts() == {
+        "The barn seats 120.": "everything in /product/alpha",
+        "Invoices go out on Fridays.": "everything in /cross-product",
+    }
+    (mine,) = [record for record in await mover.memory.as_viewer("jörg").list_records() if record.private]
+    assert (mine.value, str(mine.scope)) == ("Ich heiße Jörg 🎉", "/customer/acme")
+    records = {record.value: record for record in await mover.memory.list_records()}
+    assert records["The barn seats 120."].importance == 0.8
+    assert records["The barn seats 120."].details.categories == ("venue",)
+    assert records["Invoices go out on Fridays."].details.metadata == {"team": "office"}
+    assert records["Invoices go out on Fridays."].details.source == "wiki"
+
+
+def test_crewais_private_record_without_a_source_needs_an_owner(tmp_path: Path) -> None:
+    row = {"id": "1", "content": "Secret", "private": True, "created_at": "2026-05-01T00:00:00"}
+    path = lines(tmp_path / "memories.jsonl", [row])
+    (problem,) = found_in("crewai", path)
+    assert isinstance(problem, Problem)
+    (entry,) = found_in("crewai", path, owner="ada")
+    assert isinstance(entry, Entry)
+    assert entry.recorded.assertion.details.owner == "ada"
+
+
+def test_crewais_table_needs_its_package_or_is_read(tmp_path: Path) -> None:
+    """With lancedb, the table that CrewAI itself would write is read in batches and without its vectors."""
+    try:
+        import lancedb
+    except ModuleNotFoundError:
+        with pytest.raises(MissingPackageError, match="import-crewai"):
+            found_in("crewai", tmp_path)
+        return
+    row = {
+        "id": "1",
+        "content": "The barn seats 120.",
+        "scope": "/product/alpha",
+        "categories_str": '["venue"]',
+        "metadata_str": '{"tier": 1}',
+        "importance": 0.8,
+        "created_at": "2026-05-01T00:00:00",
+        "last_accessed": "2026-05-02T00:00:00",
+        "source": "",
+        "private": False,
+        "vector": [0.1] * 8,
+    }
+    lancedb.connect(str(tmp_path)).create_table("memories", [row | {"id": str(number)} for number in range(1200)])
+    found = found_in("crewai", tmp_path)
+    entries = [item.recorded.assertion for item in found if isinstance(item, Entry)]
+    assert (len(entries), entries[0].details.categories, entries[0].details.metadata) == (1200, ("venue",), {"tier": 1})
+
+
+# -- LangGraph, by LangGraph itself ---------------------------------------------------------------------------------
+
+
+async def test_langgraphs_table_and_its_items_are_the_same(mover: Mover, fixture: Fixture) -> None:
+    """A template says what the segments of a namespace mean; without one, they are a scope."""
+    folder = fixture("langgraph")
+    report = await mover.move("langgraph", folder / "store.db", namespace="memories,{user}", trust=True)
+    assert (report.imported, report.errors, report.skipped) == (2, 1, {"they had expired there": 1})
+    assert await mover.facts() == {
+        "Alice is allergic to peanuts.": "user:alice in /cross-product",
+        "Alice lives in Porto.": "user:alice in /cross-product",
+    }
+    assert report.problems[0].where == "row 4 of store"
+    items = [item for item in found_in("langgraph", folder / "items.json") if isinstance(item, Entry)]
+    assert {str(item.recorded.assertion.place.scope) for item in items} == {
+        "/memories/alice",
+        "/memories/jörg",
+        "/settings",
+    }
+    theme = items[-1].recorded.assertion
+    assert (theme.keyword, theme.data, theme.fact_type.name) == ("theme", {"dark": True, "size": 12}, "SINGLE")
+
+
+def test_a_name_with_a_dot_can_be_told_by_a_template_with_one_name(tmp_path: Path) -> None:
+    dump = (
+        "--\n-- PostgreSQL database dump\n--\n"
+        "COPY public.store (prefix, key, value, created_at, updated_at, expires_at, ttl_minutes) FROM stdin;\n"
+        'memories.alice@example.com\tk\t{"content": "Tabs\\\\tand lines\\\\n"}\t'
+        "2026-05-01 10:00:00+00\t2026-05-01 10:00:00+00\t\\N\t\\N\n"
+        "torn\trow\n\\.\nSELECT 1;\n"
+    )
+    path = tmp_path / "store.sql"
+    path.write_text(dump)
+    entry, torn = found_in("langgraph", path, namespace="memories,{user}")
+    assert isinstance(entry, Entry)
+    assert str(entry.recorded.assertion.place.subject) == "user:alice@example.com"
+    assert entry.recorded.assertion.data == "Tabs\tand lines\n"
+    assert isinstance(torn, Problem)
+    apart, _ = found_in("langgraph", path)
+    assert isinstance(apart, Entry)
+    assert str(apart.recorded.assertion.place.scope) == "/memories/alice@example/com"
+    ambiguous, _ = found_in("langgraph", path, namespace="memories,{user},{kind}")
+    assert isinstance(ambiguous, Entry)
+
+
+# -- Graphiti, from its sources -------------------------------------------------------------------------------------
+
+EDGE: dict[str, Any] = {
+    "uuid": "e1",
+    "group_id": "acme",
+    "source_node_uuid": "n1",
+    "target_node_uuid": "n2",
+    "name": "LIVES_IN",
+    "fact": "Alice lives in Lisbon",
+    "episodes": ["p1"],
+    "created_at": "2026-05-02T10:00:00Z",
+    "reference_time": "2026-05-01T10:00:00Z",
+    "expired_at": None,
+    "valid_at": "2026-04-01T00:00:00Z",
+    "invalid_at": None,
+    "attributes": {"sure": True},
+}
+NODES = [
+    {"uuid": "n1", "name": "Alice", "group_id": "acme", "labels": ["Entity", "Person"], "summary": "A person"},
+    {"uuid": "n2", "name": "Lisbon", "group_id": "acme", "labels": ["Entity"], "summary": ""},
+]
+EPISODE = {"uuid": "p1", "name": "talk", "group_id": "acme", "content": "So: Alice lives in Lisbon, she said."}
+
+
+async def test_graphiti(mover: Mover, tmp_path: Path) -> None:
+    """Valid times, the words in an episode and the end of a fact come along; what the graph alone can say is lost."""
+    ended = EDGE | {"uuid": "e2", "fact": "Alice lives in Porto", "expired_at": "2026-05-01T10:00:00Z", "episodes": []}
+    lines(tmp_path / "edges.jsonl", [EDGE, ended])
+    lines(tmp_path / "nodes.jsonl", NODES)
+    lines(tmp_path / "episodes.jsonl", [EPISODE])
+    report = await mover.move("graphiti", tmp_path, trust=True)
+    assert (report.imported, report.errors) == (2, 0)
+    (record,) = await mover.memory.list_records()
+    assert (record.value, str(record.subject), str(record.scope)) == (EDGE["fact"], "person:Alice", "/customer/acme")
+    assert (record.concept.keyword, record.timestamp) == ("lives_in", dt.datetime(2026, 5, 1, 10, tzinfo=dt.UTC))
+    assert record.fact.valid_from == dt.datetime(2026, 4, 1, tzinfo=dt.UTC)
+    assert record.details.metadata == {"sure": True, "target": "Lisbon"}
+    (evidence,) = record.evidence
+    assert (evidence.quote, evidence.message_id, evidence.start) == (EDGE["fact"], "p1", 4)
+    assert set(report.lost) == {
+        "episodes as such (the words of a fact that stand in one are its evidence)",
+        "summaries of nodes",
+    }
+
+
+def test_graphitis_one_file_reads_like_its_folder(tmp_path: Path) -> None:
+    path = document(tmp_path / "graph.json", {"edges": [EDGE], "nodes": NODES, "episodes": [EPISODE]})
+    entry = found_in("graphiti", path)[0]
+    assert isinstance(entry, Entry)
+    assert str(entry.recorded.assertion.place.subject) == "person:Alice"
+    assert entry.recorded.assertion.details.evidence
+
+
+# -- Letta, from its sources ----------------------------------------------------------------------------------------
+
+
+async def test_letta(mover: Mover, tmp_path: Path) -> None:
+    """Blocks are the agent's words; messages are a conversation, without its thoughts and its events."""
+    send = {"function": {"name": "send_message", "arguments": json.dumps({"message": "Hello Jörg!"})}}
+    wrapped = json.dumps({"type": "user_message", "message": "I am Jörg.", "time": "now"})
+    login = json.dumps({"type": "login", "time": "now"})
+    agent = {
+        "id": "agent-0",
+        "name": "sam",
+        "block_ids": ["b1", "b2"],
+        "messages": [
+            {"role": "system", "content": [{"type": "text", "text": "Be Sam."}]},
+            {"role": "user", "content": [{"type": "text", "text": login}], "created_at": "2026-05-01T10:00:00Z"},
+            {"role": "user", "content": [{"type": "text", "text": wrapped}], "created_at": "2026-05-01T10:01:00Z"},
+            {"role": "assistant", "content": [{"type": "text", "text": "A thought."}], "tool_calls": [send]},
+            {"role": "tool", "content": [{"type": "text", "text": "sent"}]},
+        ],
+    }
+    blocks = [
+        {"id": "b1", "label": "human", "value": "Name: Jörg\n\nLikes tea", "limit": 2000},
+        {"id": "b2", "label": "persona", "value": "I am Sam."},
+    ]
+    path = document(tmp_path / "sam.af", {"agents": [agent], "blocks": blocks, "tools": [{}, {}], "files": []})
+    report = await mover.move("letta", path, dated=DATED)
+    assert (report.conversations, report.errors) == (1, 0)
+    assert await mover.facts() == {
+        "Name: Jörg": "user in /agent/sam",
+        "Likes tea": "user in /agent/sam",
+        "I am Sam.": "agent:sam in /agent/sam",
+        "I am Jörg.": "everything in /agent/sam",
+        "Hello Jörg!": "everything in /agent/sam",
+    }
+    assert report.lost["tools"] == 2
+    assert any("archival" in what for what in report.lost)
+    with pytest.raises(FileFormatError):
+        found_in("letta", document(tmp_path / "no.af", {"name": "x"}))
+
+
+# -- Koog, from its sources, and back -------------------------------------------------------------------------------
+
+
+def koog_fact(type: str, keyword: str, timestamp: int, **value: Any) -> dict[str, Any]:
+    concept = {"keyword": keyword, "description": f"The {keyword}", "factType": "SINGLE"}
+    return {"type": f"ai.grazie.code.{type}", "concept": concept, "timestamp": timestamp, **value}
+
+
+KOOG = {
+    "seats": [
+        koog_fact("SingleFact", "seats", 1_700_000_000_000, value="5"),
+        koog_fact("SingleFact", "seats", 1_700_000_001_000, value="7"),
+    ],
+    "pets": [koog_fact("MultipleFacts", "pets", 1_700_000_000_000, values=["cat", "dog"])],
+}
+KEY = base64.b64encode(bytes(range(32))).decode()
+
+
+def koog_sealed(text: str) -> str:
+    return base64.b64encode(bytes(12) + AESGCM(bytes(range(32))).encrypt(bytes(12), text.encode(), None)).decode()
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_koog(mover: Mover, tmp_path: Path, encrypted: bool) -> None:
+    """Of a SINGLE concept the newest fact counts; Koog itself loads the oldest one."""
+    text = json.dumps(KOOG)
+    for place in ("memory/product/alpha/subject/user", "organization/subject/user:jörg"):
+        path = tmp_path / place
+        path.parent.mkdir(parents=True)
+        path.write_text(koog_sealed(text) if encrypted else text, "utf-8")
+    report = await mover.move("koog", tmp_path, trust=True, key=KEY if encrypted else None)
+    assert (report.imported, report.errors) == (8, 0)
+    seats = [record for record in await mover.memory.list_records() if record.concept.keyword == "seats"]
+    assert {(record.value, str(record.subject), str(record.scope)) for record in seats} == {
+        ("7", "user", "/product/alpha"),
+        ("7", "user:jörg", "/cross-product"),
+    }
+    assert seats[0].timestamp == dt.datetime.fromtimestamp(1_700_000_001, dt.UTC)
+
+
+def test_koogs_encrypted_files_need_their_key(tmp_path: Path) -> None:
+    path = tmp_path / "agent" / "a" / "subject" / "user"
+    path.parent.mkdir(parents=True)
+    path.write_text(koog_sealed("{}"))
+    with pytest.raises(KeyUnavailableError):
+        found_in("koog", tmp_path)
+    with pytest.raises(WrongKeyError):
+        found_in("koog", tmp_path, key=base64.b64encode(bytes(32)).decode())
+    path.write_text("{torn")
+    (problem,) = found_in("koog", tmp_path)
+    assert isinstance(problem, Problem)
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+async def test_what_is_written_for_koog_reads_back(mover: Mover, tmp_path: Path, key: str | None) -> None:
+    """Places, concepts, values and times survive; what Koog has no place for is counted."""
+    await mover.move("table", Path(__file__).parent / "fixtures" / "table.csv", trust=True)
+    records = [*await mover.memory.list_records()]
+    written, lost = write_koog(records, tmp_path / "koog", key)
+    assert (written, [*lost.values()]) == (4, [1, 1])
+    if key is None:
+        facts = json.loads((tmp_path / "koog" / "product" / "alpha" / "subject" / "user:jörg").read_text("utf-8"))
+        assert set(facts["seats"][0]) == {"type", "concept", "timestamp", "value"}
+        assert facts["seats"][0]["type"] == "ai.koog.agents.memory.model.SingleFact"
+    found = [
+        item.recorded.assertion for item in found_in("koog", tmp_path / "koog", key=key) if isinstance(item, Entry)
+    ]
+    kept = [record for record in records if len(record.scope.path) <= 1 and str(record.scope) != "/customer/acme"]
+    assert {(said.keyword, said.data, str(said.place), said.timestamp) for said in found} == {
+        (record.concept.keyword, str(record.value), f"{record.subject} in {record.scope}", record.timestamp)
+        for record in kept
+    }
+
+
+# -- Memory Bank, from its documentation ----------------------------------------------------------------------------
+
+BANK = "projects/p/locations/l/reasoningEngines/1/memories/m1"
+
+
+async def test_memory_bank(mover: Mover, tmp_path: Path) -> None:
+    """Revisions are history; a structured profile is a fact for each field."""
+    memory = {
+        "name": BANK,
+        "fact": "I live in Porto.",
+        "scope": {"user_id": "alice", "app_name": "planner", "team": "red"},
+        "topics": [{"managedMemoryTopic": "USER_PERSONAL_INFO"}, {"customMemoryTopicLabel": "homes"}],
+        "metadata": {"tier": {"stringValue": "gold"}, "sure": {"boolValue": True}},
+        "createTime": "2026-05-01T10:00:00Z",
+        "updateTime": "2026-05-02T10:00:00.123456789Z",
+    }
+    profile = {
+        "name": BANK.replace("m1", "m2"),
+        "memoryType": "STRUCTURED_PROFILE",
+        "scope": {"user_id": "alice"},
+        "structuredContent": {"schemaId": "s", "data": {"name": "Alice", "seats": 5}},
+        "updateTime": "2026-05-01T10:00:00Z",
+    }
+    revisions = [
+        {"name": f"{BANK}/revisions/2", "fact": "I live in Porto.", "createTime": "2026-05-02T10:00:00Z"},
+        {"name": f"{BANK}/revisions/1", "fact": "I live in Lisbon.", "createTime": "2026-05-01T10:00:00Z"},
+    ]
+    answer = {"memories": [memory, profile], "nextPageToken": "", "memoryRevisions": revisions}
+    report = await mover.move("memory-bank", document(tmp_path / "memories.json", answer), trust=True)
+    assert (report.imported, report.errors) == (4, 0), report.problems
+    records = {record.concept.keyword: record for record in await mover.memory.list_records()}
+    home = records["statement"]
+    assert (home.value, str(home.subject), str(home.scope)) == (
+        "I live in Porto.",
+        "user:alice",
+        "/agent/planner/team/red",
+    )
+    assert home.details.topics == ("user personal info", "homes")
+    assert home.details.metadata == {"tier": "gold", "sure": True}
+    assert [one.value for one in await mover.memory.history(home.id)] == ["I live in Lisbon.", "I live in Porto."]
+    assert (records["name"].value, records["seats"].value) == ("Alice", 5)
+
+
+# -- The MCP server "memory", from its sources ----------------------------------------------------------------------
+
+
+async def test_mcp_memory(mover: Mover, tmp_path: Path) -> None:
+    path = lines(
+        tmp_path / "memory.jsonl",
+        [
+            {"type": "entity", "name": "Jörg", "entityType": "person", "observations": ["likes tea", "plays chess"]},
+            {"type": "entity", "name": "Club", "entityType": "group", "observations": []},
+            {"type": "relation", "from": "Jörg", "to": "Club", "relationType": "member_of"},
+        ],
+    )
+    path.write_text(path.read_text("utf-8") + "torn {\n", "utf-8")
+    report = await mover.move("mcp-memory", path)
+    assert (report.imported, report.errors, report.problems[0].where) == (3, 1, "line 4")
+    assert await mover.facts() == {
+        "likes tea": "person:Jörg in /cross-product",
+        "plays chess": "person:Jörg in /cross-product",
+        "Club": "person:Jörg in /cross-product",
+    }
+    assert {record.details.origin for record in await mover.memory.list_records()} == {Origin.ASSISTANT}
+
+
+# -- Folders of notes -----------------------------------------------------------------------------------------------
+
+NOTE = """---
+# Preferences
+- likes tea
+- plays chess,
+  on Sundays
+## Home ##
+Lives in Porto,
+since May.
+
+```python
+secret = 1
+```
+1. first
+"""
+
+
+async def test_a_folder_of_notes(mover: Mover, tmp_path: Path) -> None:
+    folder = tmp_path / "memories"
+    (folder / "customer" / "acme").mkdir(parents=True)
+    (folder / "user.md").write_text(NOTE, "utf-8")
+    document(folder / "customer" / "acme" / "facts.json", {"plan": ["gold", {"since": "May"}], "seats": 5})
+    (folder / "photo.png").write_bytes(b"\x89PNG")
+    (folder / "link.md").symlink_to(folder / "user.md")
+    report = await mover.move("memory-folder", folder, dated=DATED)
+    assert await mover.facts() == {
+        "likes tea": "everything in /cross-product",
+        "plays chess, on Sundays": "everything in /cross-product",
+        "Lives in Porto, since May.": "everything in /cross-product",
+        "first": "everything in /cross-product",
+        "gold": "everything in /customer/acme",
+        "May": "everything in /customer/acme",
+    }
+    assert (report.errors, report.problems[0].where, sum(report.skipped.values())) == (1, "link.md", 1)
+    headings = {record.value: record.details.categories for record in await mover.memory.list_records()}
+    assert headings["likes tea"] == ("Preferences",)
+    assert headings["first"] == ("Home",)
+    assert headings["gold"] == ("plan",)
+
+
+# -- Tables ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_table_with_columns_of_its_own(mover: Mover, tmp_path: Path) -> None:
+    """Unmapped columns are metadata; a row that is wrong costs no other one."""
+    path = tmp_path / "notes.csv"
+    path.write_text(
+        "text,who,when,stars,concept,kind,from\n"
+        '"Likes tea, and chess",user:jörg,2026-05-01,5,,,user\n'
+        "7,user:jörg,2026-05-01,,seats,int,user\n"
+        "seven,user:jörg,2026-05-01,,seats,int,user\n"
+        "x,user:jörg,tomorrow,,,,user\n"
+        "too,few\n"
+        '"torn" quote,user:jörg,2026-05-01,,,,user\n'
+        ",user:jörg,2026-05-01,,,,user\n",
+        "utf-8",
+    )
+    columns = {
+        "value": "text",
+        "subject": "who",
+        "timestamp": "when",
+        "keyword": "concept",
+        "type": "kind",
+        "origin": "from",
+    }
+    report = await mover.move("table", path, columns=columns)
+    assert (report.imported, report.errors, sum(report.skipped.values())) == (2, 4, 1), report.problems
+    assert [problem.where for problem in report.problems] == ["line 4", "line 5", "line 6", "line 7"]
+    records = {record.concept.keyword: record for record in await mover.memory.list_records()}
+    assert (records["seats"].value, records["statement"].value) == (7, "Likes tea, and chess")
+    assert records["statement"].details.metadata == {"stars": "5"}
+
+
+async def test_a_table_of_json_lines_has_typed_values(mover: Mover, tmp_path: Path) -> None:
+    rows = [
+        {"value": 7, "keyword": "seats", "type": "int", "timestamp": "2026-05-01", "origin": "user"},
+        {"value": ["a", "b"], "keyword": "tags", "type": "json", "timestamp": "2026-05-01", "origin": "user"},
+        {"value": True, "keyword": "seats2", "type": "int", "timestamp": "2026-05-01", "origin": "user"},
+    ]
+    report = await mover.move("table", lines(tmp_path / "rows.jsonl", rows))
+    assert (report.imported, [problem.where for problem in report.problems]) == (2, ["line 3"])
+    assert {record.concept.keyword: record.value for record in await mover.memory.list_records()} == {
+        "seats": 7,
+        "tags": ["a", "b"],
+    }
+
+
+def test_a_fact_has_the_subject_and_the_scope_of_the_options(tmp_path: Path) -> None:
+    path = lines(tmp_path / "rows.jsonl", [{"value": "x", "timestamp": "2026-05-01"}, {"value": "  "}])
+    entry, skipped = found_in("table", path, subject=MemorySubject("team"), scope=MemoryScope.product("alpha"))
+    assert isinstance(entry, Entry)
+    assert str(entry.recorded.assertion.place) == "team in /product/alpha"
+    assert isinstance(skipped, Skipped | Lost | Problem)

@@ -1,0 +1,155 @@
+"""The site in docs/ builds without a warning, every link in it leads somewhere, and it loads nothing from elsewhere.
+
+It needs the dependency group `docs`. What of it follows from the code is what `.ci/make_reference.py` writes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import attrs
+import pytest
+
+from tests.meta.conftest import ROOT, SEARCH_PATH
+
+DOCS = ROOT / "docs"
+LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src"), ("object", "data")}
+"""Attributes whose address a browser loads by itself."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
+
+
+@attrs.frozen
+class BuiltPage:
+    """Links of a page of the site, addresses that it loads, and anchors that others can link to."""
+
+    links: tuple[str, ...]
+    loads: tuple[str, ...]
+    anchors: frozenset[str]
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.anchors: set[str] = {""}
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if (tag, name) in LOADED:
+                self.loads.append(value or "")
+            elif (tag, name) == ("a", "href"):
+                self.links.append(value or "")
+            elif name == "id":
+                self.anchors.add(value or "")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the built site."""
+    zensical = shutil.which("zensical", path=SEARCH_PATH)
+    if zensical is None and "CI" in os.environ:
+        pytest.fail("zensical is not installed: install the dependency group 'docs'")
+    if zensical is None:
+        pytest.skip("zensical is not installed, so the site was NOT built: install the dependency group 'docs'")
+    work = tmp_path_factory.mktemp("site")
+    shutil.copytree(DOCS, work / "docs", ignore=shutil.ignore_patterns("site", ".cache"))
+    for package in ("factmem", "providers"):
+        (work / package).symlink_to(ROOT / package)
+    command = [zensical, "build", "--strict", "--config-file", str(work / "docs" / "mkdocs.yml")]
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return work / "docs" / "site"
+
+
+@pytest.fixture(scope="module")
+def built(site: Path) -> dict[Path, BuiltPage]:
+    """Every page of the site, by its path."""
+    return {path: _read(path) for path in sorted(site.rglob("*.html"))}
+
+
+def test_every_page_is_in_the_navigation_and_built(site: Path, built: dict[Path, BuiltPage]) -> None:
+    """A page that nobody links to is not found by anybody."""
+    pages = {path.relative_to(DOCS / "pages").with_suffix("") for path in (DOCS / "pages").rglob("*.md")}
+    there = {site / page / "index.html" if page.name != "index" else site / "index.html" for page in pages}
+    assert there - built.keys() == set()
+    settings = (DOCS / "mkdocs.yml").read_text(encoding="utf-8")
+    assert sorted(str(page) for page in pages if f"- {page}.md\n" not in settings) == []
+
+
+def test_every_link_leads_to_a_page_and_an_anchor(site: Path, built: dict[Path, BuiltPage]) -> None:
+    lost = [
+        f"{path.relative_to(site)}: {link}"
+        for path, page in built.items()
+        if path.name != "404.html"
+        for link in page.links
+        if not _leads_somewhere(path, link, site, built)
+    ]
+    assert lost == []
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path, built: dict[Path, BuiltPage]) -> None:
+    """Fonts, scripts and pictures are part of the site, which can be read offline."""
+    foreign = [
+        f"{path.relative_to(site)}: {address}"
+        for path, page in built.items()
+        for address in page.loads
+        if urlsplit(address).netloc
+    ]
+    foreign += [
+        str(sheet.relative_to(site))
+        for sheet in site.rglob("*.css")
+        if "url(http" in (text := sheet.read_text(encoding="utf-8")) or "@import" in text
+    ]
+    assert foreign == []
+
+
+def test_the_reference_of_the_api_has_every_name_of_the_package(built: dict[Path, BuiltPage]) -> None:
+    """Every name that `factmem` exports is described somewhere."""
+    import factmem
+
+    described = {anchor.rpartition(".")[2] for page in built.values() for anchor in page.anchors}
+    assert sorted(set(factmem.__all__) - described) == []
+
+
+@pytest.mark.parametrize("written", ["pages/reference/commands.md", "llms.txt"])
+def test_what_follows_from_the_code_is_written_anew(written: str) -> None:
+    """`python .ci/make_reference.py` brings them up to date."""
+    maker = _maker()
+    expected = {maker.COMMANDS: maker.commands, maker.INDEX: maker.index}[written]()
+    assert (DOCS / written).read_text(encoding="utf-8") == expected
+
+
+def _maker() -> Any:
+    spec = importlib.util.spec_from_file_location("make_reference", ROOT / ".ci" / "make_reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _read(path: Path) -> BuiltPage:
+    reader = _Reader()
+    reader.feed(path.read_text(encoding="utf-8"))
+    return BuiltPage(tuple(reader.links), tuple(reader.loads), frozenset(reader.anchors))
+
+
+def _leads_somewhere(path: Path, link: str, site: Path, built: dict[Path, BuiltPage]) -> bool:
+    address = urlsplit(link)
+    if address.scheme or address.netloc:
+        return address.scheme in ("https", "mailto")
+    folder = site if address.path.startswith("/") else path.parent
+    target = (folder / unquote(address.path).lstrip("/")).resolve() if address.path else path
+    target = target / "index.html" if target.is_dir() else target
+    if target not in built:
+        return target.is_file() and target.is_relative_to(site)
+    return unquote(address.fragment) in built[target].anchors or address.fragment.startswith("__")

@@ -1,0 +1,136 @@
+"""One PostgreSQL server for all tests of a run, started by the first that needs it, with a schema for each store.
+
+The processes of ``pytest -n`` share it: the first process of all decides where it lies, and stops it in the end.
+``FACTMEM_TEST_POSTGRES`` is the address of a server to use instead; the tests make and drop schemas there.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
+
+import filelock
+import psycopg
+import pytest
+
+from factmem.errors import MissingPackageError, StoreUnavailableError
+from factmem.testing.postgres import PostgresServer
+
+__all__ = [
+    "connected",
+    "drop_schemas",
+    "end_of_tests",
+    "postgres_address",
+    "schema_of",
+    "server_address",
+    "start_of_tests",
+    "tables_of",
+]
+
+OWN_SERVER: Final = "FACTMEM_TEST_POSTGRES"
+_FOLDER: Final = "FACTMEM_TEST_POSTGRES_FOLDER"
+"""Variable that carries the folder where they meet from the first process to the others."""
+
+_FASTER: Final = {
+    # Tests of durability start a server of their own, which flushes.
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "32MB",
+    "max_connections": "300",
+    "autovacuum": "off",
+}
+_made: set[str] = set()
+_owner: list[int] = []
+
+
+def start_of_tests() -> None:
+    """Decide where the processes of a run meet; nothing is started."""
+    if _FOLDER not in os.environ:
+        os.environ[_FOLDER] = tempfile.mkdtemp(prefix="factmem-tests-")
+        _owner.append(os.getpid())
+
+
+def end_of_tests() -> None:
+    """Stop the server if a test has started it, in the first process of the run."""
+    if _owner == [os.getpid()]:
+        folder = Path(os.environ.pop(_FOLDER))
+        if (started := folder / "server").exists():
+            PostgresServer.stop_at(Path(started.read_text()))
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def server_address() -> str:
+    """Return the address of the server, started if need be; skips the test where none can be had."""
+    if own := os.environ.get(OWN_SERVER):
+        return own
+    folder = Path(os.environ[_FOLDER])
+    with filelock.FileLock(folder / "lock"):
+        address, refused = folder / "address", folder / "refused"
+        if refused.exists():
+            pytest.skip(refused.read_text())
+        if not address.exists():
+            try:
+                server = PostgresServer(_FASTER)
+            except (MissingPackageError, StoreUnavailableError, OSError) as error:
+                refused.write_text(f"no PostgreSQL server can be had here: {error}")
+                pytest.skip(refused.read_text())
+            (folder / "server").write_text(str(server.folder))
+            address.write_text(server.address())
+        return address.read_text()
+
+
+def postgres_address(path: Path, **options: str) -> str:
+    """Return the address of the store of a path: a schema of its own, which is dropped after the test."""
+    schema = _schema(path)
+    _made.add(schema)
+    parts = urlsplit(server_address())
+    query = urlencode({**dict(parse_qsl(parts.query)), "schema": schema, "timeout": "5", **options})
+    return urlunsplit(parts._replace(query=query))
+
+
+def _schema(path: Path) -> str:
+    return "test_" + hashlib.blake2b(os.fsencode(path), digest_size=8).hexdigest()
+
+
+def schema_of(address: str) -> str:
+    """Return the schema of a store's address."""
+    return parse_qs(urlsplit(address).query)["schema"][0]
+
+
+def connected(address: str, *, user: str | None = None, autocommit: bool = True) -> psycopg.Connection[tuple[Any, ...]]:
+    """Return a connection of the driver to the server of a store's address."""
+    url = urlsplit(address)
+    query = {name: value for name, value in parse_qsl(url.query) if name not in ("schema", "timeout", "pool_size")}
+    query["user"] = user or url.username or ""
+    return psycopg.connect(urlunsplit(url._replace(query=urlencode(query))), autocommit=autocommit)
+
+
+def tables_of(path: Path) -> bytes:
+    """Return the rows of the store of a path, as the server holds them; none if there is no such store."""
+    schema = _schema(path)
+    if schema not in _made:
+        return b""
+    content = b""
+    with connected(server_address()) as connection:
+        query = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' ORDER BY 1"
+        for (table,) in connection.execute(query, [schema]).fetchall():
+            with connection.cursor().copy(f'COPY "{schema}".{table} TO STDOUT (FORMAT BINARY)'.encode()) as rows:
+                content += table.encode() + b"\0" + b"".join(map(bytes, rows))
+    return content
+
+
+def drop_schemas() -> None:
+    """Drop the stores of a test."""
+    if not _made:
+        return
+    with connected(server_address()) as connection:
+        for schema in _made:
+            connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
+    _made.clear()

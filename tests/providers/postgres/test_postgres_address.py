@@ -1,0 +1,89 @@
+"""Addresses: what they may say, and that nothing of their secrets is shown."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from typing import Any
+
+import pytest
+from factmem_postgres import PostgresMemoryProvider
+
+from factmem.errors import FactMemError, InvalidDataError, StoreUnavailableError
+from factmem.providers import open_provider, without_secrets
+from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
+
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+SECRET = "hunter2-of-the-cellar"
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql"])
+def test_an_address_is_a_url(scheme: str, anyio_backend: str) -> None:
+    provider = open_provider(f"{scheme}://ada:{SECRET}@db.example:6432/facts?schema=mine&pool_size=3&sslmode=require")
+    assert isinstance(provider, PostgresMemoryProvider)
+    assert "facts" in repr(provider)
+    assert "mine" in repr(provider)
+    assert SECRET not in repr(provider)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgresql://ada:{SECRET}@db/facts?schema=Robert'); DROP TABLE",
+        f"postgresql://ada:{SECRET}@db/facts?pool_size=many",
+        f"postgresql://ada:{SECRET}@db/facts?pool_size=0",
+        f"postgresql://ada:{SECRET}@db/facts?timeout=soon",
+        f"postgresql://ada:{SECRET}@db/facts?no_such_option={SECRET}",
+        f"postgresql://ada:x@{SECRET}@db/facts",
+        f"postgresql://ada:{SECRET}@[db/facts",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused_without_showing_it(address: str, anyio_backend: str) -> None:
+    with pytest.raises(InvalidDataError) as refused:
+        open_provider(address)
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        (f"postgres://ada:{SECRET}@db/facts?schema=x", "postgres://ada:…@db/facts?schema=x"),
+        (f"postgres://ada:p/{SECRET}@db/facts", "postgres://ada:…@db/facts"),
+        (f"postgres://:{SECRET}@db", "postgres://:…@db"),
+        (f"postgres://db/facts?user=ada&password={SECRET}&sslpassword={SECRET}&a=b",
+         "postgres://db/facts?user=ada&password=…&sslpassword=…&a=b"),
+        ("postgres://ada@db:5432/facts", "postgres://ada@db:5432/facts"),
+        ("sqlite-vec:///home/a:b@c/facts.db", "sqlite-vec:///home/a:b@c/facts.db"),
+        ("facts.db", "facts.db"),
+    ],
+)  # fmt: skip
+def test_an_address_is_shown_without_its_password(address: str, shown: str, anyio_backend: str) -> None:
+    assert without_secrets(address) == shown
+
+
+@pytest.mark.parametrize("given", [None, 3, b"postgresql://"])
+def test_what_is_no_address_is_refused(given: Any, anyio_backend: str) -> None:
+    with pytest.raises(InvalidDataError):
+        PostgresMemoryProvider(given)
+
+
+async def test_a_server_that_cannot_be_reached_is_reported_at_once_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    address = f"postgresql://ada:{SECRET}@127.0.0.1:1/facts?sslpassword={SECRET}"
+    async with PostgresMemoryProvider(address) as provider:
+        for call in (
+            provider.load(CITY, USER, PLANNER),
+            provider.save(single(CITY, "Oslo"), USER, PLANNER),
+        ):
+            with pytest.raises(StoreUnavailableError, match="check the address") as refused:
+                await call
+            assert SECRET not in "".join(traceback.format_exception(refused.value))
+    assert SECRET not in caplog.text
+
+
+def test_every_error_is_of_factmem(anyio_backend: str) -> None:
+    with pytest.raises(FactMemError):
+        PostgresMemoryProvider("nonsense")

@@ -1,0 +1,78 @@
+"""An erasure removes its bytes from the tables, and says that it is pending until the log has turned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from factmem_postgres import PostgresMemoryProvider
+
+from factmem.findings import FindingKind
+from factmem.testing.conformance.samples import CITY, LANGUAGES, only, said
+from factmem.testing.postgres import PostgresServer
+from tests.postgres import connected, schema_of
+
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+CANARY = "qcanaryofthecellarq"
+
+
+def _holding(folder: Path) -> Sequence[str]:
+    """Return the files of a cluster that hold the canary, by the folder that they are in."""
+    holding = (path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes())
+    return sorted({path.relative_to(folder).parts[0] for path in holding})
+
+
+def _turn_the_log(address: str) -> None:
+    """Let the server write over its log, as it does in the course of time."""
+    with connected(address) as connection:
+        for _ in range(8):
+            connection.execute("CHECKPOINT")
+            connection.execute("SELECT pg_logical_emit_message(false, 'turn', 'x')")
+            connection.execute("SELECT pg_switch_wal()")
+        connection.execute("CHECKPOINT")
+
+
+async def test_an_erasure_is_pending_until_the_log_has_turned(durable_server: PostgresServer, address: str) -> None:
+    async with PostgresMemoryProvider(address) as provider:
+        for number in range(5):
+            await only(provider, said(LANGUAGES, f"other {number}", number))
+        gone = await only(provider, said(CITY, CANARY, 9))  # the last row of its page: its bytes outlive a VACUUM
+        with connected(address) as connection:
+            connection.execute("CHECKPOINT")
+        assert _holding(durable_server.data) == ["base", "pg_wal"]
+        receipt = await provider.erase([gone.record_id], tenant=None)
+        with connected(address) as connection:
+            connection.execute("CHECKPOINT")
+        assert (receipt.erased, receipt.pending) == (1, True)
+        assert _holding(durable_server.data) == ["pg_wal"]
+        assert [finding.kind for finding in await provider.check()] == [FindingKind.PENDING_ERASURE]
+        for _ in range(4):
+            _turn_the_log(address)
+            receipt = await provider.erase([], tenant=None)
+        assert (receipt.erased, receipt.pending) == (0, False)
+        assert _holding(durable_server.data) == []
+        assert list(await provider.check()) == []
+
+
+async def test_an_erasure_waits_for_those_who_still_see_the_rows(address: str) -> None:
+    """Their snapshot keeps them; the tables are rewritten after it is gone, by the next erasure."""
+    async with PostgresMemoryProvider(address) as provider:
+        gone = await only(provider, said(CITY, CANARY))
+        with connected(address, autocommit=False) as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute("SELECT count(*) FROM pg_class")
+            assert (await provider.erase([gone.record_id], tenant=None)).pending
+            assert _rewritten(address) == [False]
+        await provider.erase([], tenant=None)
+        assert _rewritten(address) == [True]
+
+
+def _rewritten(address: str) -> list[bool]:
+
+    with connected(address) as connection:
+        rows = connection.execute(
+            f"SELECT rewritten IS NOT NULL FROM {schema_of(address)}.erasures".encode()
+        ).fetchall()
+    return [found for (found,) in rows]

