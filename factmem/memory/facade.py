@@ -150,7 +150,8 @@ class Memory:
         mirror_limit: Maximum number of bytes of all tenants' facts that this process holds in memory for searching,
             unlimited if None. Each open memory holds those of its tenant from its first read on. After a read of this
             memory that exceeds the limit, the least recently read tenants are dropped, and read from the store again
-            when they are needed, with the same results. The most recent one stays, whatever its size.
+            when they are needed, with the same results. The most recent one stays, whatever its size. Of a provider
+            that keeps no vectors, what was dropped is also embedded again.
         clock: Returns the present.
 
     Raises:

@@ -189,6 +189,8 @@ class Mirror:
 
     async def let_go(self) -> None:
         """Drop now what was erased here or by other processes; a mirror that holds nothing reads nothing."""
+        if not self._log.newest and not self._lock.locked():  # a first read under way may hold what was erased
+            return
         with self._cache.pinned(self):
             async with self._lock:
                 if self._log.newest:

@@ -35,7 +35,7 @@ def nbytes(*things: object) -> int:
             total += stated.__get__(thing)
         elif isinstance(thing, dict):
             total += OBJECT * len(thing)
-            left.extend(list(thing.values()))
+            left.extend(list(thing.values()))  # at once: a thread may be adding to it
         elif isinstance(thing, list | tuple):
             total += 8 * len(thing)
             left.extend(thing)
@@ -47,7 +47,7 @@ def nbytes(*things: object) -> int:
 
 def _attributes(thing: object) -> Iterable[Any]:
     """Return the values of an object's attributes, without computing cached properties that nobody has read yet."""
-    yield from getattr(thing, "__dict__", {}).values()
+    yield from list(getattr(thing, "__dict__", {}).values())
     for name in getattr(type(thing), "__slots__", ()):
         try:
             yield object.__getattribute__(thing, name)

@@ -136,7 +136,7 @@ class TenantLog:
     @property
     def nbytes(self) -> int:
         """The size in memory, with all caches, in bytes."""
-        held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._changed_rows)
+        held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched)
         return held + _CHANGE * len(self._changes)
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
