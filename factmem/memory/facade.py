@@ -147,6 +147,11 @@ class Memory:
         actor: The writer named in the audit trail; the viewer if None.
         memory_limit: Maximum number of bytes of embeddings in memory, unlimited if None. Above it, each recall reads
             them from the store: slower, with the same results.
+        mirror_limit: Maximum number of bytes of all tenants' facts that this process holds in memory for searching,
+            unlimited if None. Each open memory holds those of its tenant from its first read on. After a read of this
+            memory that exceeds the limit, the least recently read tenants are dropped, and read from the store again
+            when they are needed, with the same results. The most recent one stays, whatever its size. Of a provider
+            that keeps no vectors, what was dropped is also embedded again.
         clock: Returns the present.
 
     Raises:
@@ -182,12 +187,13 @@ class Memory:
         read_only: bool = False,
         actor: str | None = None,
         memory_limit: int | None = None,
+        mirror_limit: int | None = 1_000_000_000,
         clock: Clock = system_clock,
     ) -> None:
         for name, what in ((organization, "an organization"), (viewer, "a viewer"), (actor, "an actor")):
             if name is not None:
                 checked_name(name, what=what)
-        check_range(memory_limit=memory_limit)
+        check_range(memory_limit=memory_limit, mirror_limit=mirror_limit)
         if store is None or isinstance(store, str | Path):
             address, provider = address_of(store), None
         else:
@@ -237,6 +243,7 @@ class Memory:
             tenant=organization,
             clock=clock,
             memory_limit=memory_limit,
+            mirror_limit=mirror_limit,
         )
         asking = _Asking.of(model, policies.origins, clock)
         backend = Backend(
@@ -301,7 +308,7 @@ class Memory:
         worker = self._backend.worker
         while await worker.rest(_BETWEEN_LOOKS):
             try:
-                await self._backend.mirror.keep_up()
+                await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be looked at: %s", type(error).__name__)
 
@@ -334,6 +341,7 @@ class Memory:
             if self._owns_store:
                 await self._backend.provider.aclose()
             if not self._backend.worker.running:
+                self._backend.mirror.close()
                 self._backend.loop.release()
 
     async def reembed(self) -> int:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 import attrs
 from anyio import CancelScope, CapacityLimiter, Lock, fail_after, to_thread
@@ -131,11 +131,13 @@ def openai_embedder(model: str) -> OpenAIEmbedder:
 
 
 class _LocalModel(abc.ABC):
-    """Loads a model once, in a worker thread."""
+    """Loads a model once a process, in a worker thread: a program may open a memory for each of many tenants."""
 
-    def __init__(self) -> None:
-        self._model: Any = None
-        self._loading = threading.Lock()  # memories of several event loops may share it
+    _model: ClassVar[Any] = None
+    _loading: ClassVar[threading.Lock]
+
+    def __init_subclass__(cls) -> None:
+        cls._loading = threading.Lock()  # memories of several event loops may load it
 
     @abc.abstractmethod
     def _load(self) -> Any: ...
@@ -148,7 +150,7 @@ class _LocalModel(abc.ABC):
     def _load_once(self) -> None:
         with self._loading:
             if self._model is None:
-                self._model = self._load()
+                type(self)._model = self._load()
 
 
 class WordLlamaEmbedder(_LocalModel):

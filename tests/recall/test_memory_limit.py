@@ -83,3 +83,5 @@ async def test_a_provider_that_holds_its_vectors_in_memory_says_so() -> None:
 def test_a_limit_is_a_number_of_bytes(wrong: int) -> None:
     with pytest.raises(InvalidDataError, match="memory_limit"):
         Memory("memory:", memory_limit=wrong)
+    with pytest.raises(InvalidDataError, match="mirror_limit"):
+        Memory("memory:", mirror_limit=wrong)

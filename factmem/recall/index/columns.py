@@ -9,6 +9,7 @@ Only ``state`` and ``slot`` change in place, for the writing thread. Texts are s
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ import numpy as np
 
 from factmem.facts import STATEMENT
 from factmem.recall.index.blob import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail, term_numbers
+from factmem.recall.index.sizes import OBJECT
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.scopes import MemoryScope
 from factmem.views import Sight, View
@@ -359,16 +361,26 @@ def _distinct(items: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.intp]]:
 
 
 class Numbered:
-    """Distinct texts, numbered from 0 in the order added."""
+    """Distinct texts, numbered from 0 in the order added.
+
+    Attributes:
+        texts: The texts.
+    """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
+        self._bytes = 0
         for text in texts:
             self.number(text)
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the texts in memory, in bytes."""
+        return self._bytes
 
     def number(self, text: str) -> int:
         """Return the number of a text; add the text if it is new."""
@@ -377,6 +389,7 @@ class Numbered:
             known = len(self.texts)
             self.texts.append(text)
             self._numbers[text] = known
+            self._bytes += sys.getsizeof(text) + OBJECT
         return known
 
     def find(self, text: str) -> int | None:

@@ -25,6 +25,7 @@ from factmem.recall.index.blob import JOB, REMOVED, UNREVIEWED, microseconds
 from factmem.recall.index.column_fold import Standing, joined, said_the_same
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.segments import Hits, Segment, VisibleRows, most_views
+from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
@@ -43,6 +44,9 @@ _KNOWN_TERMS: Final = 4096
 
 _KNOWN_ROWS: Final = 250_000
 """Number of rows, of 12 bytes each, that cached occurrences of terms hold."""
+
+_KNOWN_TERM: Final = 1500
+"""Typical bytes of the cached occurrences of a term, without their rows."""
 
 _KNOWN_UPDATES: Final = 8192
 """Number of rows whose possible updates are cached."""
@@ -73,7 +77,7 @@ class Part:
     alive: NDArray[np.bool_] | None = None
     gone: NDArray[np.intp] = attrs.field(factory=lambda: np.empty(0, np.intp))
     _visible: dict[Hashable, VisibleRows] = attrs.field(factory=dict, init=False)
-    _reviewed: list[tuple[Part, ...]] = attrs.field(factory=list, init=False)
+    _reviewed: list[tuple[Part, ...] | None] = attrs.field(factory=list, init=False)
 
     def __len__(self) -> int:
         return len(self.segment) - len(self.gone)
@@ -108,13 +112,15 @@ class Part:
         """
         if not self._reviewed:
             self._reviewed.append(self._without_unreviewed(columns))
-        return self._reviewed[0]
+        known = self._reviewed[0]
+        return (self,) if known is None else known
 
-    def _without_unreviewed(self, columns: Columns) -> tuple[Part, ...]:
+    def _without_unreviewed(self, columns: Columns) -> tuple[Part, ...] | None:
+        """Return the parts that are left; None for the whole, since a reference to itself would keep it in memory."""
         segment, rows = self.segment, self.rows()
         hidden = rows[(columns["flags"][segment.rows[rows]] & UNREVIEWED) != 0]
         if not len(hidden):
-            return (self,)
+            return None
         around = rows[segment.around(hidden)[rows]]
         left = np.setdiff1d(around, hidden)
         rest = self.without(around)
@@ -215,6 +221,11 @@ class _KnownTerms:
     occurrences: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
     _rows: int = 0
 
+    @property
+    def nbytes(self) -> int:
+        """The size in memory, in bytes."""
+        return 12 * self._rows + _KNOWN_TERM * len(self.occurrences) + 2 * OBJECT * len(self.documents)
+
     def keep(self, key: tuple[Hashable, int], found: Occurrences) -> None:
         """Keep a term; common ones by their document frequencies alone."""
         if len(self.documents) >= _KNOWN_TERMS:
@@ -277,13 +288,14 @@ class Corpus:
 
     def shown(self, sight: Sight) -> Corpus:
         """Return the corpus that a caller may see a part of: without unreviewed records, if these are invisible."""
-        return self.reviewed if sight.reviewed else self
+        reviewed = self._reviewed if sight.reviewed else None
+        return self if reviewed is None else reviewed
 
     @functools.cached_property
-    def reviewed(self) -> Corpus:
-        """The corpus without records that are `FactDetails.unreviewed`."""
+    def _reviewed(self) -> Corpus | None:
+        """The corpus without records that are `FactDetails.unreviewed`; None if there are none."""
         parts = tuple(new for part in self.parts for new in part.reviewed(self.columns))
-        return self if parts == self.parts else attrs.evolve(self, parts=parts)
+        return None if parts == self.parts else attrs.evolve(self, parts=parts)
 
     def seen(self, sight: Sight) -> Seen:
         """Return what a caller sees of this corpus, which is `shown` to them."""

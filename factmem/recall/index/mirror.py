@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +32,8 @@ from factmem.abc import (
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
-from factmem.recall.index.blob import OUTLINE_VERSION, outline_of, term_numbers
+from factmem.recall.index.blob import OUTLINE_VERSION, drop_known_words, outline_of, term_numbers
+from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled, Stored
 from factmem.recall.index.tenant_log import TenantLog
@@ -70,6 +71,8 @@ class Mirror:
         clock: Returns the present, which expiries are compared with.
         memory_limit: Maximum size of the vectors in memory, in bytes; above that they are read from the store for
             each query. None for no limit.
+        mirror_limit: Maximum size of all mirrors of the process, in bytes; see `MirrorCache`. None for no limit.
+        cache: The mirrors of the process.
 
     Raises:
         CapabilityError: A limit is set, and the provider cannot read vectors for each query.
@@ -84,6 +87,8 @@ class Mirror:
         tenant: str | None,
         clock: Clock,
         memory_limit: int | None = None,
+        mirror_limit: int | None = None,
+        cache: MirrorCache = MIRRORS,
     ) -> None:
         self._scans = provider if isinstance(provider, ScansVectors) else None
         if memory_limit is not None and self._scans is None:
@@ -91,6 +96,8 @@ class Mirror:
                 "this provider's embeddings are held in memory: leave memory_limit out, or use sqlite-vec"
             )
         self._memory_limit = memory_limit
+        self._mirror_limit = mirror_limit
+        self._cache = cache
         self._source = source
         self._store = provider if isinstance(provider, KeepsVectors) else None
         self._embedder = embedder
@@ -98,8 +105,7 @@ class Mirror:
         self._clock = clock
         self.enter_loop()
         self._outlines = provider if isinstance(provider, KeepsOutlines) else None
-        self._log = TenantLog(tenant, Stored(self._outlines, tenant) if self._outlines is not None else None)
-        self._vectors_until = 0
+        self._begin()
         self._outlined = False
         """Whether the store knows the version of our outlines."""
         self._compared = False
@@ -120,10 +126,11 @@ class Mirror:
             EmbedderError: The embedder failed, and vectors are needed.
             EmbedderMismatchError: The store's vectors come from another embedder, and vectors are needed.
         """
-        if embedded:
-            return await self._embedded(moment)
-        async with self._lock:
-            return await self._in_step(moment)
+        with self._read():
+            if embedded:
+                return await self._embedded(moment)
+            async with self._lock:
+                return await self._in_step(moment)
 
     async def reembed(self) -> None:
         """Bind the store to the embedder, replacing any other, and embed everything current again.
@@ -134,9 +141,10 @@ class Mirror:
         """
         identity = await self._embedder.identity()
         await embedded(self._embedder, [_PROBE])  # drop the present vectors only if there can be others
-        async with self._lock:
-            await self._bind(identity, replace=True)
-        await self._embedded(None, must_keep=True)
+        with self._read():
+            async with self._lock:
+                await self._bind(identity, replace=True)
+            await self._embedded(None, must_keep=True)
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
         """Include some subjects and scopes in the next read of a provider that cannot enumerate."""
@@ -151,7 +159,10 @@ class Mirror:
         if (embedded and not self._compared) or not self._source.is_pulled():
             return None
         corpus = self._log.up_to_date(Moment(now=self._clock()))
-        return corpus if corpus is None or not embedded or corpus.embedded else None
+        if corpus is None or (embedded and not corpus.embedded):
+            return None
+        self._cache.was_read(self, self._mirror_limit)
+        return corpus
 
     async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
         """Return the tenant's log, in step with the store.
@@ -159,15 +170,17 @@ class Mirror:
         Args:
             part: The part; None for all of it.
         """
-        async with self._lock:
-            await self._pull()
-            return await to_thread.run_sync(self._log.log, part)
+        with self._read():
+            async with self._lock:
+                await self._pull()
+                return await to_thread.run_sync(self._log.log, part)
 
     async def waiting(self, sight: Sight) -> int:
         """Return the number of assertions that wait to be accepted and are visible to a caller."""
-        async with self._lock:
-            await self._pull()
-            return await to_thread.run_sync(self._log.waiting, sight)
+        with self._read():
+            async with self._lock:
+                await self._pull()
+                return await to_thread.run_sync(self._log.waiting, sight)
 
     def enter_loop(self) -> None:
         """Make the locks anew, for another event loop; no call may be under way."""
@@ -175,14 +188,42 @@ class Mirror:
         self._embedding = Lock()
 
     async def let_go(self) -> None:
-        """Drop erased assertions now rather than at the next read."""
-        async with self._lock:
-            await self._pull()
+        """Drop now what was erased here or by other processes; a mirror that holds nothing reads nothing."""
+        if not self._log.newest and not self._lock.locked():  # a first read under way may hold what was erased
+            return
+        with self._cache.pinned(self):
+            async with self._lock:
+                if self._log.newest:
+                    await self._pull()
 
-    async def keep_up(self) -> None:
-        """Drop what other processes have erased; do nothing before the first read."""
-        if self._log.newest:
-            await self.let_go()
+    def close(self) -> None:
+        """Drop everything held, once no call is under way; a later read begins anew."""
+        self._cache.close(self)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of what is held in memory, in bytes."""
+        return self._log.nbytes
+
+    def drop(self) -> None:
+        """Drop everything held; the next read begins anew. No call may be under way but `up_to_date` and `vector`."""
+        self._begin()
+        drop_known_words()  # what is erased while nothing is held would stay in these caches
+
+    def _begin(self) -> None:
+        documents = Stored(self._outlines, self._tenant) if self._outlines is not None else None
+        self._log = TenantLog(self._tenant, documents)
+        self._source.restart()
+        self._vectors_until = 0
+
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[None]:
+        """Stay in memory during a read, and be the most recently read mirror after it."""
+        try:
+            with self._cache.pinned(self):
+                yield
+        finally:
+            self._cache.was_read(self, self._mirror_limit)
 
     async def bind(self) -> None:
         """Bind the store to the embedder, before vectors are stored.

@@ -48,6 +48,10 @@ class LogSource(Protocol):
         """Acknowledge a pull: the next one begins behind it."""
         ...
 
+    def restart(self) -> None:
+        """Let the next pull read the whole log."""
+        ...
+
     def is_pulled(self) -> bool:
         """Return whether there is certainly nothing new. Blocks: for worker threads only."""
         ...
@@ -114,6 +118,10 @@ class _Feed:
         """See `LogSource.taken_in`."""
         self._seq = pulled.until
 
+    def restart(self) -> None:
+        """See `LogSource.restart`."""
+        self._seq = 0
+
     def is_pulled(self) -> bool:
         """See `LogSource.is_pulled`; not known without awaiting the provider."""
         return False
@@ -167,6 +175,10 @@ class _OutlineFeed:
         """See `LogSource.taken_in`."""
         self._seq = pulled.until
 
+    def restart(self) -> None:
+        """See `LogSource.restart`."""
+        self._seq = 0
+
     def is_pulled(self) -> bool:
         """See `LogSource.is_pulled`."""
         return self._provider.newest(self._tenant) == self._seq
@@ -201,6 +213,10 @@ class _Waist:
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
         self._known = pulled.until
+
+    def restart(self) -> None:
+        """See `LogSource.restart`."""
+        self._known = {}
 
     def is_pulled(self) -> bool:
         """See `LogSource.is_pulled`; not known without awaiting the provider."""
@@ -261,6 +277,10 @@ _KNOWN: Final = 1024
 """Number of assertions in full that are cached."""
 
 
+_IN_FULL: Final = 3000
+"""Typical bytes of an assertion in full."""
+
+
 class Library(abc.ABC):
     """The assertions in full, by rows of the columns.
 
@@ -283,6 +303,11 @@ class Library(abc.ABC):
     def without(self, left: NDArray[np.intp]) -> Library:
         """Return a library of some rows, in this order."""
 
+    @property
+    @abc.abstractmethod
+    def nbytes(self) -> int:
+        """The size in memory, in bytes."""
+
 
 class Held(Library):
     """Assertions held in memory."""
@@ -302,6 +327,11 @@ class Held(Library):
     def without(self, left: NDArray[np.intp]) -> Held:
         """See `Library.without`."""
         return Held([self._recorded[row] for row in left.tolist()])
+
+    @property
+    def nbytes(self) -> int:
+        """See `Library.nbytes`."""
+        return _IN_FULL * len(self._recorded)
 
 
 class Stored(Library):
@@ -338,6 +368,11 @@ class Stored(Library):
     def without(self, left: NDArray[np.intp]) -> Self:
         """See `Library.without`."""
         return type(self)(self._store, self._tenant)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Library.nbytes`."""
+        return _IN_FULL * len(self._known)
 
 
 def rows_in_outline(recorded: Sequence[Recorded], outlines: Sequence[Outline]) -> Rows:

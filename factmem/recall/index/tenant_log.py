@@ -19,6 +19,7 @@ from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.corpus import Corpus, grown
 from factmem.recall.index.segments import conversation_keys
 from factmem.recall.index.selection import LogPart, rows_of
+from factmem.recall.index.sizes import nbytes
 from factmem.recall.index.source import Held, Library, rows_in_outline
 from factmem.recall.index.vector_slots import NO_VECTORS, HeldVectors, StoredVectors, Vectors, VectorsView
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
@@ -36,6 +37,9 @@ _NOWHERE = -1
 _WAITING = [
     STATES.index(state) for state in (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 ]
+
+_CHANGE = 600
+"""Typical bytes of a change of state."""
 
 _MANY = 10_000
 """Number of records in a new segment above which freed memory is returned to the system."""
@@ -128,6 +132,12 @@ class TenantLog:
         if not waits.any():
             return 0
         return int(columns.visible_heads(sight)[columns["head"][waits]].sum())
+
+    @property
+    def nbytes(self) -> int:
+        """The size in memory, with all caches, in bytes."""
+        held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched)
+        return held + _CHANGE * len(self._changes)
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""

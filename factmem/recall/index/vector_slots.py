@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["NO_VECTORS", "HeldVectors", "StoredVectors", "Vectors", "VectorsView"]
 
 _ROOM: Final = 4096
-"""Size of a block that is filled vector by vector."""
+"""Maximum size of a block that is filled vector by vector."""
+
+_LEAST_ROOM: Final = 64
+"""Minimum size of such a block."""
 
 _FEW: Final = 32_768
 """Maximum number of vectors that one core multiplies; more are split among all cores."""
@@ -68,6 +71,11 @@ class Vectors(abc.ABC):
     def view(self) -> VectorsView:
         """Return a snapshot, which later vectors do not change."""
 
+    @property
+    @abc.abstractmethod
+    def nbytes(self) -> int:
+        """The size in memory, in bytes."""
+
 
 class StoredVectors(Vectors):
     """Vectors that stay in the store, and are read for each query.
@@ -96,6 +104,11 @@ class StoredVectors(Vectors):
     def view(self) -> VectorsView:
         """See `Vectors.view`."""
         return _StoredView(store=self._store, tenant=self._tenant, seqs=self._seqs, dimension=self.dimension)
+
+    @property
+    def nbytes(self) -> int:
+        """See `Vectors.nbytes`."""
+        return self._seqs.nbytes
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -184,9 +197,10 @@ class HeldVectors(Vectors):
                 self._filled.append(len(rows) - done)
                 break
             if not room:
-                self._blocks.append(np.empty((_ROOM, self.dimension), np.float32))
+                # As many as there are, so that a small tenant takes little memory, and a large one has few blocks.
+                room = min(_ROOM, max(_LEAST_ROOM, sum(self._filled), len(rows) - done))
+                self._blocks.append(np.empty((room, self.dimension), np.float32))
                 self._filled.append(0)
-                room = _ROOM
             taken = rows[done : done + room]
             self._blocks[-1][self._filled[-1] : self._filled[-1] + len(taken)] = taken
             self._filled[-1] += len(taken)
@@ -205,6 +219,11 @@ class HeldVectors(Vectors):
         filled = tuple(self._filled)  # without a block that is being added
         blocks = tuple(block[:count] for block, count in zip(self._blocks, filled, strict=False))
         return _HeldView(blocks, np.cumsum([0, *filled]))
+
+    @property
+    def nbytes(self) -> int:
+        """See `Vectors.nbytes`."""
+        return sum(block.nbytes for block in self._blocks)
 
 
 def _multiply(block: NDArray[np.float32], query: NDArray[np.float32], out: NDArray[np.float32]) -> None:
