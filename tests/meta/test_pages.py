@@ -32,7 +32,7 @@ PRINTS = re.compile(r"prints[^:\n]*:\n\n```text\n(.*?)^```$", re.MULTILINE | re.
 HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 INSTALLS = re.compile(r"pip install|\.ci/run|benchmarks/(locomo|longmemeval)")
 RUNS_ELSEWHERE = re.compile(r"^from crewai ", re.MULTILINE)
-SHOWN = {"", "console", "text", "json", "toml"}
+SHOWN = {"", "console", "text", "json", "sql", "toml"}
 OLD_BREWERY = {"quote": "The old brewery seats 120", "message": 1, "value": 120}
 ANSWERS: dict[str, dict[str, Any]] = {
     "Analysis": {"scope": None, "categories": ["plans"], "importance": 0.8, "entities": [], "dates": [], "topics": []},

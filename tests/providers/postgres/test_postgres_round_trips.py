@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-import re
-import socket
-import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from factmem_postgres import PostgresMemoryProvider
@@ -23,6 +18,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.testing.conformance.samples import LANGUAGES, PLANNER, USER, multiple
+from factmem.testing.postgres import RoundTrips
 from tests.conftest import Promise
 from tests.postgres import postgres_address
 
@@ -32,88 +28,33 @@ NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 WORDS = ["amber", "car", "trip", "harbor", "doctor", "garden", "roof", "window", "letter", "piano", "bread", "winter"]
 
 
-class Wire:
-    """A relay in front of a server's socket that counts how often the server has answered after it was asked.
-
-    Attributes:
-        turns: Number of round trips so far.
-    """
-
-    def __init__(self, target: str, folder: Path) -> None:
-        self.turns = 0
-        self._target = target
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(folder / ".s.PGSQL.5432"))
-        self._listener.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self._target)
-            state = {"asked": False}
-            for source, sink, asking in ((client, server, True), (server, client, False)):
-                threading.Thread(target=self._relay, args=(source, sink, asking, state), daemon=True).start()
-
-    def _relay(self, source: socket.socket, sink: socket.socket, asking: bool, state: dict[str, bool]) -> None:
-        with source, sink:
-            while data := _received(source):
-                if not asking and state["asked"]:
-                    self.turns += 1
-                state["asked"] = asking
-                try:
-                    sink.sendall(data)
-                except OSError:
-                    return
-
-
-def _received(source: socket.socket) -> bytes:
-    try:
-        return source.recv(1 << 20)
-    except OSError:
-        return b""
-
-
 @pytest.fixture
-def wire(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[tuple[Wire, str]]:
-    address = postgres_address(tmp_path)
-    host = parse_qs(urlsplit(address).query)["host"][0]
-    with tempfile.TemporaryDirectory(prefix="wire-") as folder:
-        wire = Wire(f"{host}/.s.PGSQL.5432", Path(folder))
-        yield wire, re.sub(r"host=[^&]*", f"host={folder}", address)
-        wire.close()
+def wire(tmp_path: Path) -> Iterator[RoundTrips]:
+    with RoundTrips(postgres_address(tmp_path)) as wire:
+        yield wire
 
 
 @pytest.mark.parametrize("values", [1, 1000])
 async def test_a_commit_takes_two_round_trips_whatever_its_size(
-    wire: tuple[Wire, str], values: int, promise: Promise
+    wire: RoundTrips, values: int, promise: Promise
 ) -> None:
-    relay, address = wire
-    async with PostgresMemoryProvider(address) as provider:
+    async with PostgresMemoryProvider(wire.address) as provider:
         await provider.save(multiple(LANGUAGES, "Thai"), USER, PLANNER)
-        before = relay.turns
+        before = wire.count
         await provider.save(multiple(LANGUAGES, *(f"language {n}" for n in range(values)), minutes=1), USER, PLANNER)
-        turns = relay.turns - before
+        turns = wire.count - before
     # A large message is answered in parts while it is still being sent.
     assert turns == 2 or (values > 1 and turns <= 4)
     promise("round trips of a commit to PostgreSQL", f"{values} values: {turns}")
 
 
-async def test_a_warm_recall_takes_one_round_trip(wire: tuple[Wire, str], promise: Promise) -> None:
-    relay, address = wire
-    async with Memory(address, embedder=HashEmbedder()) as memory:
+async def test_a_warm_recall_takes_one_round_trip(wire: RoundTrips, promise: Promise) -> None:
+    async with Memory(wire.address, embedder=HashEmbedder()) as memory:
         await memory.save(multiple(LANGUAGES, "Thai", "Ewe", "Lao"), subject=USER, scope=PLANNER)
         found = [match.record.id for match in await memory.recall("Thai")]
-        before = relay.turns
+        before = wire.count
         again = [match.record.id for match in await memory.recall("Thai")]
-        turns = relay.turns - before
+        turns = wire.count - before
     assert again == found != []
     assert turns == 1
     promise("round trips of a warm recall from PostgreSQL", f"{turns}")

@@ -1,0 +1,71 @@
+"""The benchmark of PostgreSQL: every measurement gives its figures, and a goal is met or missed."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.errors import MissingPackageError, StoreUnavailableError
+from factmem.testing.postgres import PostgresServer
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("writers", "grouping", "trips", "recall", "tenants", "erasure", "node")
+SMALL = (
+    *("--rounds", "1", "--writers", "2", "--saves", "1", "--task-saves", "1", "--facts", "40", "--queries", "2"),
+    *("--tenants", "3", "--facts-each", "20", "--opened", "2"),
+)
+
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("postgres")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A server whose settings a measurement may change."""
+    try:
+        server = PostgresServer({"fsync": "off", "max_connections": "200"})
+    except (MissingPackageError, StoreUnavailableError) as error:
+        pytest.skip(f"no PostgreSQL server can be had here: {error}")
+    with server:
+        yield server
+
+
+def test_every_measurement_is_tested_here(benchmark: Any, anyio_backend: str) -> None:
+    assert tuple(benchmark.MEASUREMENTS) == NAMES
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("name", NAMES)
+async def test_each_measurement_gives_figures(benchmark: Any, server: PostgresServer, name: str) -> None:
+    figures = await benchmark.measure(server, benchmark.parsed(["--only", name, *SMALL]))
+    assert len(figures) >= 1
+    assert len({figure.name for figure in figures}) == len(figures)
+    assert all(figure.value >= 0 for figure in figures)
+
+
+async def test_a_commit_and_a_recall_take_the_round_trips_that_are_wanted(
+    benchmark: Any, server: PostgresServer
+) -> None:
+    found = {figure.name: figure for figure in await benchmark.trips(server, benchmark.parsed(SMALL))}
+    missed = [name for name, figure in found.items() if not figure.met and "new question" not in name]
+    assert missed == []
+
+
+@pytest.mark.parametrize(
+    ("value", "goal", "at_least", "met"),
+    [(5, 5, True, True), (4.9, 5, True, False), (5, 5, False, True), (5.1, 5, False, False), (1, None, False, None)],
+)
+def test_a_goal_is_met_or_missed(
+    benchmark: Any, value: float, goal: float | None, at_least: bool, met: bool | None, anyio_backend: str
+) -> None:
+    assert benchmark.Figure(name="x", value=value, goal=goal, at_least=at_least).met is met
