@@ -12,15 +12,17 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 import filelock
-import psycopg
 import pytest
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
 from factmem.testing.postgres import PostgresServer
+
+if TYPE_CHECKING:
+    import psycopg
 
 __all__ = [
     "connected",
@@ -106,6 +108,8 @@ def schema_of(address: str) -> str:
 
 def connected(address: str, *, user: str | None = None, autocommit: bool = True) -> psycopg.Connection[tuple[Any, ...]]:
     """Return a connection of the driver to the server of a store's address."""
+    import psycopg
+
     url = urlsplit(address)
     query = {name: value for name, value in parse_qsl(url.query) if name not in ("schema", "timeout", "pool_size")}
     query["user"] = user or url.username or ""
