@@ -91,9 +91,9 @@ def test_the_next_process_reads_the_same(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from factmem.integrations.crewai import FactMemStorage\n"
-        "from tests.integrations.odd_texts import NASTY_TEXTS\n"
+        "from tests.integrations.odd_texts import ODD_TEXTS\n"
         "found = {seen.metadata['name']: seen.content for seen in FactMemStorage(sys.argv[1]).list_records()}\n"
-        "sys.exit(found != dict(NASTY_TEXTS))\n"
+        "sys.exit(found != dict(ODD_TEXTS))\n"
     )
     assert subprocess.run([sys.executable, "-c", program, address], check=False).returncode == 0
 
