@@ -86,15 +86,15 @@ class Source:
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         self.path = path
-        self.limits = limits or Limits()
+        self.limits: Limits = limits or Limits()
         self._done = 0
         self._open: list[io.FileIO] = []
         with _reading(path):
             found = path.stat()
         if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
             raise FileFormatError(f"{path} is neither a file nor a folder")
-        self.is_folder = stat.S_ISDIR(found.st_mode)
-        self.size = 0 if self.is_folder else found.st_size
+        self.is_folder: bool = stat.S_ISDIR(found.st_mode)
+        self.size: int = 0 if self.is_folder else found.st_size
 
     def changed_at(self, path: Path | None = None) -> dt.datetime:
         """Return the time of a file's last change, in whole seconds, as every copy of a file keeps it."""

@@ -190,7 +190,7 @@ class RoundTrips:
     """
 
     def __init__(self, address: str) -> None:
-        self.count = 0
+        self.count: int = 0
         self._folder = tempfile.TemporaryDirectory(prefix="factmem-wire-")
         parts = urlsplit(address)
         options = dict(parse_qsl(parts.query))

@@ -47,7 +47,9 @@ async def test_the_clock_decides_what_has_expired() -> None:
 
 async def test_every_capability_is_closed_with_it() -> None:
     provider = InMemoryProvider()
-    assert capabilities_of(provider) == ["KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "ChecksItself"]
+    assert set(capabilities_of(provider)) == {
+        *("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "CopiesLogs", "ChecksItself")
+    }
     await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
     await provider.aclose()
     row = np.ones(2, dtype=np.float32)
@@ -61,6 +63,8 @@ async def test_every_capability_is_closed_with_it() -> None:
         lambda: provider.put_vectors(None, {1: row}),
         lambda: provider.vectors(None),
         lambda: provider.erase([], tenant=None),
+        lambda: provider.tenants(),
+        lambda: provider.copied(None),
     ):
         with pytest.raises(ProviderClosedError):
             await call()

@@ -62,6 +62,7 @@ class Stops:
         self._go_on.release()
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_save(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,8 @@ def test_it_has_every_capability(anyio_backend: str) -> None:
         "Erases",
         "KeepsFiles",
         "ChecksItself",
+        "CopiesLogs",
+        "UpgradesFormat",
     }
 
 
