@@ -10,6 +10,7 @@ that is skipped, because the machine cannot mount or trace, reports none.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -72,6 +73,7 @@ class Promise:
         tests: arguments of pytest, or one benchmark.
         figures: prefixes of the names of the required figures. Without any, the number of passed tests is the figure.
         of_data: those of the figures that need the public data sets.
+        of_packages: those that need a package which is no dependency, with the name that it is imported by.
         good: whether a figure is good enough.
     """
 
@@ -80,7 +82,15 @@ class Promise:
     tests: Sequence[str]
     figures: Sequence[str] = attrs.field(kw_only=True)
     of_data: Sequence[str] = attrs.field(default=(), kw_only=True)
+    of_packages: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
     good: Callable[[str], bool] = attrs.field(default=any_figure, kw_only=True)
+
+    def lacks(self, figure: str) -> str | None:
+        """Return the name of what a figure needs and this machine does not have; None for nothing."""
+        if figure in self.of_data and not DATA.is_dir():
+            return "the data sets (FACTMEM_DATA)"
+        package = self.of_packages.get(figure)
+        return package if package is not None and importlib.util.find_spec(package) is None else None
 
 
 def each(what: str, stores: Sequence[str] = DURABLE) -> list[str]:
@@ -296,7 +306,8 @@ PROMISES = (
         "AMSB 15 of 15, 0 of 6 false; 0.1% on real dialogue at most",
         ["tests/poison"],
         figures=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
-        of_data=["poisoning, AMSB", "poisoning, false positives on real dialogue"],
+        of_data=["poisoning, false positives on real dialogue"],
+        of_packages={"poisoning, AMSB": "agent_memory_guard"},
     ),
     Promise(
         "evidence supports the value",
@@ -391,7 +402,7 @@ class Outcome:
         promise: the promise.
         figures: the reported figures, with their names.
         missing: the required figures that were not reported.
-        skipped: the figures that need data sets, which are absent.
+        skipped: the figures that need something which is absent, and what that is.
         passed: whether the tests passed.
         seconds: their duration.
         command: the command that ran them.
@@ -400,7 +411,7 @@ class Outcome:
     promise: Promise
     figures: Sequence[tuple[str, str]]
     missing: Sequence[str]
-    skipped: Sequence[str]
+    skipped: Mapping[str, str]
     passed: bool
     seconds: float
     command: str
@@ -434,7 +445,7 @@ def keep(promise: Promise, *, big: bool) -> Outcome:
     if not promise.figures:
         figures = [("tests", counted[0] if (counted := re.search(r"\d+ passed", run.stdout)) else "none passed")]
     unreported = [name for name in promise.figures if not any(found.startswith(name) for found, _ in figures)]
-    skipped = [name for name in unreported if name in promise.of_data and not DATA.is_dir()]
+    skipped = {name: lack for name in unreported if (lack := promise.lacks(name)) is not None}
     missing = [name for name in unreported if name not in skipped]
     command = " ".join(["python", *arguments])
     return Outcome(promise, figures, missing, skipped, run.returncode == 0, seconds, command)
@@ -457,7 +468,7 @@ def table_of(outcomes: Sequence[Outcome]) -> Table:
     for outcome in outcomes:
         lines = [f"{name}: {figure}" for name, figure in outcome.figures]
         lines += [f"{name}: not reported" for name in outcome.missing]
-        lines += [f"{name}: skipped, the data sets are not there (FACTMEM_DATA)" for name in outcome.skipped]
+        lines += [f"{name}: skipped, this needs {lack}" for name, lack in outcome.skipped.items()]
         kept = "yes" if outcome.kept else "NO"
         table.add_row(outcome.promise.name, outcome.promise.goal, "\n".join(lines), kept, outcome.command)
     return table
@@ -470,7 +481,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "goal": outcome.promise.goal,
         "figures": [{"name": name, "figure": figure} for name, figure in outcome.figures],
         "missing": list(outcome.missing),
-        "skipped": list(outcome.skipped),
+        "skipped": dict(outcome.skipped),
         "kept": outcome.kept,
         "seconds": round(outcome.seconds),
         "command": outcome.command,
