@@ -15,6 +15,8 @@ from factmem.providers.registry import (
 )
 from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.threaded import (
+    DatabaseEngine,
+    DatabaseProvider,
     Engine,
     GroupCommit,
     Request,
@@ -35,6 +37,8 @@ from factmem.providers.tracks import (
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "DatabaseEngine",
+    "DatabaseProvider",
     "Engine",
     "GroupCommit",
     "HistoryProvider",

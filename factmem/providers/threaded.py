@@ -36,27 +36,42 @@ from factmem.abc import (
     Erases,
     FeedsChanges,
     KeepsAccesses,
+    KeepsOutlines,
     KeepsVectors,
     LogPart,
+    Outline,
+    Outlined,
     Receipt,
     Statement,
+    UpgradesFormat,
     system_clock,
 )
 from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.findings import Finding
 from factmem.loops import OneLoop
 from factmem.providers.history import HistoryProvider
-from factmem.records import LogEntry, Place
+from factmem.records import LogEntry, Place, Recorded
 from factmem.validators import check_number
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Engine", "GroupCommit", "Request", "ThreadedProvider", "flag_option", "raised_again", "seconds_option"]
+__all__ = [
+    "DatabaseEngine",
+    "DatabaseProvider",
+    "Engine",
+    "GroupCommit",
+    "Request",
+    "ThreadedProvider",
+    "flag_option",
+    "raised_again",
+    "seconds_option",
+]
 
 T = TypeVar("T")
 EngineT = TypeVar("EngineT", bound="Engine")
+DatabaseEngineT = TypeVar("DatabaseEngineT", bound="DatabaseEngine")
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 _READERS: Final = 4
@@ -172,6 +187,34 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release every resource; repeating it is harmless."""
+        ...
+
+
+class DatabaseEngine(Engine, Protocol):
+    """An engine over a database, which keeps outlines and has tables of a format."""
+
+    def use_outlines(self, version: int) -> None:
+        """See `KeepsOutlines.use_outlines`."""
+        ...
+
+    def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+        """See `KeepsOutlines.put_outlines`."""
+        ...
+
+    def outlined(self, tenant: str | None, since: int, limit: int) -> Outlined:
+        """See `KeepsOutlines.outlined`."""
+        ...
+
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
+        """See `KeepsOutlines.recorded`."""
+        ...
+
+    def format_versions(self) -> tuple[int, int]:
+        """See `UpgradesFormat.format_versions`."""
+        ...
+
+    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+        """See `UpgradesFormat.upgrade`."""
         ...
 
 
@@ -413,6 +456,42 @@ class ThreadedProvider(
 
     def _open(self) -> _Opened[EngineT]:
         return _Opened.of(self._open_engine(), threading.Lock())
+
+
+class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, UpgradesFormat):
+    """A `ThreadedProvider` on top of a `DatabaseEngine`.
+
+    Args:
+        clock: gives the time of recording, and decides what has expired; called in a worker thread.
+    """
+
+    @override
+    async def use_outlines(self, version: int) -> None:
+        await self._write(lambda engine: engine.use_outlines(version))
+
+    @override
+    async def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+        await self._write(lambda engine: engine.put_outlines(tenant, outlines))
+
+    @override
+    def newest(self, tenant: str | None) -> int:
+        return self._engine.version(tenant)
+
+    @override
+    def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:
+        return self._engine.outlined(tenant, since, limit)
+
+    @override
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
+        return self._engine.recorded(tenant, seqs)
+
+    @override
+    async def format_versions(self) -> tuple[int, int]:
+        return await self._read(lambda engine: engine.format_versions())
+
+    @override
+    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None)))
 
 
 def _commit(engine: Engine, requests: Sequence[Request]) -> None:

@@ -13,11 +13,12 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -35,6 +36,8 @@ _TRIES: Final = 50
 _PAUSE: Final = 0.1
 _PATIENCE: Final = 60.0
 """Seconds for a command of the server."""
+_HEADER: Final = struct.Struct("!cI")
+"""Type of a message of the server, and its length without the type."""
 
 
 class PostgresServer:
@@ -170,9 +173,10 @@ class PostgresServer:
 
 
 class RoundTrips:
-    """A relay in front of a server that counts how often the server has answered after it was asked.
+    """A relay in front of a server that counts how often the server has said that it waits for the client.
 
-    A large message is answered in parts while it is still being sent, which counts more than once.
+    The server sends one ReadyForQuery for each request or pipeline of requests, however many packets either takes
+    (PostgreSQL documentation, "Message Formats").
 
     ::
 
@@ -219,17 +223,30 @@ class RoundTrips:
                 return
             server = socket.socket(socket.AF_UNIX)
             server.connect(self._server)
-            state = {"asked": False}
-            for source, sink, asking in ((client, server, True), (server, client, False)):
-                threading.Thread(target=self._relay, args=(source, sink, asking, state), daemon=True).start()
+            threading.Thread(target=self._relay, args=(client, server, _ignored()), daemon=True).start()
+            threading.Thread(target=self._relay, args=(server, client, self._counted()), daemon=True).start()
 
-    def _relay(self, source: socket.socket, sink: socket.socket, asking: bool, state: dict[str, bool]) -> None:
+    def _relay(self, source: socket.socket, sink: socket.socket, watch: Generator[None, bytes, None]) -> None:
+        next(watch)
         with source, sink, contextlib.suppress(OSError):
             while data := source.recv(1 << 20):
-                if not asking and state["asked"]:
-                    self.count += 1
-                state["asked"] = asking
+                watch.send(data)
                 sink.sendall(data)
+
+    def _counted(self) -> Generator[None, bytes, None]:
+        """Read the messages of a server: a byte of type, four bytes of length, which counts itself, and a body."""
+        held = bytearray()
+        while True:
+            while len(held) < _HEADER.size or len(held) <= _HEADER.unpack_from(held)[1]:
+                held += yield
+            kind, length = _HEADER.unpack_from(held)
+            del held[: 1 + length]
+            self.count += kind == b"Z"
+
+
+def _ignored() -> Generator[None, bytes, None]:
+    while True:
+        yield
 
 
 def _signal(pid_file: Path, number: signal.Signals) -> None:

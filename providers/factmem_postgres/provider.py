@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Self, TypeVar
 
@@ -10,9 +10,8 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
-from factmem.abc import Clock, KeepsOutlines, Outline, Outlined, UpgradesFormat, system_clock
-from factmem.providers import ThreadedProvider
-from factmem.records import Recorded
+from factmem.abc import Clock, system_clock
+from factmem.providers import DatabaseProvider
 from factmem_postgres.address import Address
 from factmem_postgres.engine import PostgresEngine
 from factmem_postgres.server import Cancellation, Server
@@ -22,7 +21,7 @@ __all__ = ["PostgresMemoryProvider"]
 T = TypeVar("T")
 
 
-class PostgresMemoryProvider(ThreadedProvider[PostgresEngine], KeepsOutlines, UpgradesFormat):
+class PostgresMemoryProvider(DatabaseProvider[PostgresEngine]):
     """Keeps facts, their history and their vectors in a PostgreSQL database, for those who outgrow one machine.
 
     It has every capability but files. Tasks that save at the same time share one transaction, which takes a few round
@@ -70,34 +69,6 @@ class PostgresMemoryProvider(ThreadedProvider[PostgresEngine], KeepsOutlines, Up
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._address.name}, schema {self._address.schema}>"
-
-    @override
-    async def format_versions(self) -> tuple[int, int]:
-        return await self._read(lambda engine: engine.format_versions())
-
-    @override
-    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
-        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None)))
-
-    @override
-    async def use_outlines(self, version: int) -> None:
-        await self._write(lambda engine: engine.use_outlines(version))
-
-    @override
-    async def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
-        await self._write(lambda engine: engine.put_outlines(tenant, outlines))
-
-    @override
-    def newest(self, tenant: str | None) -> int:
-        return self._engine.version(tenant)
-
-    @override
-    def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:
-        return self._engine.outlined(tenant, since, limit)
-
-    @override
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        return self._engine.recorded(tenant, seqs)
 
     @override
     def _open_engine(self) -> PostgresEngine:

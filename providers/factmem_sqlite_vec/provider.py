@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from factmem.abc import Clock, KeepsFiles, KeepsOutlines, Outline, Outlined, ScansVectors, UpgradesFormat, system_clock
+from factmem.abc import Clock, KeepsFiles, ScansVectors, system_clock
 from factmem.names import checked_path
-from factmem.providers import ThreadedProvider, flag_option, seconds_option
-from factmem.records import Recorded
+from factmem.providers import DatabaseProvider, flag_option, seconds_option
 from factmem_sqlite_vec.codecs import ClearCodec, PageCodec
 from factmem_sqlite_vec.engine import SqliteEngine
 from factmem_sqlite_vec.store import Store
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteVecMemoryProvider"]
 
 
-class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsFiles, KeepsOutlines, ScansVectors, UpgradesFormat):
+class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansVectors):
     """Keeps facts, their history and their vectors in one SQLite file; the default provider.
 
     It has every capability. Tasks that save at the same time share one transaction and one flush to the disk. Any
@@ -79,34 +78,6 @@ class SqliteVecMemoryProvider(ThreadedProvider[SqliteEngine], KeepsFiles, KeepsO
     @override
     def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
         return self._engine.vectors_of(tenant, seqs, dimension)
-
-    @override
-    async def format_versions(self) -> tuple[int, int]:
-        return await self._read(lambda engine: engine.format_versions())
-
-    @override
-    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
-        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None)))
-
-    @override
-    async def use_outlines(self, version: int) -> None:
-        await self._write(lambda engine: engine.use_outlines(version))
-
-    @override
-    async def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
-        await self._write(lambda engine: engine.put_outlines(tenant, outlines))
-
-    @override
-    def newest(self, tenant: str | None) -> int:
-        return self._engine.version(tenant)
-
-    @override
-    def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:
-        return self._engine.outlined(tenant, since, limit)
-
-    @override
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        return self._engine.recorded(tenant, seqs)
 
     def _open_engine(self) -> SqliteEngine:
         store = Store(self._path, self._codec(), read_only=self._read_only, busy_timeout=self._busy_timeout)

@@ -43,8 +43,7 @@ async def test_a_commit_takes_two_round_trips_whatever_its_size(
         before = wire.count
         await provider.save(multiple(LANGUAGES, *(f"language {n}" for n in range(values)), minutes=1), USER, PLANNER)
         turns = wire.count - before
-    # A large message is answered in parts while it is still being sent.
-    assert turns == 2 or (values > 1 and turns <= 4)
+    assert turns == 2
     promise("round trips of a commit to PostgreSQL", f"{values} values: {turns}")
 
 
