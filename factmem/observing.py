@@ -74,13 +74,12 @@ class Call:
             result: the result itself.
         """
 
-    def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
-        """Note a model's report of a request. Tokens add up. Values of unexpected types are ignored.
+    def asked(self, *, model: object = None, **counts: object) -> None:
+        """Note a model's report. Counts add up. Values of unexpected types are ignored.
 
         Args:
             model: the model's name.
-            input_tokens: number of tokens sent.
-            output_tokens: number of tokens answered.
+            counts: ``requests``, ``input_tokens``, ``cached_tokens`` and ``output_tokens``.
         """
 
 
@@ -173,13 +172,13 @@ class ObservedCall(Call):
         if self._content:  # else a task that is begun within, and lives long, would hold on to it
             self._result = result
 
-    def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
+    def asked(self, *, model: object = None, **counts: object) -> None:
         """See `Call.asked`."""
         if isinstance(model, str):
             self._asked["model"] = model
-        for name, tokens in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
-            if isinstance(tokens, int):
-                self._asked[name] = self._asked.get(name, 0) + tokens
+        for name, number in counts.items():
+            if isinstance(number, int):
+                self._asked[name] = self._asked.get(name, 0) + number
 
 
 def nested(operation: Operation, *, records_in: int | None = None) -> Call:

@@ -4,6 +4,7 @@
 - `language_model`: a model by its address, as the command line takes it.
 - `ask`, `ask_all`: ask any model, with observers notified.
 - `metered`: count questions and tokens.
+- `CostReport`: an observer that adds up costs by operation; `Budget`: a limit to them.
 - `document`, `element`, `section`: escaped data in prompts.
 
 Failures are raised as a `ModelError`, which holds no text of question or answer.
@@ -14,15 +15,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from factmem.lazy_names import lazy_names
-from factmem.llm.asking import Spent, ask, ask_all, bounded_gather, metered
+from factmem.llm.asking import Spent, Usage, ask, ask_all, bounded_gather, meter, metered, usage_of
+from factmem.llm.costs import Budget, Cost, CostReport
 from factmem.llm.documents import document, element, fitting, items, section
 
 if TYPE_CHECKING:
     from factmem.llm.instructor_model import InstructorModel, language_model
 
 __all__ = [
+    "Budget",
+    "Cost",
+    "CostReport",
     "InstructorModel",
     "Spent",
+    "Usage",
     "ask",
     "ask_all",
     "bounded_gather",
@@ -31,8 +37,10 @@ __all__ = [
     "fitting",
     "items",
     "language_model",
+    "meter",
     "metered",
     "section",
+    "usage_of",
 ]
 
 _HOMES = {"instructor_model": ("InstructorModel", "language_model")}

@@ -389,7 +389,8 @@ class OpenAIEmbedder:
                 model=self._model, input=texts, dimensions=self._dimension, encoding_format="float"
             )
             rows = [list(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
-            current_call().asked(input_tokens=getattr(getattr(answer, "usage", None), "prompt_tokens", None))
+            tokens = getattr(getattr(answer, "usage", None), "prompt_tokens", None)
+            current_call().asked(requests=1, input_tokens=tokens)
         except openai.OpenAIError as error:
             raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
         except (AttributeError, TypeError) as error:
