@@ -52,6 +52,7 @@ _FASTER: Final = {
     "autovacuum": "off",
 }
 _made: set[str] = set()
+_started: list[PostgresServer] = []
 _owner: dict[int, int] = {}
 """The first process, if this is it, and its end of the pipe."""
 
@@ -97,6 +98,7 @@ def server_address() -> str:
                 pytest.skip(refused.read_text())
             finally:
                 os.close(lifeline)
+            _started.append(server)
             (folder / "server").write_text(str(server.folder))
             address.write_text(server.address())
         return address.read_text()
