@@ -910,6 +910,7 @@ class Memory:
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | Unset | None = UNSET,
         ttl: dt.timedelta | None = None,
+        revision_ttl: dt.timedelta | None = None,
         origin: Origin | None = None,
     ) -> Change:
         """Change a record by id. Its history keeps the revision before; fields that are not given stay as they are.
@@ -932,6 +933,8 @@ class Memory:
             labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
+            revision_ttl: Time after which the new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             origin: The origin of the words (default: that of the record). Those of one that is not trusted are
                 quarantined: until they are accepted, the record stays as it is. It also stays as it is if its own
                 origin is higher, the user's rather than the assistant's: the words stand beside it in its history.
@@ -959,6 +962,7 @@ class Memory:
             labels=labels,
             expires_at=expires_at,
             ttl=ttl,
+            revision_ttl=revision_ttl,
             origin=origin,
         )
 
@@ -1108,6 +1112,7 @@ class Memory:
         merge: MetadataMerge = MetadataMerge.MERGE,
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
@@ -1126,10 +1131,11 @@ class Memory:
             looking_for: Facts and topics to look for in messages; by default memories about `MANAGED_TOPICS`.
             consolidate: Compare findings with known memories; otherwise each one is created.
             metadata: Metadata of every memory that is created or updated.
-            merge: Treatment of the metadata of a record that is updated. Google's pages contradict each other on the
-                default (MERGE on one, OVERWRITE on another); merging loses nothing.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
             labels: Labels of every new revision.
             expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep the memories for this memory's viewer alone.
             origins: Treatment of messages by their origin, instead of this memory's.
 
@@ -1145,11 +1151,14 @@ class Memory:
             looking_for=looking_for,
             consolidate=consolidate,
             metadata=metadata,
+            merge=merge,
+            labels=labels,
             expires_at=expires_at,
+            revision_ttl=revision_ttl,
             private=private,
             origins=origins,
         )
-        return await self._inbox.generate(source, about, merge=merge, labels=labels)
+        return await self._inbox.generate(source, about)
 
     async def ingest_events(
         self,
@@ -1162,6 +1171,11 @@ class Memory:
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
@@ -1186,6 +1200,12 @@ class Memory:
             scope: The scope that these hold in; see `save`.
             looking_for: Facts to look for; by default all facts about the subject.
             source: The source of the events.
+            metadata: Metadata of the events, and of what is found in them.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
+            labels: Labels of every new revision.
+            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep them for this memory's viewer alone.
             origins: Treatment of events by their origin, instead of this memory's.
 
@@ -1194,11 +1214,21 @@ class Memory:
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
-                a source, an owner or a trigger that waits is given.
+                a detail, an owner or a trigger that waits is given.
             InvalidDataError: An event lies in the future, or the stream's name is not legal.
         """
         about = About(
-            subject=subject, scope=scope, source=source, private=private, looking_for=looking_for, origins=origins
+            subject=subject,
+            scope=scope,
+            source=source,
+            looking_for=looking_for,
+            metadata=metadata,
+            merge=merge,
+            labels=labels,
+            expires_at=expires_at,
+            revision_ttl=revision_ttl,
+            private=private,
+            origins=origins,
         )
         return await self._streams.ingest(stream, events, trigger, about, flush=flush)
 

@@ -19,7 +19,7 @@ from factmem import (
     TtlPolicy,
 )
 from factmem.abc import MANAGED_TOPICS, Action, DetectionRequest, Novelty, Prompt, Verdict, Verdicts
-from factmem.errors import InvalidDataError, ReadOnlyError, RecordNotFoundError
+from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import STATEMENT
 from factmem.memory import Memory, StoredSession
 from factmem.records import AssertionState, MetadataMerge
@@ -281,3 +281,44 @@ async def test_calls_of_functions_and_what_is_no_text_give_nothing() -> None:
         assert [record.value for record in await memory.quarantine.list()] == ["I live in Rome."]
         assert outcome.changes == ()
     assert model.prompts == []
+
+
+async def test_a_session_kept_at_one_place_gives_memories_at_another(provider: AgentMemoryProvider) -> None:
+    """They carry the details of this call; what was said stays where it is, and what it is about there."""
+    session = StoredSession(id="s", subject="user", scope="/product/alpha")
+    request = DetectionRequest(subjects=[USER.individual("alice")], concepts=[CITY])
+    async with opened(provider) as memory:
+        await memory.remember(talk("I live in Oslo.", id="s"), subject=USER, scope="/product/alpha", source="chat")
+    async with opened(provider, ScriptedModel(well)) as memory:
+        target: dict[str, Any] = {"subject": "user:alice", "scope": "/feature/trips"}
+        with pytest.raises(RecordNotFoundError, match="StoredSession"):
+            await memory.generate(StoredSession(id="s"), **target)
+        given = {"looking_for": request, "metadata": {"run": 7}, "labels": {"run": "7"}}
+        (outcome,) = await generated(memory, session, **target, **given)
+        (record,) = outcome.records
+        assert (record.value, str(record.subject), str(record.scope)) == ("Oslo", "user:alice", "/feature/trips")
+        assert (record.details.metadata, record.details.labels) == ({"run": 7}, {"run": "7"})
+        assert record.details.source == "chat"
+        assert record.evidence[0].conversation_id == "s"
+        (words_kept,) = await memory.list_records(scope="/product/alpha")
+        assert words_kept.value == "I live in Oslo."
+        with pytest.raises(OutOfViewError):
+            await memory.scope("/feature/trips").generate(session, **target)
+
+
+async def test_what_is_generated_may_be_erased_earlier_than_the_policy_says(clock: FakeClock) -> None:
+    """``revision_ttl``: it counts from the call, and only once a later revision has superseded this one."""
+    clock.set(BEGAN + 24 * HOUR)
+    provider = InMemoryProvider(clock=clock)
+    policies = attrs.evolve(FOUND_ALONE, ttl=TtlPolicy(revisions=99 * HOUR))
+    async with opened(provider, ScriptedModel(well), clock=clock, policies=policies) as memory:
+        for number, city in enumerate(("Oslo", "Rome", "Bern")):
+            ttl = None if city == "Rome" else HOUR
+            source = talk(f"I live in {city}.", id=city, start=BEGAN + number * HOUR)
+            request = DetectionRequest(subjects=[USER], concepts=[CITY])
+            await generated(memory, source, looking_for=request, revision_ttl=ttl)
+        clock.advance(2 * HOUR)
+        assert (await memory.expire()).superseded == 1
+        assert [item.value for item in await memory.history(CITY)] == ["Rome", "Bern"]
+        with pytest.raises(InvalidDataError, match="ttl"):
+            await memory.generate(talk("I live in Faro."), revision_ttl=dt.timedelta(0))
