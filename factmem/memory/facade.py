@@ -17,7 +17,6 @@ from factmem.abc import (
     Analyst,
     Clock,
     Consolidator,
-    Conversation,
     DetectionRequest,
     Detector,
     Embedder,
@@ -42,7 +41,7 @@ from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
-from factmem.memory.intake import Words
+from factmem.memory.intake import ReadyFact, Words
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
@@ -1064,7 +1063,7 @@ class Memory:
 
         Args:
             what: A text (said by the user, now), a message, a whole conversation, or messages as dicts with ``role``
-                and ``content``, one or a list of them.
+                and ``content``, one or a list of them, or as contents and events of Google's APIs.
             about: Subject, scope and so on; see `About`.
 
         Raises:
@@ -1102,7 +1101,7 @@ class Memory:
 
     async def generate(
         self,
-        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
@@ -1116,7 +1115,7 @@ class Memory:
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
-        """Generate memories from messages, ready facts or a stored session, in the background.
+        """Generate memories from words, ready facts or a stored session, in the background.
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
         revision) or DELETED.
@@ -1125,7 +1124,9 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            source: Messages, ready facts, or a session that is in the store.
+            source: Words: a text of the user, several of them, messages, or dicts as in `remember`, such as the
+                contents of Google's APIs and the events of Memory Bank. Or facts that are ready, with topics as
+                `ReadyFact`. Or a session that is in the store.
             subject: The subject of the memories.
             scope: The scope that they hold in; see `save`.
             looking_for: Facts and topics to look for in messages; by default memories about `MANAGED_TOPICS`.
@@ -1163,7 +1164,7 @@ class Memory:
     async def ingest_events(
         self,
         stream: str,
-        events: Sequence[Message],
+        events: Sequence[Message] | Sequence[Mapping[str, Any]],
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
@@ -1193,7 +1194,8 @@ class Memory:
 
         Args:
             stream: The name of the stream; the same name at the same place is the same stream.
-            events: Messages; those without an id are identified by their content and time.
+            events: Messages, or events of Memory Bank as dicts; those without an id are identified by their content and
+                time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
             subject: The subject of the facts in them.

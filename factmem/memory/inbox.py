@@ -38,7 +38,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.intake import Intake, Taken, Words, conversation_from, conversation_of
+from factmem.memory.intake import Intake, ReadyFact, Taken, Words, conversation_from, spoken
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import Unit, in_order, job_id, to_pending
 from factmem.memory.offload import off_loop
@@ -214,7 +214,7 @@ class Inbox:
 
     async def generate(
         self,
-        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
         about: About,
     ) -> Submission:
         """See `Memory.generate`."""
@@ -226,18 +226,16 @@ class Inbox:
         match source:
             case StoredSession():
                 return await self.submit([await self._session(source, order)])
-            case Conversation():
-                return await self._store_and_submit([source], order)
-            case [Message(), *_]:
-                return await self._store_and_submit([conversation_of(source)], order)
-            case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
+            case [SingleFact() | MultipleFacts() | ReadyFact(), *_] if self._backend.four_verbs_only:
                 return await self._ready_in_four_verbs(source, order)
-            case [SingleFact() | MultipleFacts(), *_]:
+            case [SingleFact() | MultipleFacts() | ReadyFact(), *_]:
                 return await self.submit([await self._ready(source, order)])
-            case _:
+            case [] | None:
                 raise InvalidDataError(
-                    "there is nothing to generate from: give a Conversation, messages, facts or a StoredSession"
+                    "there is nothing to generate from: give words, messages, facts or a StoredSession"
                 )
+            case _:
+                return await self._store_and_submit([spoken(source, self._context.said_now)], order)
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """See `Memory.extract`."""
@@ -498,9 +496,11 @@ class Inbox:
 
     def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
         for fact in facts:
-            if not isinstance(fact, SingleFact | MultipleFacts):
+            if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
                 raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
-        return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
+        ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
+        found = [fact.candidate(self._context.said_now) for fact in ready]
+        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
 
     async def _session(self, session: StoredSession, order: Order) -> StoredWords:
         """Return the words of a stored session, to be read again in any state."""

@@ -255,3 +255,15 @@ async def test_what_is_found_in_an_event_carries_the_details_of_its_own_call(pro
         assert (city.details.expires_at, city.details.revision_expires_at) == (end, None)
         assert (cat.value, cat.details.labels, cat.details.expires_at) == ("cat", {"run": "2"}, None)
         assert cat.details.revision_expires_at is not None
+
+
+async def test_events_of_memory_bank_are_taken_as_they_are() -> None:
+    content = {"role": "user", "parts": [{"text": "I live in Oslo."}]}
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for _ in range(2):
+            event = {"content": content, "event_id": "e1", "event_time": BEGAN.isoformat()}
+            await memory.ingest_events("chat", [event], trigger=LATER, subject=USER)
+        (said_so,) = await memory.list_records()
+        assert (said_so.value, said_so.timestamp, said_so.evidence[0].message_id) == ("I live in Oslo.", BEGAN, "e1")
+        await memory.flush()
+        assert await known(memory) == ["Oslo"]

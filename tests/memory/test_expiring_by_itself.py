@@ -133,7 +133,7 @@ async def test_a_store_that_fails_is_logged_and_asked_again(
 
 
 async def test_a_superseded_revision_goes_at_its_own_time(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    """Whatever the policy, and not before it is superseded; private ones as well."""
+    """The policy does not matter, and a current revision stays; private ones have such a time, too."""
     memory = over(provider, clock)
     for whose in (memory, memory.as_viewer("alice")):
         details = FactDetails(revision_expires_at=clock() + DAY)

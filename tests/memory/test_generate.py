@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import types
 from typing import Any
 
 import attrs
+import pydantic
 import pytest
 
 from factmem import (
@@ -21,7 +23,7 @@ from factmem import (
 from factmem.abc import MANAGED_TOPICS, Action, DetectionRequest, Novelty, Prompt, Verdict, Verdicts
 from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import STATEMENT
-from factmem.memory import Memory, StoredSession
+from factmem.memory import Memory, ReadyFact, StoredSession
 from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import (
@@ -43,6 +45,9 @@ from tests.memory.telling import (
 
 HOUR = dt.timedelta(hours=1)
 OLD, NEW = "The user works in the old office in Lyon.", "The user works in the new office in Lyon."
+
+
+CITY_FACT = CITY.fact(["Oslo"], timestamp=BEGAN)
 
 
 def statement(text: str, minute: int = 0) -> Any:
@@ -257,7 +262,9 @@ async def test_what_is_generated_privately_is_ones_own() -> None:
         assert await memory.as_viewer("bob").list_records() == []
 
 
-@pytest.mark.parametrize("source", [[], "a text", [SEATS], [statement(OLD), Message(content="x")], None])
+@pytest.mark.parametrize(
+    "source", [[], " ", [SEATS], [statement(OLD), Message(content="x")], [ReadyFact("x"), "x"], None]
+)
 async def test_what_is_no_source_is_refused_and_nothing_is_kept(source: Any) -> None:
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(well)) as memory:
@@ -322,3 +329,63 @@ async def test_what_is_generated_may_be_erased_earlier_than_the_policy_says(cloc
         assert [item.value for item in await memory.history(CITY)] == ["Rome", "Bern"]
         with pytest.raises(InvalidDataError, match="ttl"):
             await memory.generate(talk("I live in Faro."), revision_ttl=dt.timedelta(0))
+
+
+SPOKEN: Any = types.MappingProxyType({"role": "user", "parts": ({"text": "I live in Oslo."},)})
+
+
+class Content(pydantic.BaseModel):
+    """Content as Google's SDK has it."""
+
+    role: str | None = None
+    parts: list[dict[str, Any]] | None = None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "I live in Oslo.",
+        ["I live in Oslo.", "It rains."],
+        [{"role": "user", "content": "I live in Oslo."}],
+        SPOKEN,
+        [SPOKEN, "It rains."],
+        {"contents": "I live in Oslo."},
+        {"contents": [SPOKEN]},
+        {"events": [{"content": SPOKEN, "event_id": "e1"}]},
+        Content(role="user", parts=[{"text": "I live in Oslo."}]),
+        [Content(parts=[{"text": "I live in Oslo."}])],
+        {"events": [{"content": Content(parts=[{"text": "I live in Oslo."}])}]},
+    ],
+)
+async def test_words_in_every_form_are_read_by_the_model(source: Any) -> None:
+    """Texts, dicts, contents and events of Memory Bank: dicts, other mappings, and the models of Google's SDK."""
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        request = DetectionRequest(subjects=[USER], concepts=[CITY])
+        (outcome,) = await generated(memory, source, looking_for=request)
+        assert [change.record.value for change in outcome.changes] == ["Oslo"]
+
+
+async def test_ready_facts_carry_topics(provider: AgentMemoryProvider) -> None:
+    """Those of Memory Bank's ``direct_memories``: texts or typed facts, each with its own topics."""
+    facts = [
+        ReadyFact("Ana likes tea.", topics=["preferences"]),
+        ReadyFact(SEATS.fact([12], timestamp=BEGAN)),
+        CITY_FACT,
+    ]
+    async with opened(provider) as memory:
+        (outcome,) = await generated(memory, facts)
+        assert {record.value: record.details.topics for record in outcome} == {
+            "Ana likes tea.": ("preferences",),
+            12: (),
+            "Oslo": (),
+        }
+        assert [record.value for record in await memory.list_records(topics=["preferences"])] == ["Ana likes tea."]
+        with pytest.raises(InvalidDataError):
+            ReadyFact("Ana likes tea.", topics="preferences")
+
+
+async def test_a_value_of_several_conversations_is_refused() -> None:
+    several = {"haystack_sessions": [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]]}
+    async with opened(InMemoryProvider()) as memory:
+        with pytest.raises(InvalidDataError, match="not one conversation but 2"):
+            await memory.generate(several)
