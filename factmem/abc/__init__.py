@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from factmem.abc.accesses import Access, KeepsAccesses
 from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
+from factmem.abc.backups import BacksUp, StoreLocation
 from factmem.abc.capabilities import (
     Append,
     ChecksItself,
@@ -76,6 +77,7 @@ __all__ = [
     "AnalysisRequest",
     "Analyst",
     "Append",
+    "BacksUp",
     "Candidate",
     "ChecksItself",
     "Clock",
@@ -125,6 +127,7 @@ __all__ = [
     "StateRequest",
     "Statement",
     "Storage",
+    "StoreLocation",
     "SubQuestion",
     "Topic",
     "UpgradesFormat",
