@@ -43,6 +43,7 @@ from factmem.abc.detector import (
 from factmem.abc.embedder import Embedder
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
+    Effect,
     MemoryObserver,
     Operation,
     OperationCompleted,
@@ -88,6 +89,7 @@ __all__ = [
     "DetectionRequest",
     "Detector",
     "DropReason",
+    "Effect",
     "Embedder",
     "EmbedderIdentity",
     "EraseReceipt",
