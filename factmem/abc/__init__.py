@@ -44,6 +44,7 @@ from factmem.abc.detector import (
 from factmem.abc.embedder import Embedder
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
+    Effect,
     MemoryObserver,
     Operation,
     OperationCompleted,
@@ -90,6 +91,7 @@ __all__ = [
     "DetectionRequest",
     "Detector",
     "DropReason",
+    "Effect",
     "Embedder",
     "EmbedderIdentity",
     "EraseReceipt",

@@ -416,14 +416,15 @@ class Memory:
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
-        raises `OutOfViewError`.
+        Facts written without a scope go to that one. A scope outside of it raises `OutOfViewError`, in every method.
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
+            decisions = alpha.scope("decisions")  # /product/alpha/decisions
 
         Args:
-            scope: The view's scope.
+            scope: The view's scope. In a view of one scope, a path without a leading slash that does not lie in it is
+                relative to that one.
             read_only: Refuse every write.
         """
         return self.slice([scope], read_only=read_only)
