@@ -40,7 +40,7 @@ from factmem.abc.detector import (
     Message,
     Topic,
 )
-from factmem.abc.embedder import Embedder
+from factmem.abc.embedder import Embedder, EmbedsQueries
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
     MemoryObserver,
@@ -90,6 +90,7 @@ __all__ = [
     "DropReason",
     "Embedder",
     "EmbedderIdentity",
+    "EmbedsQueries",
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
