@@ -13,13 +13,14 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
-from anyio import CancelScope, Lock, to_thread
+from anyio import to_thread
 
 from factmem.abc import EmbedderIdentity
-from factmem.errors import EmbedderError, InvalidDataError, MissingPackageError
+from factmem.errors import EmbedderError, InvalidDataError
+from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
 
@@ -279,34 +280,9 @@ _ROBOFLOW_FORM: Final = WireForm(
 )
 
 
-class _Credentials(Protocol):
-    """Source of the headers that carry a key."""
-
-    async def headers(self) -> Mapping[str, str]:
-        """Return the headers of the next request.
-
-        Raises:
-            EmbedderError: There is no token to be had.
-        """
-        ...
-
-
-@attrs.frozen
-class _Key:
-    """A key that is sent as it is, in a header. See `_Credentials`."""
-
-    header: str
-    key: str = attrs.field(repr=False)
-
-    async def headers(self) -> Mapping[str, str]:
-        if not self.key:
-            return {}
-        return {self.header: f"Bearer {self.key}" if self.header == "Authorization" else self.key}
-
-
 @attrs.define
 class _IbmTokens:
-    """Tokens that IBM Cloud gives for a key, each fetched in time before the last one ends. See `_Credentials`."""
+    """Tokens that IBM Cloud gives for a key, each fetched in time before the last one ends. See `Credentials`."""
 
     key: str = attrs.field(repr=False)
     url: str
@@ -359,7 +335,7 @@ class RemoteEmbedder:
         form: WireForm,
         *,
         base_url: str | None,
-        credentials: _Credentials,
+        credentials: Credentials,
         dimension: int | None = None,
         known: int | None = None,
         settings: Mapping[str, str] | None = None,
@@ -371,12 +347,8 @@ class RemoteEmbedder:
             raise InvalidDataError("this endpoint cannot be asked for a dimension: leave it out", path="$.embedder")
         self._model, self._form, self._asked, self._settings = model, form, dimension, settings or {}
         self._dimension = dimension or known
-        self._credentials = credentials
         self._batch = batch or form.most(model)
-        # The client insists on a key, and each request brings its own.
-        self._options = {"base_url": base_url, "api_key": "none", "timeout": timeout, "max_retries": max_retries}
-        self._client: Any = None
-        self._lock = Lock()
+        self._endpoint = JsonEndpoint(base_url, credentials, timeout=timeout, max_retries=max_retries)
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`. An unknown dimension is learned from the vector of one word."""
@@ -395,11 +367,7 @@ class RemoteEmbedder:
 
     async def aclose(self) -> None:
         """Close the connections; another call of `embed` opens new ones."""
-        async with self._lock:
-            client, self._client = self._client, None
-            if client is not None:
-                with CancelScope(shield=True):
-                    await client.close()
+        await self._endpoint.aclose()
 
     async def _embedded(self, texts: Sequence[str], side: _Side) -> NDArray[np.float32]:
         import numpy as np
@@ -414,31 +382,18 @@ class RemoteEmbedder:
         return np.array(rows, dtype=np.float32)
 
     async def _vectors(self, texts: Sequence[str], side: _Side) -> list[Sequence[float]]:
-        client = await self._connected()
         before = self._form.prefixes(self._model).of(side)
         rows: list[Sequence[float]] = []
         for start in range(0, len(texts), self._batch):
             some = [before + text for text in texts[start : start + self._batch]]
-            rows += await self._answered(client, some, side)
+            rows += await self._answered(some, side)
         return rows
 
-    async def _connected(self) -> Any:
-        if self._client is None:
-            async with self._lock:
-                if self._client is None:
-                    self._client = await to_thread.run_sync(self._connect)
-        return self._client
-
-    def _connect(self) -> Any:
-        return _openai().AsyncOpenAI(**self._options)
-
-    async def _answered(self, client: Any, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
-        openai = _openai()
-        form = self._form
+    async def _answered(self, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
+        openai, form = openai_package(), self._form
         request = _Request(model=self._model, texts=texts, side=side, dimension=self._asked, settings=self._settings)
-        options = {"headers": {"Authorization": openai.Omit(), **await self._credentials.headers()}}
         try:
-            answer = await client.post(form.path(request), cast_to=object, body=form.body(request), options=options)
+            answer = await self._endpoint.post(form.path(request), form.body(request))
             rows, tokens = form.read(answer)
             sizes = {len(row) for row in rows}
             current_call().asked(input_tokens=tokens)
@@ -451,14 +406,6 @@ class RemoteEmbedder:
         if len(rows) != len(texts) or 0 in sizes:
             raise EmbedderError(f"the embedding endpoint did not answer {len(texts)} vectors for as many texts")
         return rows
-
-
-def _openai() -> Any:
-    try:
-        import openai
-    except ModuleNotFoundError:
-        raise MissingPackageError("openai", extra="all") from None
-    return openai
 
 
 _KNOWN: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
@@ -528,7 +475,7 @@ class OpenAIEmbedder:
 
 @attrs.frozen
 class _OpenAIKey:
-    """The key that was given, or the one in the environment when it is needed. See `_Credentials`."""
+    """The key that was given, or the one in the environment when it is needed. See `Credentials`."""
 
     given: str | None = attrs.field(repr=False)
 
@@ -727,7 +674,7 @@ def vendor_embedder(vendor: Vendor, address: str) -> RemoteEmbedder:
     )
 
 
-def _credentials(vendor: Vendor, settings: Mapping[str, str], *, optional: bool) -> _Credentials:
+def _credentials(vendor: Vendor, settings: Mapping[str, str], *, optional: bool) -> Credentials:
     if "WATSONX_API_KEY" in settings:
         return _IbmTokens(settings["WATSONX_API_KEY"], settings["WATSONX_IAM_URL"])
     found = next(filter(None, map(os.environ.get, vendor.keys)), "")
@@ -735,7 +682,7 @@ def _credentials(vendor: Vendor, settings: Mapping[str, str], *, optional: bool)
         raise InvalidDataError(
             f"{vendor.names[0]} needs a key: set the environment variable {' or '.join(vendor.keys)}", path="$.embedder"
         )
-    return _Key(vendor.header, found)
+    return Key(vendor.header, found)
 
 
 def _setting(vendor: str, variable: str, default: str | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -237,6 +238,13 @@ CREWAI = {
 def of(address: str) -> Vendor:
     """Return the vendor in an address."""
     return VENDORS[address.partition(":")[0]]
+
+
+@pytest.fixture(autouse=True)
+def _sockets_collected() -> Iterator[None]:
+    """Collect the sockets that outlive their loop within the test, where their warning is ignored."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
