@@ -41,7 +41,7 @@ from factmem.abc.detector import (
     Message,
     Topic,
 )
-from factmem.abc.embedder import Embedder
+from factmem.abc.embedder import Embedder, EmbedsQueries
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
     Effect,
@@ -94,6 +94,7 @@ __all__ = [
     "Effect",
     "Embedder",
     "EmbedderIdentity",
+    "EmbedsQueries",
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
