@@ -1245,19 +1245,33 @@ class Memory:
         """
         await self._streams.flush()
 
-    async def resume(self) -> Submission:
+    async def resume(self, *ids: str) -> Submission:
         """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
 
         Streams whose trigger has not fired are watched again.
+
+        With ids, find earlier submissions again, in any process, whether they are read or not:
+
+            ids = (await memory.remember_many(texts)).ids  # to be kept by the program
+            submission = await memory.resume(*ids)  # perhaps tomorrow
+            outcomes = await submission.wait()
+
+        Args:
+            ids: Only these jobs, by `Submission.ids`. What is read already has its records of today as its outcome,
+                without the changes, or the failure. A stream that waits for its trigger is given alone.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
             reports nothing about them.
 
         Raises:
-            CapabilityError: The memory was not opened with ``async with``.
+            CapabilityError: The memory was not opened with ``async with``; or ids are given, and the provider has the
+                four verbs only.
+            RecordNotFoundError: An id names no words that the viewer may see, or a further reading of a
+                `StoredSession`, which leaves no trace but what it finds.
+            OutOfViewError: Facts about subjects outside of this view are looked for in words that wait.
         """
-        return await self._streams.resume()
+        return await (self._streams.found(ids) if ids else self._streams.resume())
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements of a text, each understandable by itself. Nothing is stored.
