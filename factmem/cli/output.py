@@ -82,6 +82,7 @@ def record_json(record: FactRecord[Any]) -> dict[str, Json]:
         "metadata": details.metadata,
         "labels": details.labels,
         "expires_at": details.expires_at.isoformat() if details.expires_at else None,
+        "revision_expires_at": details.revision_expires_at.isoformat() if details.revision_expires_at else None,
         "source": details.source,
         "private": record.private,
         "origin": details.origin.value,
