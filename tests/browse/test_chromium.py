@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,7 +12,7 @@ import pytest
 
 from factmem.facts import Concept, SingleFact
 from factmem.memory import Memory
-from tests.browse.chromium import chromium, missing
+from tests.browse.chromium import chromium, missing, pages_of
 from tests.browse.conftest import MAYA, SEATS, fill
 from tests.browse.test_web import XSS
 
@@ -75,29 +71,15 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         hostile = [Concept.single(f"x{number} {name}", name) for number, name in enumerate(names)]
         facts = [SingleFact(concept, text) for concept, text in zip(hostile, XSS, strict=True)]
         await memory.save_many([(fact, MAYA, "/product/fair") for fact in facts])
-    command = [sys.executable, "-m", "factmem", "--store", str(store), "browse", "--no-open"]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=_environment())
-    assert process.stdout is not None
-    try:
-        line = (await asyncio.wait_for(process.stdout.readline(), 60)).decode()
-        found = re.search(r"http://\S+", line)
-        assert found, line
-        async with chromium() as browser:
-            page = await browser.new_page(viewport={"width": 1200, "height": 800})
-            complaints: list[str] = []
-            page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-            page.on("pageerror", lambda error: complaints.append(str(error)))
-            page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-            await page.goto(found[0])
-            yield Site(store, page, complaints)
-            assert complaints == []
-    finally:
-        process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 30) == 0
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("FACTMEM_")}
+    async with pages_of(store) as address, chromium() as browser:
+        page = await browser.new_page(viewport={"width": 1200, "height": 800})
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        await page.goto(address)
+        yield Site(store, page, complaints)
+        assert complaints == []
 
 
 async def test_a_wrong_fact_is_found_corrected_and_undone(site: Site) -> None:

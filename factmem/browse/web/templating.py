@@ -43,7 +43,7 @@ class Templates:
             auto_reload=False,
         )
         self._made.filters.update(
-            day=_day, moment=_moment, number=_number, percent=_percent, exact=_exact, lines=_lines, cut=_cut
+            day=_day, days=_days, moment=_moment, number=_number, percent=_percent, exact=_exact, lines=_lines, cut=_cut
         )
         self._made.globals["address"] = lambda path, **parameters: Markup(escape(address(path, **parameters)))
 
@@ -69,6 +69,14 @@ def _lines(text: str) -> Markup:
 
 def _day(moment: dt.datetime) -> str:
     return f"{moment.day} {moment:%b %Y}"
+
+
+def _days(oldest: dt.datetime, newest: dt.datetime) -> str:
+    """Return the days from one time to another, naming a year that both share once."""
+    if _day(oldest) == _day(newest):
+        return _day(newest)
+    first = f"{oldest.day} {oldest:%b}" if oldest.year == newest.year else _day(oldest)
+    return f"{first} – {_day(newest)}"
 
 
 def _moment(moment: dt.datetime) -> Markup:
