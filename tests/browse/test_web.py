@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from factmem.abc import Message
-from factmem.browse.browser import Browser, Opened
+from factmem.browse.browser import Browser, Opened, Overview
 from factmem.browse.web import make_app
 from factmem.details import Evidence, FactDetails
 from factmem.facts import Concept, SingleFact
@@ -21,6 +21,7 @@ from factmem.hidden import HIDDEN
 from factmem.memory import Memory
 from factmem.testing import HashEmbedder
 from tests.browse.conftest import DAY, MAYA
+from tests.memory.shelves import Shelf
 
 HOST: Final = "127.0.0.1:8123"
 TOKEN: Final = "only-once"
@@ -59,9 +60,9 @@ FORMS: Final = (
 """Every address that takes a form."""
 
 
-def client_of(memory: Memory, opened: Opened | None = None) -> httpx.AsyncClient:
+def client_of(memory: Memory, opened: Opened | None = None, browser: Browser | None = None) -> httpx.AsyncClient:
     """Return a browser in front of the pages, not let in yet."""
-    app = make_app(Browser(memory, opened), token=TOKEN, hosts=[HOST, "localhost:8123"])
+    app = make_app(browser or Browser(memory, opened), token=TOKEN, hosts=[HOST, "localhost:8123"])
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{HOST}", follow_redirects=True)
 
 
@@ -224,6 +225,38 @@ async def test_a_page_is_told_of_a_change_once(client: httpx.AsyncClient, memory
     assert (answer.status_code, answer.headers["hx-trigger"]) == (200, "memory-changed")
     follower = html.unescape(re.findall(r'hx-get="(/changes\?seen=[^"]+)"', answer.text)[0])
     assert (await client.get(follower)).status_code == 204
+
+
+async def test_a_change_while_a_page_is_made_is_not_missed(memory: Memory) -> None:
+    class Slow(Browser):
+        """A browser to which something happens while it reads."""
+
+        async def overview(self) -> Overview:
+            page = await super().overview()
+            await memory.save(SingleFact(Concept.single("gate", "A gate"), "north"))
+            return page
+
+    async with client_of(memory, browser=Slow(memory)) as client:
+        page = (await (await let_in(client)).get("/")).text
+        follower = html.unescape(re.findall(r'hx-get="(/changes\?seen=[^"]+)"', page)[0])
+        assert (await client.get(follower)).status_code == 200
+
+
+async def test_a_store_with_the_four_verbs_only_is_shown_as_far_as_it_goes() -> None:
+    async with Memory(Shelf(), embedder=HashEmbedder()) as memory:
+        await memory.save(SingleFact(Concept.single("gate", "A gate"), "north"))
+        async with client_of(memory) as client:
+            await let_in(client)
+            for path in ("/", "/records", "/search?q=gate", "/inbox", "/subject?name=everything", "/agent?question=x"):
+                answer = await client.get(path)
+                assert (answer.status_code, path) == (200, path)
+            assert "north" in (await client.get("/")).text
+
+
+async def test_a_missing_file_is_a_plain_answer(memory: Memory) -> None:
+    async with client_of(memory) as client:
+        answer = await client.get("/static/none.css")
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
 
 
 async def test_errors_are_pages_with_a_sentence(client: httpx.AsyncClient) -> None:

@@ -55,6 +55,14 @@ def test_browse_prints_an_address_that_opens_the_pages_and_ends_at_ctrl_c(cli: C
         assert process.stderr.read() == "Ctrl-C ends it.\n"
 
 
+def test_a_request_to_end_closes_the_store_as_well(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120")
+    with serving(cli) as (process, _):
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+    assert sorted(path.name for path in cli.store.parent.iterdir() if "facts.db" in path.name) == ["facts.db"]
+
+
 def test_browse_confines_what_is_seen_and_changed(cli: CommandLine) -> None:
     cli.data("save", "seats", "120", "--scope", "/product/fair", "--subject", "user:maya")
     cli.data("save", "city", "Oslo", "--scope", "/product/other", "--subject", "user:maya")

@@ -14,7 +14,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "Visit", "visit_of"]
+__all__ = ["Guard", "Visit", "visit_of", "was_let_in"]
 
 _VISIT: Final = "factmem.visit"
 
@@ -65,6 +65,11 @@ def visit_of(scope: Scope) -> Visit:
     """Return the visit that a request belongs to."""
     visit: Visit = scope[_VISIT]
     return visit
+
+
+def was_let_in(scope: Scope) -> bool:
+    """Return whether a request belongs to a visit."""
+    return _VISIT in scope
 
 
 class Guard:
