@@ -8,7 +8,6 @@ Only ``state`` and ``slot`` change in place, for the writing thread. Texts are s
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -347,11 +346,12 @@ def subject_text(name: str, individual: str | None) -> str:
 
 
 def _place_text(head: Head) -> str:
-    return json.dumps([head.scope, head.subject, head.individual, head.owner])
+    # Names hold no NUL and are never empty, so this is unambiguous; a large store has too many heads for JSON.
+    return f"{head.scope}\0{head.subject}\0{head.individual or ''}\0{head.owner or ''}"
 
 
 def _track_text(head: Head) -> str:
-    return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])
+    return f"{_place_text(head)}\0{head.keyword}"
 
 
 def _distinct(items: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.intp]]:
