@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -39,6 +40,9 @@ OWN_SERVER: Final = "FACTMEM_TEST_POSTGRES"
 _FOLDER: Final = "FACTMEM_TEST_POSTGRES_FOLDER"
 """Variable that carries the folder where they meet from the first process to the others."""
 
+_LIFELINE: Final = "lifeline"
+"""Name of the pipe that the first process holds open: the server ends with it, however it ends."""
+
 _FASTER: Final = {
     # Tests of durability start a server of their own, which flushes.
     "fsync": "off",
@@ -48,22 +52,30 @@ _FASTER: Final = {
     "autovacuum": "off",
 }
 _made: set[str] = set()
-_owner: list[int] = []
+_started: list[PostgresServer] = []
+_owner: dict[int, int] = {}
+"""The first process, if this is it, and its end of the pipe."""
 
 
 def start_of_tests() -> None:
     """Decide where the processes of a run meet; nothing is started."""
     if _FOLDER not in os.environ:
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="factmem-tests-")
-        _owner.append(os.getpid())
+        os.mkfifo(lifeline := Path(os.environ[_FOLDER]) / _LIFELINE)
+        _owner[os.getpid()] = os.open(lifeline, os.O_RDWR)
 
 
 def end_of_tests() -> None:
     """Stop the server if a test has started it, in the first process of the run."""
-    if _owner == [os.getpid()]:
+    if (held := _owner.pop(os.getpid(), None)) is not None:
         folder = Path(os.environ.pop(_FOLDER))
+        os.close(held)
         if (started := folder / "server").exists():
-            PostgresServer.stop_at(Path(started.read_text()))
+            server = Path(started.read_text())
+            for _ in range(200):
+                if not server.exists():
+                    break
+                time.sleep(0.05)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -78,11 +90,15 @@ def server_address() -> str:
         if refused.exists():
             pytest.skip(refused.read_text())
         if not address.exists():
+            lifeline = os.open(folder / _LIFELINE, os.O_RDONLY)
             try:
-                server = PostgresServer(_FASTER)
+                server = PostgresServer(_FASTER, lifeline=lifeline)
             except (MissingPackageError, StoreUnavailableError, OSError) as error:
                 refused.write_text(f"no PostgreSQL server can be had here: {error}")
                 pytest.skip(refused.read_text())
+            finally:
+                os.close(lifeline)
+            _started.append(server)
             (folder / "server").write_text(str(server.folder))
             address.write_text(server.address())
         return address.read_text()

@@ -51,7 +51,7 @@ from factmem.abc.observer import (
     OperationFailed,
     OperationStarted,
 )
-from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
+from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, SparesRoundTrips, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import (
     Complexity,
@@ -123,6 +123,7 @@ __all__ = [
     "Receipt",
     "Scan",
     "ScansVectors",
+    "SparesRoundTrips",
     "StateRequest",
     "Statement",
     "Storage",

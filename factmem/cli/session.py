@@ -348,6 +348,7 @@ _COMMAND_LINE_TERMS: Final = (
     ),
     ("pass replace=True", "add --replace"),
     ("see list()", "`list` shows them"),
+    ("or choose another type", "or name another --type"),
     ("hand in its next_page (at $.page)", "pass the page that the previous output names"),
     ("is base_url right?", "is its address right?"),
     ("look at the model's name and base_url", "look at the model's name and address"),

@@ -17,7 +17,6 @@ from factmem.abc import (
     Analyst,
     Clock,
     Consolidator,
-    Conversation,
     DetectionRequest,
     Detector,
     Embedder,
@@ -42,7 +41,7 @@ from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
-from factmem.memory.intake import Words
+from factmem.memory.intake import ReadyFact, Words
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
@@ -910,6 +909,7 @@ class Memory:
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | Unset | None = UNSET,
         ttl: dt.timedelta | None = None,
+        revision_ttl: dt.timedelta | None = None,
         origin: Origin | None = None,
     ) -> Change:
         """Change a record by id. Its history keeps the revision before; fields that are not given stay as they are.
@@ -932,6 +932,8 @@ class Memory:
             labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
+            revision_ttl: Time after which the new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             origin: The origin of the words (default: that of the record). Those of one that is not trusted are
                 quarantined: until they are accepted, the record stays as it is. It also stays as it is if its own
                 origin is higher, the user's rather than the assistant's: the words stand beside it in its history.
@@ -959,6 +961,7 @@ class Memory:
             labels=labels,
             expires_at=expires_at,
             ttl=ttl,
+            revision_ttl=revision_ttl,
             origin=origin,
         )
 
@@ -1060,7 +1063,7 @@ class Memory:
 
         Args:
             what: A text (said by the user, now), a message, a whole conversation, or messages as dicts with ``role``
-                and ``content``, one or a list of them.
+                and ``content``, one or a list of them, or as contents and events of Google's APIs.
             about: Subject, scope and so on; see `About`.
 
         Raises:
@@ -1098,7 +1101,7 @@ class Memory:
 
     async def generate(
         self,
-        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
@@ -1108,10 +1111,11 @@ class Memory:
         merge: MetadataMerge = MetadataMerge.MERGE,
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
-        """Generate memories from messages, ready facts or a stored session, in the background.
+        """Generate memories from words, ready facts or a stored session, in the background.
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
         revision) or DELETED.
@@ -1120,16 +1124,19 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            source: Messages, ready facts, or a session that is in the store.
+            source: Words: a text of the user, several of them, messages, or dicts as in `remember`, such as the
+                contents of Google's APIs and the events of Memory Bank. Or facts that are ready, with topics as
+                `ReadyFact`. Or a session that is in the store.
             subject: The subject of the memories.
             scope: The scope that they hold in; see `save`.
             looking_for: Facts and topics to look for in messages; by default memories about `MANAGED_TOPICS`.
             consolidate: Compare findings with known memories; otherwise each one is created.
             metadata: Metadata of every memory that is created or updated.
-            merge: Treatment of the metadata of a record that is updated. Google's pages contradict each other on the
-                default (MERGE on one, OVERWRITE on another); merging loses nothing.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
             labels: Labels of every new revision.
             expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep the memories for this memory's viewer alone.
             origins: Treatment of messages by their origin, instead of this memory's.
 
@@ -1145,16 +1152,19 @@ class Memory:
             looking_for=looking_for,
             consolidate=consolidate,
             metadata=metadata,
+            merge=merge,
+            labels=labels,
             expires_at=expires_at,
+            revision_ttl=revision_ttl,
             private=private,
             origins=origins,
         )
-        return await self._inbox.generate(source, about, merge=merge, labels=labels)
+        return await self._inbox.generate(source, about)
 
     async def ingest_events(
         self,
         stream: str,
-        events: Sequence[Message],
+        events: Sequence[Message] | Sequence[Mapping[str, Any]],
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
@@ -1162,6 +1172,11 @@ class Memory:
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
@@ -1179,13 +1194,20 @@ class Memory:
 
         Args:
             stream: The name of the stream; the same name at the same place is the same stream.
-            events: Messages; those without an id are identified by their content and time.
+            events: Messages, or events of Memory Bank as dicts; those without an id are identified by their content and
+                time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
             subject: The subject of the facts in them.
             scope: The scope that these hold in; see `save`.
             looking_for: Facts to look for; by default all facts about the subject.
             source: The source of the events.
+            metadata: Metadata of the events, and of what is found in them.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
+            labels: Labels of every new revision.
+            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep them for this memory's viewer alone.
             origins: Treatment of events by their origin, instead of this memory's.
 
@@ -1194,11 +1216,21 @@ class Memory:
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
-                a source, an owner or a trigger that waits is given.
+                a detail, an owner or a trigger that waits is given.
             InvalidDataError: An event lies in the future, or the stream's name is not legal.
         """
         about = About(
-            subject=subject, scope=scope, source=source, private=private, looking_for=looking_for, origins=origins
+            subject=subject,
+            scope=scope,
+            source=source,
+            looking_for=looking_for,
+            metadata=metadata,
+            merge=merge,
+            labels=labels,
+            expires_at=expires_at,
+            revision_ttl=revision_ttl,
+            private=private,
+            origins=origins,
         )
         return await self._streams.ingest(stream, events, trigger, about, flush=flush)
 

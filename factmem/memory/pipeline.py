@@ -269,7 +269,7 @@ class Pipeline:
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
         repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
         flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
-        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence, flags=flags))
+        details = detailed(unit.given_for(words), attrs.evolve(candidate.details, evidence=evidence, flags=flags))
         fact = self._writer.dated(candidate.fact)
         quarantined = candidate.quarantined or repeated
         if (
@@ -446,7 +446,8 @@ class Pipeline:
         """Return the requests that retract earlier words together with the facts found in them."""
         if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
             return []
-        log = await self._log_of({*places, *(item.unit.place.key for item in found)})
+        said_at = {recorded.assertion.place.key for item in found for recorded in item.unit.words}
+        log = await self._log_of({*places, *said_at, *(item.unit.place.key for item in found)})
         return await to_thread.run_sync(words_taken_back, planned.statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:

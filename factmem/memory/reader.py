@@ -28,7 +28,7 @@ from factmem.memory.filters import (
 from factmem.memory.profiles import PartialProfile, ProfileSchema
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
-from factmem.recall import Corpus, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
+from factmem.recall import Corpus, Glance, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
@@ -219,9 +219,9 @@ class Reader:
         """
         return await self._backend.mirror.corpus(self._context.past, embedded=embedded)
 
-    def corpus_at_hand(self, *, embedded: bool) -> Corpus | None:
-        """Return the corpus if it is up to date. This may block: for worker threads only."""
-        return None if self._context.past else self._backend.mirror.up_to_date(embedded=embedded)
+    def glance(self, *, embedded: bool) -> Glance | None:
+        """Return the records that are likely to be current; see `Mirror.glance`."""
+        return None if self._context.past else self._backend.mirror.glance(embedded=embedded)
 
     def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant."""

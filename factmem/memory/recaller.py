@@ -44,6 +44,7 @@ from factmem.recall import (
     kinds_asked,
     marked,
     ranked,
+    rows_of_marks,
     selected,
     timed,
     times_in,
@@ -143,14 +144,25 @@ class Recaller:
         )
 
         def rank(corpus: Corpus) -> list[RecallMatch]:
-            best = functools.partial(ranked, corpus, wanted=search.wanted, concepts=self._context.concepts)
             queries = asked()
             whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
-            return self._marked(corpus, search, best(whole, limit=search.limit, min_score=search.min_score))
+            matches = ranked(
+                corpus,
+                whole,
+                wanted=search.wanted,
+                limit=search.limit,
+                min_score=search.min_score,
+                concepts=self._context.concepts,
+                beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
+            )
+            return self._marked(corpus, search, matches)
 
         def at_once() -> list[RecallMatch] | None:
-            corpus = self._reader.corpus_at_hand(embedded=embedded)
-            return None if corpus is None else rank(corpus)
+            glance = self._reader.glance(embedded=embedded)
+            if glance is None:
+                return None
+            matches = rank(glance.corpus)
+            return matches if glance.holds() else None
 
         found = await to_thread.run_sync(at_once)
         if found is not None:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import anyio
 import attrs
 
 from factmem.abc import Conversation, DropReason, Message
 from factmem.detection import redact
-from factmem.errors import CapabilityError, InvalidDataError
+from factmem.errors import CapabilityError
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
+from factmem.memory.intake import spoken
 from factmem.memory.jobs import STREAM, Job, Trigger
 from factmem.memory.journal import Unit, in_order, job_id
 from factmem.memory.pipeline import Pipeline
@@ -78,11 +79,18 @@ class Streams:
         self._four_verbs = FourVerbs(context, backend)
 
     async def ingest(
-        self, stream: str, events: Sequence[Message], trigger: Trigger | None, about: About, *, flush: bool
+        self,
+        stream: str,
+        given: Sequence[Message] | Sequence[Mapping[str, Any]],
+        trigger: Trigger | None,
+        about: About,
+        *,
+        flush: bool,
     ) -> Submission:
         """See `Memory.ingest_events`."""
         self._backend.worker.check_running()
         checked_name(stream, what="a stream")
+        events = spoken(given, self._context.said_now).messages if given else ()
         order = self._inbox.ordered(about)
         if self._backend.four_verbs_only:
             return await self._ingested_in_four_verbs(stream, events, order, trigger or Trigger())
@@ -271,8 +279,6 @@ def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: 
     """Return the new events, each with an id, in the order of their times."""
     fresh: dict[str, Message] = {}
     for event in events:
-        if not isinstance(event, Message):
-            raise InvalidDataError(f"an event must be a Message, not a {type(event).__name__}")
         id = event.id or _event_id(event)
         if id not in known and not _is_wordless(event):
             fresh.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))

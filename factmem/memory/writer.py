@@ -179,6 +179,7 @@ class Writer:
         labels: Mapping[str, str] | None,
         expires_at: dt.datetime | Unset | None,
         ttl: dt.timedelta | None,
+        revision_ttl: dt.timedelta | None,
         origin: Origin | None,
     ) -> Change:
         """See `Memory.update`."""
@@ -197,6 +198,7 @@ class Writer:
             **{name: item for name, item in given.items() if item is not None},
             labels=labels or {},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
+            revision_expires_at=None if revision_ttl is None else after(self._context.clock(), revision_ttl),
         )
         said = stored = await self._stored(previous)
         if value is not UNSET:

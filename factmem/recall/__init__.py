@@ -26,10 +26,10 @@ from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFi
 from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.mirror import Glance, Mirror
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.index.source import log_source
-from factmem.recall.overtaken import marked, still_true
+from factmem.recall.overtaken import marked, rows_of_marks, still_true
 from factmem.recall.ranking import Query, ranked
 from factmem.recall.results import DeepRecall, RecallMatch, RecallMatches, ScoreParts, hydrate
 from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
@@ -50,6 +50,7 @@ __all__ = [
     "DeepRecall",
     "DeepSettings",
     "EventTime",
+    "Glance",
     "Hint",
     "Kind",
     "LogPart",
@@ -87,6 +88,7 @@ __all__ = [
     "marked",
     "ranked",
     "recency",
+    "rows_of_marks",
     "selected",
     "still_true",
     "timed",

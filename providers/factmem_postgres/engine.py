@@ -242,6 +242,10 @@ class PostgresEngine:
 
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
         """Return assertions of a tenant by sequence number."""
+        return self.recorded_and_newest(tenant, seqs)[0]
+
+    def recorded_and_newest(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+        """Return assertions of a tenant by sequence number, and its newest one."""
         return self._read(lambda: self._reader.recorded(tenant, seqs))
 
     def _batch(self, session: Session, requests: Sequence[Prepared]) -> Batch:

@@ -18,7 +18,7 @@ import numpy as np
 from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.blob import JOB, MULTIPLE, NEVER, STATES, microseconds
+from factmem.recall.index.blob import JOB, LIMITED, MULTIPLE, NEVER, STATES, microseconds
 from factmem.recall.index.column_fold import Standing, affected, joined, takes_part
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.corpus import Corpus, Part
@@ -239,6 +239,7 @@ class LogPart:
         jobs: Only assertions with a job: they wait for a model, or once did.
         apart: Only assertions that did not count when they were recorded, such as quarantined ones.
         expired: Only assertions expired at this time.
+        limited: Only assertions with a `FactDetails.revision_expires_at`.
         kept: A filter that they pass.
         related: Add all assertions that affect the current state of the selected records.
     """
@@ -251,6 +252,7 @@ class LogPart:
     jobs: bool = False
     apart: bool = False
     expired: dt.datetime | None = None
+    limited: bool = False
     kept: RecallFilter | None = None
     related: bool = False
 
@@ -268,6 +270,8 @@ def rows_of(columns: Columns, part: LogPart) -> NDArray[np.intp]:
         rows = rows[~takes_part(columns["first_state"][rows], columns["flags"][rows])]
     if part.expired is not None:
         rows = rows[columns["expires_at"][rows] <= microseconds(part.expired)]
+    if part.limited:
+        rows = rows[(columns["signs"][rows] & LIMITED) != 0]
     if part.kept is not None:
         rows = rows[_kept(columns, rows, part.kept)]
     return affected(columns, rows) if part.related else rows
