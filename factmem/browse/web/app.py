@@ -20,7 +20,7 @@ from typing_extensions import Buffer
 from factmem.browse.browser import Asked, Browser, Done, Dossier, Edit, Narrowing
 from factmem.browse.charts import Tally
 from factmem.browse.web.guard import Guard, visit_of, was_let_in
-from factmem.browse.web.templating import Templates, address
+from factmem.browse.web.templating import address, render
 from factmem.errors import (
     CapabilityError,
     FactMemError,
@@ -127,7 +127,6 @@ class _Site:
     """The endpoints: each reads the request, asks the browser, and renders a template."""
 
     browser: Browser
-    templates: Templates = attrs.field(factory=Templates)
 
     async def overview(self, request: Request) -> Response:
         return await self._page(request, "overview", page=await self.browser.overview())
@@ -206,7 +205,7 @@ class _Site:
         mark = await self.browser.mark()
         if request.query_params.get("seen") == mark:
             return Response(status_code=204)
-        body = self.templates.render("follower", {"mark": mark})
+        body = render("follower", {"mark": mark})
         return HTMLResponse(body, headers={"hx-trigger": "memory-changed"})
 
     async def export(self, request: Request) -> Response:
@@ -305,7 +304,7 @@ class _Site:
             data: Data of the template.
         """
         visit = visit_of(request.scope)
-        body = self.templates.render(
+        body = render(
             template,
             {
                 "opened": self.browser.opened,
