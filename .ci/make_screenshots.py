@@ -39,12 +39,11 @@ WIDTH: Final = 1180
 
 @attrs.frozen
 class Picture:
-    """A page to take: its path, with the id of the record of `SEATS`, the colours and the size of the window."""
+    """A page to take: its path, with the id of the record of `SEATS`, the colours and the height of the window."""
 
     name: str
     path: str
     dark: bool = False
-    width: int = WIDTH
     height: int = 760
 
 
@@ -53,7 +52,6 @@ PICTURES_TO_TAKE: Final = (
     Picture("browse-search", "/search?q=How+many+people+fit+into+the+venue%3F", height=700),
     Picture("browse-record", "/record/{id}", dark=True, height=900),
     Picture("browse-subject", "/subject?name=conference", height=820),
-    Picture("browse-phone", "/", width=390, height=800),
 )
 
 
@@ -103,7 +101,7 @@ async def take(store: Path, id: str) -> None:
         await page.goto(address)
         for picture in PICTURES_TO_TAKE:
             await page.emulate_media(color_scheme="dark" if picture.dark else "light")
-            await page.set_viewport_size({"width": picture.width, "height": picture.height})
+            await page.set_viewport_size({"width": WIDTH, "height": picture.height})
             await page.goto(address.split("/?")[0] + picture.path.format(id=id))
             path = PICTURES / f"{picture.name}.png"
             await page.screenshot(path=path)

@@ -19,7 +19,7 @@ from factmem.browse.charts import Bar, Graph, Mark, Tally, bars_of, graph_of, ma
 from factmem.browse.past import biography_of, undo_last
 from factmem.browse.rows import RecordRow, row_of
 from factmem.browse.texts import shown, typed_value, value_json, value_text
-from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, StateConflictError
+from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
 from factmem.memory import AuditEntry, DeadLetter, Filters, Memory, RecordOrder, ScopeTree
 from factmem.recall import RecallMatch
 from factmem.records import Change, FactRecord
@@ -639,12 +639,16 @@ class Browser:
         Raises:
             CapabilityError: No language model was named.
             RecordNotFoundError: An id names no dead letter.
+            ModelError: Some could not be read again; the others were.
         """
         if not self.opened.has_model:
             raise CapabilityError(
                 "reading again needs a language model: start the browser with --model ADDRESS or FACTMEM_MODEL"
             )
         results = await self._memory.dead_letters.retry(*ids)
+        if failures := [result.failure for result in results if result.failure is not None]:
+            names = ", ".join(dict.fromkeys(failures))
+            raise ModelError(f"{len(failures)} of {len(results)} texts could not be read again ({names}): try later")
         return tuple(_done(change) for result in results for change in result.changes)
 
     async def dismiss(self, ids: Sequence[str]) -> None:

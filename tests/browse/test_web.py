@@ -7,22 +7,28 @@ import json
 import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
 
-from factmem.abc import Message
+from factmem.abc import Message, Prompt
 from factmem.browse.browser import Browser, Opened, Overview
 from factmem.browse.web import make_app
 from factmem.details import Evidence, FactDetails
+from factmem.errors import ModelUnavailableError
 from factmem.facts import Concept, SingleFact
 from factmem.hidden import HIDDEN
 from factmem.memory import Memory
+from factmem.providers import InMemoryProvider
 from factmem.scopes import MemoryScope
-from factmem.testing import HashEmbedder
+from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import DAY, MAYA
 from tests.memory.shelves import Shelf
+from tests.memory.telling import USER, opened, talk, well
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 HOST: Final = "127.0.0.1:8123"
 TOKEN: Final = "only-once"
@@ -461,6 +467,30 @@ async def test_quarantined_words_are_let_in_or_turned_away(client: httpx.AsyncCl
     assert waiting.value in [record.value for record in await memory.list_records(concepts=["statement"])]
     nothing = await sent(client, "/inbox/accept")
     assert (nothing.status_code, "nothing is chosen" in text_of(nothing.text)) == (400, True)
+
+
+async def test_texts_that_the_model_failed_to_read_are_read_again_or_dismissed() -> None:
+    down = [True]
+
+    def script(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any] | Exception:
+        return ModelUnavailableError("down") if down[0] else well(prompt, answer)
+
+    async with opened(InMemoryProvider(), ScriptedModel(script)) as memory:
+        for text in ("I live in Oslo.", "I have a cat."):
+            await memory.remember(talk(text, id=text), subject=USER)
+        async with client_of(memory, Opened(has_model=True)) as client:
+            page = text_of((await (await let_in(client)).get("/inbox")).text)
+            assert "Not read by the model 2" in page
+            assert "ModelUnavailableError" in page
+            oslo, cat = await memory.dead_letters.list()
+            again = await sent(client, "/inbox/retry", id=oslo.id)
+            assert "1 of 1 texts could not be read again (ModelUnavailableError)" in text_of(again.text)
+            down[0] = False
+            assert "1 record changed" in text_of((await sent(client, "/inbox/retry", id=oslo.id)).text)
+            await sent(client, "/inbox/dismiss", id=cat.id)
+            assert "Every text was read." in text_of((await client.get("/inbox")).text)
+        assert [record.value for record in await memory.list_records(concepts=["city"])] == ["Oslo"]
+        assert await memory.dead_letters.list() == ()
 
 
 async def test_forgetting_needs_the_words_and_the_records_that_were_seen(
