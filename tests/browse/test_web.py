@@ -119,7 +119,7 @@ async def test_nothing_is_shown_without_the_cookie(memory: Memory) -> None:
 
 
 async def test_the_token_opens_the_pages_once(memory: Memory) -> None:
-    async with client_of(memory) as first, client_of(memory) as _:
+    async with client_of(memory) as first:
         assert (await first.get("/?token=wrong")).status_code == 403
         answer = await first.get("/", params={"token": TOKEN}, follow_redirects=False)
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -127,6 +127,8 @@ async def test_the_token_opens_the_pages_once(memory: Memory) -> None:
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
         assert TOKEN not in cookie
+        again = await first.get("/", params={"token": TOKEN})
+        assert (again.status_code, again.url.query) == (200, b"")
         first.cookies.clear()
         assert (await first.get("/", params={"token": TOKEN})).status_code == 403
 

@@ -120,9 +120,9 @@ class Guard:
             return PlainTextResponse(_REFUSED, status_code=403)
         if self._is_open(scope):
             return None
-        if (token := parse_qs(scope["query_string"].decode("latin-1")).get("token")) and scope["method"] == "GET":
-            return self._admitted(token[0])
         visit = self._visits.get(cookie_parser(headers.get("cookie", "")).get(self._cookie, ""))
+        if (token := parse_qs(scope["query_string"].decode("latin-1")).get("token")) and scope["method"] == "GET":
+            return self._admitted(token[0]) if visit is None else RedirectResponse("/", status_code=303)
         if visit is None:
             return PlainTextResponse(_NO_SESSION, status_code=403)
         scope[_VISIT] = visit
