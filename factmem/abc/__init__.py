@@ -41,6 +41,7 @@ from factmem.abc.detector import (
     Topic,
 )
 from factmem.abc.embedder import Embedder, EmbedsQueries
+from factmem.abc.media import MediaReader, Passage
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
     MemoryObserver,
@@ -104,6 +105,7 @@ __all__ = [
     "LanguageModel",
     "LogName",
     "LogPart",
+    "MediaReader",
     "MemoryObserver",
     "Message",
     "Novelty",
@@ -114,6 +116,7 @@ __all__ = [
     "OperationStarted",
     "Outline",
     "Outlined",
+    "Passage",
     "Position",
     "Prompt",
     "QuestionAnalysis",
