@@ -469,7 +469,7 @@ class Inbox:
 
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
-        ids = [item.unit.job.id if item.unit else uuid.uuid4().hex for item in stored]
+        ids = _ids_of(stored)
         submission = Submission(ids)
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
@@ -532,6 +532,16 @@ def warn_of_not_text(number: int) -> None:
     """Log that messages came with images, audio or files, if any did."""
     if number:
         _log.warning("images, audio and files in messages are not kept; `dropped` counts them under NOT_TEXT")
+
+
+def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
+    """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
+    ids: dict[str, None] = {}
+    for item in stored:
+        words = [receipt.recorded for receipt in (*item.receipts, *item.twin)]
+        id = item.unit.job.id if item.unit else next((job_id(word) or word.id for word in words), "")
+        ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
+    return list(ids)
 
 
 def settled(outcomes: Sequence[Remembered]) -> Submission:

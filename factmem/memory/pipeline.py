@@ -191,8 +191,15 @@ class Pipeline:
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
         log = await self._reader.log(LogPart(conversations=conversations, related=True) if named else None)
+        ready = {recorded.record_id for recorded in words if message_of(recorded.assertion.details) is None}
+        if ready and named:
+            log = [*log, *await self._reader.log(LogPart(record_ids=ready, related=True))]
         visible = await to_thread.run_sync(fold, log, self._context.moment)
-        rows = [row for row in visible if any(cited_message(item) in messages for item in row.details.evidence)]
+        rows = [
+            row
+            for row in visible
+            if row.recorded.record_id in ready or any(cited_message(item) in messages for item in row.details.evidence)
+        ]
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
 
     async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
