@@ -118,8 +118,12 @@ def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return encoded
 
 
-def _optional_utc(moment: dt.datetime | None) -> dt.datetime | None:
+def _expiry(moment: dt.datetime | None) -> dt.datetime | None:
     return None if moment is None else utc(moment, what="expires_at")
+
+
+def _revision_expiry(moment: dt.datetime | None) -> dt.datetime | None:
+    return None if moment is None else utc(moment, what="revision_expires_at")
 
 
 def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
@@ -160,6 +164,8 @@ class FactDetails:
         expires_at: time from which it is neither loaded nor recalled, in UTC.
         flags: reasons for suspicion: it reads like an instruction, or hides characters.
         labels: labels of this revision, such as the run that made it; the next revision does not inherit them.
+        revision_expires_at: time from which this revision is erased once it is superseded, in UTC; by
+            `TtlPolicy.revisions` if None. The next revision does not inherit it.
 
     Raises:
         InvalidDataError: a number is out of range, a name is not legal, or the metadata is not JSON.
@@ -173,9 +179,10 @@ class FactDetails:
     metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
     evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
     origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))
-    expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
+    expires_at: dt.datetime | None = attrs.field(default=None, converter=_expiry)
     labels: Mapping[str, str] = attrs.field(factory=dict, converter=_revision_labels)
     flags: tuple[str, ...] = attrs.field(default=(), converter=_labels)
+    revision_expires_at: dt.datetime | None = attrs.field(default=None, converter=_revision_expiry)
 
     @property
     def believed(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from factmem.cli.output import shown
+from factmem.browse.texts import shown
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, StoreUnavailableError

@@ -21,8 +21,9 @@ import typer
 from anyio import to_thread
 
 from factmem.abc import Conversation
+from factmem.browse.texts import shown, value_text
 from factmem.cli.ingest import Ingestion, Taking
-from factmem.cli.output import print_block, shown, value_text
+from factmem.cli.output import print_block
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.facts import STATEMENT, Concept, SingleConcept

@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Annotated
 import attrs
 import typer
 
+from factmem.browse.texts import shown
 from factmem.cli.options import OriginNameOption, ScopeOption, SubjectOption, from_day, key_in
-from factmem.cli.output import shown
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import FAILED, STDIN, Session
 from factmem.errors import InvalidDataError

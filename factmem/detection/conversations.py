@@ -1,4 +1,4 @@
-"""Conversations from JSON files and streams: chats, LoCoMo samples, LongMemEval questions.
+"""Conversations from JSON files and streams: chats, contents and events of Google's APIs, LoCoMo, LongMemEval.
 
 Files may be plain or gzipped, in any encoding of Unicode. They are read one conversation at a time, so that a large
 file is never in memory as a whole.
@@ -87,6 +87,8 @@ def said_at(value: Any, path: str) -> dt.datetime | None:
 
 def _parsed(value: Any) -> dt.datetime:
     match value:
+        case dt.datetime():
+            return value
         case bool():
             raise ValueError
         case int() | float():
@@ -120,13 +122,14 @@ def _epoch(seconds: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
-_IDS: Final = ("id", "message_id", "dia_id", "uuid")
+_IDS: Final = ("id", "message_id", "event_id", "dia_id", "uuid")
 _CONVERSATION_IDS: Final = ("id", "conversation_id", "session_id")
 _NAMES: Final = ("name", "speaker")
-_TIMES: Final = ("timestamp", "created_at", "time", "date")
+_TIMES: Final = ("timestamp", "created_at", "event_time", "time", "date")
 _STARTS: Final = ("started_at", *_TIMES)
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALLS: Final = ("tool_calls", "function_call")
+_MEDIA_OF_PARTS: Final = frozenset({"inline_data", "inlineData", "file_data", "fileData"})
 _SESSION: Final = lazy_pattern(r"session_(\d{1,6})")
 
 
@@ -148,10 +151,16 @@ def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation
             case {"conversation": {} as sessions}:
                 yield from _locomo(sessions, _label(value, ("sample_id",), path), path)
             case {"messages": _}:
-                yield _conversation(value, path)
+                yield _conversation(value, "messages", path)
+            case {"events": list()}:
+                yield _conversation(value, "events", path)
+            case {"contents": list()}:
+                yield _conversation(value, "contents", path)
+            case {"contents": contents}:
+                yield _chat([contents], f"{path}.contents")
             case list():
                 yield _chat(value, path)
-            case {"role": _} | {"speaker": _}:
+            case {"role": _} | {"speaker": _} | {"parts": _} | {"content": {"parts": _}}:
                 chat = (_message(item, where) for where, item in itertools.chain([(path, value)], rest))
                 yield _started(Conversation(messages=tuple(chat)))
             case _:
@@ -160,8 +169,8 @@ def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation
                 )
 
 
-def _conversation(value: Mapping[str, Any], path: str) -> Conversation:
-    messages = _messages(value["messages"], f"{path}.messages")
+def _conversation(value: Mapping[str, Any], key: str, path: str) -> Conversation:
+    messages = _messages(value[key], f"{path}.{key}")
     return _started(
         Conversation(
             messages=messages, id=_label(value, _CONVERSATION_IDS, path), started_at=_time(value, _STARTS, path)
@@ -192,10 +201,19 @@ def _list(value: Any, path: str) -> list[Any]:
 
 
 def _message(value: Any, path: str) -> Message:
-    if not isinstance(value, dict):
-        raise ConversationFormatError(
-            f"expected a message with role and content, found {kind_of_json(value)}", path=path
-        )
+    match value:
+        case str():  # an API takes a text in place of a message of the user
+            value = {"role": "user", "content": value}
+        case {"content": {"parts": _} as inner}:  # an event
+            value = {key: item for key, item in value.items() if key != "content"} | inner
+        case {"author": str()} if value.get("content") is None:  # an event without words
+            value = value | {"parts": []}
+        case dict():
+            pass
+        case _:
+            raise ConversationFormatError(
+                f"expected a message with role and content, found {kind_of_json(value)}", path=path
+            )
     content, not_text = _content(value, path)
     return Message(
         content=content,
@@ -215,12 +233,18 @@ def _role(value: Mapping[str, Any], path: str) -> str:
             raise ConversationFormatError("the role must be a text: user, assistant, tool, …", path=f"{path}.role")
         case {"speaker": _}:
             return "user"  # a speaker without a role is a person
+        case {"parts": _, "author": str() as author}:
+            return "user" if author == "user" else "model"
+        case {"parts": _}:
+            return "user"
         case _:
             raise ConversationFormatError("the message has no role; give it one: user, assistant, tool, …", path=path)
 
 
 def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
     """Return the text of a message, and the number of its parts without text."""
+    if "parts" in value:
+        return _content_of_parts(value["parts"], f"{path}.parts")
     not_text = 0
     key = "content" if "content" in value else "text"
     match value.get(key):
@@ -243,6 +267,20 @@ def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
         case {"img_url": [_, *_] as images}:
             not_text += len(images)
     return text, not_text
+
+
+def _content_of_parts(given: Any, path: str) -> tuple[str, int]:
+    """Return the text of the parts of Google's APIs, and the number of those without text.
+
+    Thoughts, calls of functions and their results are not words of the speaker.
+    """
+    listed = given if isinstance(given, list) else [] if given is None else [given]
+    parts = [{"text": part} if isinstance(part, str) else part for part in listed]
+    for index, part in enumerate(parts):
+        if not isinstance(part, dict) or not isinstance(part.get("text", ""), str):
+            raise ConversationFormatError("expected a part, such as one with a text", path=f"{path}[{index}]")
+    texts = (part["text"] for part in parts if "text" in part and not part.get("thought"))
+    return "\n".join(texts), sum(not _MEDIA_OF_PARTS.isdisjoint(part) for part in parts)
 
 
 def _texts(parts: list[Any], path: str) -> Iterator[str]:
@@ -368,6 +406,8 @@ def read_conversations(path: str | os.PathLike[str]) -> ConversationFile:
 
     - messages with ``role`` and ``content``, and optionally ``name``, ``id`` and ``timestamp``;
     - conversations with ``messages``, and optionally ``id`` and ``created_at``;
+    - ``contents`` with ``role`` and ``parts``, and ``events`` with a ``content``, as Google's APIs, Memory Bank and ADK
+      write them;
     - samples of LoCoMo: each session is a conversation, and captions of images stand in brackets behind the words;
     - questions of LongMemEval: each session is read once, however many questions share it.
 

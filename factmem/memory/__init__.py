@@ -17,6 +17,7 @@ from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.inbox import About, StoredSession
+from factmem.memory.intake import ReadyFact
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import MoveReceipt, TenantMove, move
 from factmem.memory.outcomes import Remembered, Unrepresented
@@ -59,6 +60,7 @@ __all__ = [
     "ProfileSchema",
     "Quarantine",
     "QuarantineQuota",
+    "ReadyFact",
     "RecallDepth",
     "RecordOrder",
     "RecordPage",

@@ -140,12 +140,13 @@ class Eraser:
         """Erase expired and outdated revisions of every owner, in the scopes of this memory."""
         now, limit = self._context.clock(), self._context.policies.ttl.revisions
         expired = outlived(await self._owned_by_anybody(LogPart(expired=now, related=True)), now, None).expired
-        superseded: tuple[Recorded, ...] = ()
+        old = [LogPart(limited=True, related=True)]
         if limit is not None:
-            old = LogPart(kept=RecallFilter(recorded_until=now - limit), related=True)
-            superseded = outlived(await self._owned_by_anybody(old), now, limit).superseded
+            old.append(LogPart(kept=RecallFilter(recorded_until=now - limit), related=True))
+        logs = [await self._owned_by_anybody(part) for part in old]
+        superseded = {item.id: item for log in logs for item in outlived(log, now, limit).superseded}
         if expired or superseded:
-            await self._expire_what_is_due(Outlived(expired=expired, superseded=superseded))
+            await self._expire_what_is_due(Outlived(expired=expired, superseded=tuple(superseded.values())))
 
     async def _owned_by_anybody(self, part: LogPart) -> list[LogEntry]:
         holds = self._context.view.holds

@@ -18,7 +18,6 @@ from factmem.abc import (
     Analyst,
     Clock,
     Consolidator,
-    Conversation,
     DetectionRequest,
     Detector,
     Embedder,
@@ -43,7 +42,7 @@ from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
-from factmem.memory.intake import Words
+from factmem.memory.intake import ReadyFact, Words
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
@@ -63,12 +62,13 @@ from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
     DeepSettings,
+    ForeignEmbedder,
     Mirror,
     RecallFilter,
     RecallMatches,
     RecallSettings,
+    as_embedder,
     default_embedder,
-    embedder_named,
     log_source,
 )
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
@@ -121,7 +121,8 @@ class Memory:
         subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
             names. A provider with the four verbs only is searched for these subjects.
         scopes: Scopes that a provider with the four verbs only is searched in.
-        embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
+        embedder: Makes the vectors: an embedder, the name of one such as ``"minilm"`` or ``"voyage:voyage-3"``, or an
+            object of LangChain (``Embeddings``) or pydantic-ai (``Embedder``); the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads remembered words, or its address for `factmem.language_model`. A detector, an
@@ -170,7 +171,7 @@ class Memory:
         concepts: Iterable[Concept[Any, Any]] = (),
         subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
-        embedder: Embedder | str | None = None,
+        embedder: Embedder | ForeignEmbedder | str | None = None,
         embedder_timeout: float | None = 30.0,
         model: LanguageModel | str | None = None,
         detector: Detector | None = None,
@@ -201,7 +202,7 @@ class Memory:
             check_store(store)
             address, provider = None, store
         model = _language_model(model) if isinstance(model, str) else model
-        embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
+        embedder = as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
         observing = observers_in(observers)
@@ -416,14 +417,15 @@ class Memory:
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
-        raises `OutOfViewError`.
+        Facts written without a scope go to that one. A scope outside of it raises `OutOfViewError`, in every method.
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
+            decisions = alpha.scope("decisions")  # /product/alpha/decisions
 
         Args:
-            scope: The view's scope.
+            scope: The view's scope. In a view of one scope, a path without a leading slash that does not lie in it is
+                relative to that one.
             read_only: Refuse every write.
         """
         return self.slice([scope], read_only=read_only)
@@ -909,6 +911,7 @@ class Memory:
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | Unset | None = UNSET,
         ttl: dt.timedelta | None = None,
+        revision_ttl: dt.timedelta | None = None,
         origin: Origin | None = None,
     ) -> Change:
         """Change a record by id. Its history keeps the revision before; fields that are not given stay as they are.
@@ -931,6 +934,8 @@ class Memory:
             labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
+            revision_ttl: Time after which the new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             origin: The origin of the words (default: that of the record). Those of one that is not trusted are
                 quarantined: until they are accepted, the record stays as it is. It also stays as it is if its own
                 origin is higher, the user's rather than the assistant's: the words stand beside it in its history.
@@ -958,6 +963,7 @@ class Memory:
             labels=labels,
             expires_at=expires_at,
             ttl=ttl,
+            revision_ttl=revision_ttl,
             origin=origin,
         )
 
@@ -1059,7 +1065,7 @@ class Memory:
 
         Args:
             what: A text (said by the user, now), a message, a whole conversation, or messages as dicts with ``role``
-                and ``content``, one or a list of them.
+                and ``content``, one or a list of them, or as contents and events of Google's APIs.
             about: Subject, scope and so on; see `About`.
 
         Raises:
@@ -1097,7 +1103,7 @@ class Memory:
 
     async def generate(
         self,
-        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
@@ -1107,10 +1113,11 @@ class Memory:
         merge: MetadataMerge = MetadataMerge.MERGE,
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
-        """Generate memories from messages, ready facts or a stored session, in the background.
+        """Generate memories from words, ready facts or a stored session, in the background.
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
         revision) or DELETED.
@@ -1119,16 +1126,19 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            source: Messages, ready facts, or a session that is in the store.
+            source: Words: a text of the user, several of them, messages, or dicts as in `remember`, such as the
+                contents of Google's APIs and the events of Memory Bank. Or facts that are ready, with topics as
+                `ReadyFact`. Or a session that is in the store.
             subject: The subject of the memories.
             scope: The scope that they hold in; see `save`.
             looking_for: Facts and topics to look for in messages; by default memories about `MANAGED_TOPICS`.
             consolidate: Compare findings with known memories; otherwise each one is created.
             metadata: Metadata of every memory that is created or updated.
-            merge: Treatment of the metadata of a record that is updated. Google's pages contradict each other on the
-                default (MERGE on one, OVERWRITE on another); merging loses nothing.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
             labels: Labels of every new revision.
             expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep the memories for this memory's viewer alone.
             origins: Treatment of messages by their origin, instead of this memory's.
 
@@ -1144,16 +1154,19 @@ class Memory:
             looking_for=looking_for,
             consolidate=consolidate,
             metadata=metadata,
+            merge=merge,
+            labels=labels,
             expires_at=expires_at,
+            revision_ttl=revision_ttl,
             private=private,
             origins=origins,
         )
-        return await self._inbox.generate(source, about, merge=merge, labels=labels)
+        return await self._inbox.generate(source, about)
 
     async def ingest_events(
         self,
         stream: str,
-        events: Sequence[Message],
+        events: Sequence[Message] | Sequence[Mapping[str, Any]],
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
@@ -1161,6 +1174,11 @@ class Memory:
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
@@ -1178,13 +1196,20 @@ class Memory:
 
         Args:
             stream: The name of the stream; the same name at the same place is the same stream.
-            events: Messages; those without an id are identified by their content and time.
+            events: Messages, or events of Memory Bank as dicts; those without an id are identified by their content and
+                time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
             subject: The subject of the facts in them.
             scope: The scope that these hold in; see `save`.
             looking_for: Facts to look for; by default all facts about the subject.
             source: The source of the events.
+            metadata: Metadata of the events, and of what is found in them.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
+            labels: Labels of every new revision.
+            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep them for this memory's viewer alone.
             origins: Treatment of events by their origin, instead of this memory's.
 
@@ -1193,11 +1218,21 @@ class Memory:
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
-                a source, an owner or a trigger that waits is given.
+                a detail, an owner or a trigger that waits is given.
             InvalidDataError: An event lies in the future, or the stream's name is not legal.
         """
         about = About(
-            subject=subject, scope=scope, source=source, private=private, looking_for=looking_for, origins=origins
+            subject=subject,
+            scope=scope,
+            source=source,
+            looking_for=looking_for,
+            metadata=metadata,
+            merge=merge,
+            labels=labels,
+            expires_at=expires_at,
+            revision_ttl=revision_ttl,
+            private=private,
+            origins=origins,
         )
         return await self._streams.ingest(stream, events, trigger, about, flush=flush)
 
@@ -1209,19 +1244,33 @@ class Memory:
         """
         await self._streams.flush()
 
-    async def resume(self) -> Submission:
+    async def resume(self, *ids: str) -> Submission:
         """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
 
         Streams whose trigger has not fired are watched again.
+
+        With ids, find earlier submissions again, in any process, whether they are read or not:
+
+            ids = (await memory.remember_many(texts)).ids  # to be kept by the program
+            submission = await memory.resume(*ids)  # perhaps tomorrow
+            outcomes = await submission.wait()
+
+        Args:
+            ids: Only these jobs, by `Submission.ids`. What is read already has its records of today as its outcome,
+                without the changes, or the failure. A stream that waits for its trigger is given alone.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
             reports nothing about them.
 
         Raises:
-            CapabilityError: The memory was not opened with ``async with``.
+            CapabilityError: The memory was not opened with ``async with``; or ids are given, and the provider has the
+                four verbs only.
+            RecordNotFoundError: An id names no words that the viewer may see, or a further reading of a
+                `StoredSession`, which leaves no trace but what it finds.
+            OutOfViewError: Facts about subjects outside of this view are looked for in words that wait.
         """
-        return await self._streams.resume()
+        return await (self._streams.found(ids) if ids else self._streams.resume())
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements of a text, each understandable by itself. Nothing is stored.

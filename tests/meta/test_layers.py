@@ -34,7 +34,7 @@ VOCABULARY = {
     "views",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
-INTERFACES = {"integrations", "tui", "mcp"}
+INTERFACES = {"integrations", "browse", "mcp"}
 STARTERS = {"cli"}
 """The command line starts the other interfaces."""
 LAYERS = [

@@ -420,7 +420,13 @@ class FactMemStore(BaseStore):
                 details = FactDetails(source=_SOURCE, origin=Origin.ASSISTANT, metadata=metadata)
             elif ttl is None and present.timestamp < write.fact.timestamp:
                 details = attrs.evolve(
-                    present.details, metadata=metadata, labels={}, evidence=(), flags=(), expires_at=None
+                    present.details,
+                    metadata=metadata,
+                    labels={},
+                    evidence=(),
+                    flags=(),
+                    expires_at=None,
+                    revision_expires_at=None,
                 )
             else:
                 # An update: the replaced value must not come back when the new one expires.
