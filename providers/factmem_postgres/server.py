@@ -226,13 +226,16 @@ class Server:
         """
         return self._attempts(self._found_version)
 
-    def upgrade(self) -> None:
-        """Bring the tables up to date, if there are any.
+    def upgrade(self, *, create: bool) -> None:
+        """Bring the tables up to date.
+
+        Args:
+            create: Whether to make them if there are none.
 
         Raises:
             ProviderError: See `AgentMemoryProvider.save`.
         """
-        self._attempts(partial(self._prepare, create=False))
+        self._attempts(partial(self._prepare, create=create))
 
     def maintain(self, statement: str) -> None:
         """Run a statement that cannot be part of a transaction.
