@@ -40,7 +40,8 @@ _IDLE_CONNECTION: Final = 300.0
 """Seconds after which an unused connection is closed."""
 
 _BEGIN_TO_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_TO_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# Without READ WRITE: a standby refuses that as it refuses what it does not know, and writes as what they are.
+_BEGIN_TO_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # A database may be set to acknowledge what is not on its disk yet.
 _DURABLE: Final = (
     "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'"
