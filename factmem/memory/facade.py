@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
+import anyio
 import attrs
 
 from factmem.abc import (
@@ -306,30 +307,28 @@ class Memory:
             worker.start(self.resume)
         if self._backend.erases_by_itself:
             worker.start(self._keep_up)
-        if self._backend.erases_by_itself and not self._context.read_only:
-            worker.start(self._keep_expiring)
         return self
 
     async def _keep_up(self) -> None:
-        """Drop from memory what other processes have forgotten, once a minute while this memory is open."""
-        worker = self._backend.worker
-        while await worker.rest(_BETWEEN_LOOKS):
+        """Erase expired records now and once a day, and drop from memory what others have forgotten once a minute."""
+        worker, expiry = self._backend.worker, anyio.current_time()
+        while True:
+            if not self._context.read_only and anyio.current_time() >= expiry:
+                await self._expire()
+                expiry = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
+            if not await worker.rest(min(_BETWEEN_LOOKS, _BETWEEN_EXPIRIES)):
+                return
             try:
                 await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be looked at: %s", type(error).__name__)
 
-    async def _keep_expiring(self) -> None:
-        """Erase expired records, now and once a day while this memory is open."""
-        worker = self._backend.worker
-        while True:
-            try:
-                await self._eraser.expire_by_itself()
-            except Exception as error:  # expired records are invisible already, and no caller waits for this
-                if worker.running:
-                    _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
-            if not await worker.rest(_BETWEEN_EXPIRIES):
-                return
+    async def _expire(self) -> None:
+        try:
+            await self._eraser.expire_by_itself()
+        except Exception as error:  # expired records are invisible already, and no caller waits for this
+            if self._backend.worker.running:
+                _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
