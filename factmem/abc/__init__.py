@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from factmem.abc.accesses import Access, KeepsAccesses
 from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
+from factmem.abc.backups import BacksUp, StoreLocation
 from factmem.abc.capabilities import (
     Append,
     ChecksItself,
@@ -40,9 +41,10 @@ from factmem.abc.detector import (
     Message,
     Topic,
 )
-from factmem.abc.embedder import Embedder
+from factmem.abc.embedder import Embedder, EmbedsQueries
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
+    Effect,
     MemoryObserver,
     Operation,
     OperationCompleted,
@@ -76,6 +78,7 @@ __all__ = [
     "AnalysisRequest",
     "Analyst",
     "Append",
+    "BacksUp",
     "Candidate",
     "ChecksItself",
     "Clock",
@@ -88,8 +91,10 @@ __all__ = [
     "DetectionRequest",
     "Detector",
     "DropReason",
+    "Effect",
     "Embedder",
     "EmbedderIdentity",
+    "EmbedsQueries",
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
@@ -125,6 +130,7 @@ __all__ = [
     "StateRequest",
     "Statement",
     "Storage",
+    "StoreLocation",
     "SubQuestion",
     "Topic",
     "UpgradesFormat",

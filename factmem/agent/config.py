@@ -27,7 +27,7 @@ from factmem.memory.profiles import schemas_of
 from factmem.names import checked_name
 from factmem.providers import NoMemory
 from factmem.providers.registry import check_address
-from factmem.recall import RecallSettings
+from factmem.recall import RecallSettings, as_embedder
 from factmem.records import FactRecord, Origin
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
@@ -333,7 +333,7 @@ class AgentMemoryConfig:
         model: Language model that detects facts, or its address for `factmem.language_model`. Without one, messages
             are kept verbatim.
         policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
-        embedder: Embedder of the facts (default: the offline embedder).
+        embedder: Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
         embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
@@ -362,7 +362,7 @@ class AgentMemoryConfig:
     profiles: tuple[ProfileSchema[Any], ...] = attrs.field(default=(), converter=schemas_of)
     model: LanguageModel | str | None = None
     policies: Policies = attrs.field(factory=Policies, validator=instance_of(Policies))
-    embedder: Embedder | None = None
+    embedder: Embedder | None = attrs.field(default=None, converter=as_embedder)
     embedder_timeout: float | None = 30.0
     recall: RecallSettings | None = attrs.field(default=None, validator=instance_of(RecallSettings, type(None)))
     loading: Loading = attrs.field(factory=Loading, validator=instance_of(Loading))

@@ -274,11 +274,21 @@ class Context:
         if isinstance(scopes, str):
             raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
         view = View(
-            roots=tuple(dict.fromkeys(map(self.target, scopes))), exact=tuple(dict.fromkeys(map(self.target, exact)))
+            roots=tuple(dict.fromkeys(map(self._in_view, scopes))),
+            exact=tuple(dict.fromkeys(map(self._in_view, exact))),
         )
         if not view.scopes:
             raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
         return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
+
+    def _in_view(self, scope: MemoryScope | str) -> MemoryScope:
+        """Return a scope of a view of this context; a path without a leading slash may be relative to the only one."""
+        try:
+            return self.target(scope)
+        except OutOfViewError:
+            if not isinstance(scope, str) or scope.startswith("/") or (only := self.view.only) is None:
+                raise
+            return only.below(scope)
 
     def confined_to(self, subjects: Iterable[MemorySubject | str]) -> Context:
         """Return this context confined to some subjects, the first of which is written about by default.

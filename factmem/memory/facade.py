@@ -61,12 +61,13 @@ from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
     DeepSettings,
+    ForeignEmbedder,
     Mirror,
     RecallFilter,
     RecallMatches,
     RecallSettings,
+    as_embedder,
     default_embedder,
-    embedder_named,
     log_source,
 )
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
@@ -121,7 +122,8 @@ class Memory:
         subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
             names. A provider with the four verbs only is searched for these subjects.
         scopes: Scopes that a provider with the four verbs only is searched in.
-        embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
+        embedder: Makes the vectors: an embedder, the name of one such as ``"minilm"`` or ``"voyage:voyage-3"``, or an
+            object of LangChain (``Embeddings``) or pydantic-ai (``Embedder``); the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads remembered words, or its address for `factmem.language_model`. A detector, an
@@ -171,7 +173,7 @@ class Memory:
         profiles: Iterable[ProfileSource] = (),
         subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
-        embedder: Embedder | str | None = None,
+        embedder: Embedder | ForeignEmbedder | str | None = None,
         embedder_timeout: float | None = 30.0,
         model: LanguageModel | str | None = None,
         detector: Detector | None = None,
@@ -202,7 +204,7 @@ class Memory:
             check_store(store)
             address, provider = None, store
         model = _language_model(model) if isinstance(model, str) else model
-        embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
+        embedder = as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         check_parts(consolidator=consolidator, question_analyst=question_analyst)
         observing = observers_in(observers)
@@ -421,14 +423,15 @@ class Memory:
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
-        raises `OutOfViewError`.
+        Facts written without a scope go to that one. A scope outside of it raises `OutOfViewError`, in every method.
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
+            decisions = alpha.scope("decisions")  # /product/alpha/decisions
 
         Args:
-            scope: The view's scope.
+            scope: The view's scope. In a view of one scope, a path without a leading slash that does not lie in it is
+                relative to that one.
             read_only: Refuse every write.
         """
         return self.slice([scope], read_only=read_only)

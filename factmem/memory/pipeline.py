@@ -65,7 +65,7 @@ from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import Writer
-from factmem.observing import nested
+from factmem.observing import current_call, nested
 from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
 from factmem.records import (
     Assertion,
@@ -157,6 +157,7 @@ class Pipeline:
         results: dict[str, Remembered | FactMemError] = {}
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
             results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
+        current_call().dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
         return [
             item if isinstance(item, FactMemError) else results[unit.job.id]
             for unit, item in zip(units, found, strict=True)

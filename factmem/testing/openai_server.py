@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import urllib.parse
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 import attrs
 
@@ -20,7 +21,7 @@ class Answer:
     """A response of the server.
 
     Attributes:
-        body: An object, sent as JSON, or bytes, sent verbatim.
+        body: An object or list, sent as JSON, or bytes, sent verbatim.
         status: HTTP status.
         headers: Additional headers.
         delay: Seconds before anything is sent.
@@ -28,7 +29,7 @@ class Answer:
         cut: Number of trailing bytes that are never sent, though the header counts them.
     """
 
-    body: dict[str, Any] | bytes
+    body: dict[str, Any] | list[Any] | bytes
     status: int = attrs.field(default=200, kw_only=True)
     headers: dict[str, str] = attrs.field(factory=dict, kw_only=True)
     delay: float = attrs.field(default=0.0, kw_only=True)
@@ -47,6 +48,13 @@ class _QuietServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def _parsed(body: bytes, content_type: str) -> dict[str, Any]:
+    """Return the fields of a body: JSON, or a form as sign-ins send it."""
+    if content_type == "application/x-www-form-urlencoded":
+        return dict(urllib.parse.parse_qsl(body.decode()))
+    return cast("dict[str, Any]", json.loads(body or b"{}"))
+
+
 class LoopbackOpenAIServer:
     """Listens on 127.0.0.1 while its ``with`` block runs.
 
@@ -54,7 +62,7 @@ class LoopbackOpenAIServer:
         respond: Returns the answer to a request.
 
     Attributes:
-        requests: Path and JSON of every request so far, in order.
+        requests: Path and JSON (or form fields) of every request so far, in order.
         headers: Headers of each of them, with lowercase names.
     """
 
@@ -66,7 +74,7 @@ class LoopbackOpenAIServer:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 size = int(self.headers.get("Content-Length", 0))
-                request = json.loads(self.rfile.read(size) or b"{}")
+                request = _parsed(self.rfile.read(size), self.headers.get_content_type())
                 server.headers.append({name.lower(): value for name, value in self.headers.items()})
                 server.requests.append((self.path, request))
                 answer = respond(self.path, request)

@@ -134,13 +134,14 @@ async def test_vectors_can_be_searched_by_pgvector(server: PostgresServer) -> No
 
 async def test_the_statements_for_citus_distribute_every_table_by_its_tenant(server: PostgresServer) -> None:
     await _remember(_address(server, "factmem_owner"))
-    (statements,) = _sql("Citus")
+    setting, statements = _sql("Citus")
     found = CITUS.findall(statements)
     assert len(found) == statements.count(";")
     distributed = [(table, by, beside) for how, table, by, beside in found if how == "create_distributed_table"]
     assert distributed[0] == (TABLES[0], "tenant", "")
     assert distributed[1:] == [(table, "tenant", TABLES[0]) for table in TABLES[1:]]
     with _connected(server) as connection:
+        connection.execute(setting.encode())
         connection.execute(STAND_INS.encode())
         connection.execute(statements.encode())
         there = connection.execute(
