@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from factmem.cli.output import shown
+from factmem.browse.texts import shown
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.values import Json
