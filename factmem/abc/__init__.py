@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from factmem.abc.accesses import Access, KeepsAccesses
 from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
+from factmem.abc.backups import BacksUp, StoreLocation
 from factmem.abc.capabilities import (
     Append,
     ChecksItself,
@@ -44,6 +45,7 @@ from factmem.abc.embedder import Embedder, EmbedsQueries
 from factmem.abc.media import MediaReader, Passage
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
+    Effect,
     MemoryObserver,
     Operation,
     OperationCompleted,
@@ -77,6 +79,7 @@ __all__ = [
     "AnalysisRequest",
     "Analyst",
     "Append",
+    "BacksUp",
     "Candidate",
     "ChecksItself",
     "Clock",
@@ -89,6 +92,7 @@ __all__ = [
     "DetectionRequest",
     "Detector",
     "DropReason",
+    "Effect",
     "Embedder",
     "EmbedderIdentity",
     "EmbedsQueries",
@@ -129,6 +133,7 @@ __all__ = [
     "StateRequest",
     "Statement",
     "Storage",
+    "StoreLocation",
     "SubQuestion",
     "Topic",
     "UpgradesFormat",

@@ -158,6 +158,7 @@ class Topic:
     Attributes:
         label: Name, unique in a request; becomes the topic of the facts found.
         description: Description of the topic, for the model.
+        examples: Pairs of what a user says on Friday, 31 May 2024, and the memory that it gives, for the model.
 
     Raises:
         InvalidNameError: The label is no legal name.
@@ -165,14 +166,23 @@ class Topic:
 
     label: str = attrs.field(validator=_label)
     description: str = ""
+    examples: tuple[tuple[str, str], ...] = attrs.field(default=(), kw_only=True, repr=False)
 
 
 PERSONAL_INFORMATION: Final = Topic(
-    "personal information", "who the user is: name, family, home, work, health, birthdays, relationships"
+    "personal information",
+    "who the user is: name, family, home, work, health, birthdays, relationships",
+    examples=(("My sister Ana is a nurse in Faro.", "The user's sister Ana is a nurse in Faro."),),
 )
-PREFERENCES: Final = Topic("preferences", "what the user likes, dislikes, prefers, and how they want things done")
+PREFERENCES: Final = Topic(
+    "preferences",
+    "what the user likes, dislikes, prefers, and how they want things done",
+    examples=(("I prefer trains to planes.", "The user prefers trains to planes."),),
+)
 KEY_CONVERSATION_DETAILS: Final = Topic(
-    "key conversation details", "decisions, plans, results, milestones and dates that later conversations build on"
+    "key conversation details",
+    "decisions, plans, results, milestones and dates that later conversations build on",
+    examples=(("Good, then we open the shop on Monday.", "The user decided to open the shop on 3 June 2024."),),
 )
 EXPLICIT_INSTRUCTIONS: Final = Topic(
     "explicit instructions",
@@ -183,21 +193,23 @@ MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DET
 """Topics with a built-in description."""
 
 
+def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(items)
+
+
 @attrs.frozen(kw_only=True)
 class DetectionExample:
-    """A conversation with the memories that it yields; a negative example if there are none.
+    """A conversation with what it yields; a negative example if that is nothing.
 
     Attributes:
         conversation: Conversation.
         memories: Sentences to be found, each with the labels of its topics.
+        facts: Facts to be found, of requested concepts or of others.
     """
 
     conversation: Conversation
     memories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-
-def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(items)
+    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=_tuple)
 
 
 def _checked(name: str, items: Iterable[Any], typ: type[Any]) -> tuple[Any, ...]:
@@ -236,7 +248,7 @@ class DetectionRequest:
         in_use: Concepts in use at the place, the likeliest first; an open search reuses them, with their types, instead
             of new keywords.
         topics: Topics of memories, found as sentences.
-        examples: Few-shot examples for the topics.
+        examples: Few-shot examples; the model sees them last.
 
     Raises:
         InvalidDataError: There is no subject, two concepts or topics have one name, or one is of another type.

@@ -47,7 +47,6 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "update": "writing:update",
     "undo": "writing:undo",
     "retract": "writing:retract",
-    "restore": "writing:restore",
     "rollback": "writing:rollback",
     "forget": "erasing:forget",
     "erase": "erasing:erase",
@@ -62,9 +61,12 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "export": "store:export",
     "import": "importing:import_",
     "reembed": "store:reembed",
+    "backup": "backups:backup",
+    "restore": "backups:restore",
     "move": "moving:move",
     "new-key": "store:new_key",
     "rotate-key": "store:rotate_key",
+    "browse": "browsing:browse",
     "mcp": "serving:mcp",
 }
 """Every command in the order of the help page: the module below `factmem.cli` and the function in it.

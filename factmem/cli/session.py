@@ -346,6 +346,7 @@ _COMMAND_LINE_TERMS: Final = (
         ", or set Policies(future=FuturePolicy.HOLD) (at $.timestamp)",
         ", or leave it out to say now",
     ),
+    ("pass replace=True", "add --replace"),
     ("see list()", "`list` shows them"),
     ("or choose another type", "or name another --type"),
     ("hand in its next_page (at $.page)", "pass the page that the previous output names"),

@@ -1,6 +1,6 @@
 """The commands that write records.
 
-`remember`, `extract`, `save`, `update`, `undo`, `retract`, `restore` and `rollback`.
+`remember`, `extract`, `save`, `update`, `undo`, `retract` and `rollback`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from factmem.memory import Memory, Remembered
 
-__all__ = ["extract", "remember", "restore", "retract", "rollback", "save", "undo", "update"]
+__all__ = ["extract", "remember", "retract", "rollback", "save", "undo", "update"]
 
 MetadataOption = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON. May be repeated.")
@@ -259,7 +259,7 @@ async def update(
 async def undo(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
     """Undo the last change of records; undone twice, it is made again.
 
-    A new value gives way to the one before, a new record is retracted, and a retracted one restored.
+    A new value gives way to the one before, a new record is retracted, and a retracted one is brought back.
     """
     async with session.memory(read_only=False) as memory:
         changes = [
@@ -273,21 +273,10 @@ async def retract(
     ids: IdsArgument,
     reason: ReasonOption = None,
 ) -> None:
-    """Retract records: they are no longer loaded or recalled, and `restore` brings them back."""
+    """Retract records: they are no longer loaded or recalled, and `undo` brings them back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.retract(*await full_ids(memory, ids), reason=reason)
     session.show_changes(changes, "retracted")
-
-
-async def restore(
-    session: Session,
-    ids: IdsArgument,
-    reason: ReasonOption = None,
-) -> None:
-    """Bring retracted records back."""
-    async with session.memory(read_only=False) as memory:
-        changes = await memory.restore(*await full_ids(memory, ids), reason=reason)
-    session.show_changes(changes, "restored")
 
 
 def _revision(text: str) -> int:

@@ -19,6 +19,7 @@ from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, Re
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
 from factmem.memory.checks import listed
+from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
@@ -138,7 +139,8 @@ class Context:
         reviewed: Leave out records that are `FactDetails.unreviewed`.
         read_only: Refuse every write.
         past: The moment to read at; None for the present.
-        concepts: The declared concepts by keyword; other facts are read by their shape.
+        concepts: The declared concepts and those of the profiles by keyword; other facts are read by their shape.
+        profiles: The profiles that every detection fills.
         settings: Weights of recall.
         deep: Settings of deep recall.
         policies: Rules for everything that is written.
@@ -155,6 +157,7 @@ class Context:
     concepts: Mapping[str, Concept[Any, Any]]
     settings: RecallSettings
     clock: Clock
+    profiles: tuple[ProfileSchema[Any], ...] = ()
     policies: Policies = attrs.field(factory=Policies)
     deep: DeepSettings = _DEEP
     subject: MemorySubject = MemorySubject.EVERYTHING
@@ -303,11 +306,21 @@ class Context:
         if isinstance(scopes, str):
             raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
         view = View(
-            roots=tuple(dict.fromkeys(map(self.target, scopes))), exact=tuple(dict.fromkeys(map(self.target, exact)))
+            roots=tuple(dict.fromkeys(map(self._in_view, scopes))),
+            exact=tuple(dict.fromkeys(map(self._in_view, exact))),
         )
         if not view.scopes:
             raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
         return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
+
+    def _in_view(self, scope: MemoryScope | str) -> MemoryScope:
+        """Return a scope of a view of this context; a path without a leading slash may be relative to the only one."""
+        try:
+            return self.target(scope)
+        except OutOfViewError:
+            if not isinstance(scope, str) or scope.startswith("/") or (only := self.view.only) is None:
+                raise
+            return only.below(scope)
 
     def confined_to(self, subjects: Iterable[MemorySubject | str]) -> Context:
         """Return this context confined to some subjects, the first of which is written about by default.

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
+import anyio
 import attrs
 
 from factmem.abc import (
@@ -47,7 +48,7 @@ from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
-from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
@@ -118,6 +119,8 @@ class Memory:
         organization: The tenant. Data of other organizations is neither seen nor touched.
         viewer: The reader and owner of private facts; sees public facts and their own.
         concepts: Declared concepts: records of them are read with their types.
+        profiles: Profiles that every detection fills, whatever else it looks for: attrs classes, pydantic models, JSON
+            Schemas with a title, or a `ProfileSchema` of one. Their fields are declared concepts.
         subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
             names. A provider with the four verbs only is searched for these subjects.
         scopes: Scopes that a provider with the four verbs only is searched in.
@@ -171,6 +174,7 @@ class Memory:
         organization: str | None = None,
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
+        profiles: Iterable[ProfileSource] = (),
         subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | ForeignEmbedder | str | None = None,
@@ -211,6 +215,7 @@ class Memory:
         check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
+        schemas = schemas_of(profiles)
         owns_store = provider is None
         provider = provider or open_provider(address or "")
         if access_statistics and read_only:
@@ -221,7 +226,8 @@ class Memory:
             viewer=viewer,
             actor=actor,
             read_only=read_only,
-            concepts={concept.keyword: concept for concept in declared},
+            concepts=united(schemas, declared),
+            profiles=schemas,
             settings=settings or RecallSettings(),
             deep=deep,
             policies=policies,
@@ -306,30 +312,28 @@ class Memory:
             worker.start(self.resume)
         if self._backend.erases_by_itself:
             worker.start(self._keep_up)
-        if self._backend.erases_by_itself and not self._context.read_only:
-            worker.start(self._keep_expiring)
         return self
 
     async def _keep_up(self) -> None:
-        """Drop from memory what other processes have forgotten, once a minute while this memory is open."""
-        worker = self._backend.worker
-        while await worker.rest(_BETWEEN_LOOKS):
+        """Erase expired records now and once a day, and drop from memory what others have forgotten once a minute."""
+        worker, expiry = self._backend.worker, anyio.current_time()
+        while True:
+            if not self._context.read_only and anyio.current_time() >= expiry:
+                await self._expire()
+                expiry = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
+            if not await worker.rest(min(_BETWEEN_LOOKS, _BETWEEN_EXPIRIES)):
+                return
             try:
                 await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be looked at: %s", type(error).__name__)
 
-    async def _keep_expiring(self) -> None:
-        """Erase expired records, now and once a day while this memory is open."""
-        worker = self._backend.worker
-        while True:
-            try:
-                await self._eraser.expire_by_itself()
-            except Exception as error:  # expired records are invisible already, and no caller waits for this
-                if worker.running:
-                    _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
-            if not await worker.rest(_BETWEEN_EXPIRIES):
-                return
+    async def _expire(self) -> None:
+        try:
+            await self._eraser.expire_by_itself()
+        except Exception as error:  # expired records are invisible already, and no caller waits for this
+            if self._backend.worker.running:
+                _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -424,14 +428,15 @@ class Memory:
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
-        raises `OutOfViewError`.
+        Facts written without a scope go to that one. A scope outside of it raises `OutOfViewError`, in every method.
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
+            decisions = alpha.scope("decisions")  # /product/alpha/decisions
 
         Args:
-            scope: The view's scope.
+            scope: The view's scope. In a view of one scope, a path without a leading slash that does not lie in it is
+                relative to that one.
             read_only: Refuse every write.
         """
         return self.slice([scope], read_only=read_only)
@@ -667,14 +672,24 @@ class Memory:
         partial: Literal[True],
     ) -> PartialProfile[ProfileT]: ...
 
+    @overload
     async def profile(
         self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        schema: None = None,
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        partial: Literal[True] = True,
+    ) -> dict[str, PartialProfile[Any]]: ...
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT] | None = None,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         partial: bool = False,
-    ) -> ProfileT | PartialProfile[ProfileT]:
+    ) -> ProfileT | PartialProfile[ProfileT] | dict[str, PartialProfile[Any]]:
         """Return an instance of a class, its fields filled with the facts of the concepts that they name.
 
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
@@ -685,7 +700,8 @@ class Memory:
             print(found.known, found.missing)
 
         Args:
-            schema: An attrs class or a pydantic model; see `ProfileSchema`.
+            schema: An attrs class or a pydantic model, or a `ProfileSchema`; all profiles of this memory by name, each
+                as far as it is known, if None.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
             partial: Return the known fields and the names of the missing ones, instead of raising.
@@ -695,11 +711,13 @@ class Memory:
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is no profile, or does not accept the facts.
         """
+        if schema is None:
+            return await self._reader.profiles(subject, scope)
         found = await self._reader.profile(schema, subject, scope)
         if partial:
             return found
         if found.profile is None:
-            name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
+            name = schema.name if isinstance(schema, ProfileSchema) else schema.__name__
             raise IncompleteProfileError(name, found.missing)
         return found.profile
 
@@ -1250,19 +1268,33 @@ class Memory:
         """
         await self._streams.flush()
 
-    async def resume(self) -> Submission:
+    async def resume(self, *ids: str) -> Submission:
         """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
 
         Streams whose trigger has not fired are watched again.
+
+        With ids, find earlier submissions again, in any process, whether they are read or not:
+
+            ids = (await memory.remember_many(texts)).ids  # to be kept by the program
+            submission = await memory.resume(*ids)  # perhaps tomorrow
+            outcomes = await submission.wait()
+
+        Args:
+            ids: Only these jobs, by `Submission.ids`. What is read already has its records of today as its outcome,
+                without the changes, or the failure. A stream that waits for its trigger is given alone.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
             reports nothing about them.
 
         Raises:
-            CapabilityError: The memory was not opened with ``async with``.
+            CapabilityError: The memory was not opened with ``async with``; or ids are given, and the provider has the
+                four verbs only.
+            RecordNotFoundError: An id names no words that the viewer may see, or a further reading of a
+                `StoredSession`, which leaves no trace but what it finds.
+            OutOfViewError: Facts about subjects outside of this view are looked for in words that wait.
         """
-        return await self._streams.resume()
+        return await (self._streams.found(ids) if ids else self._streams.resume())
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements of a text, each understandable by itself. Nothing is stored.

@@ -45,6 +45,7 @@ from factmem.memory.media import MediaInbox
 from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
+from factmem.memory.profiles import united
 from factmem.memory.reader import Reader
 from factmem.memory.screening import heard_as
 from factmem.memory.ttl import after
@@ -289,10 +290,14 @@ class Inbox:
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
             )
         if request.subjects == (_EVERYTHING,):
-            return attrs.evolve(request, subjects=(subject,))
+            request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
-        return request
+        asked = {concept.keyword for concept in request.concepts}
+        more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
+        if not more:
+            return request
+        return attrs.evolve(request, concepts=(*request.concepts, *more), open=request.searches_openly)
 
     async def store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
         """Submit words to be read in the background; read them now if nothing can wait."""
@@ -494,7 +499,7 @@ class Inbox:
 
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
-        ids = [item.unit.job.id if item.unit else uuid.uuid4().hex for item in stored]
+        ids = _ids_of(stored)
         submission = Submission(ids)
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
@@ -569,6 +574,16 @@ def warn_of_not_text(number: int) -> None:
     """Log that messages came with images, audio or files, if any did."""
     if number:
         _log.warning("images, audio and files in messages were not read; `dropped` counts them under NOT_TEXT")
+
+
+def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
+    """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
+    ids: dict[str, None] = {}
+    for item in stored:
+        words = [receipt.recorded for receipt in (*item.receipts, *item.twin)]
+        id = item.unit.job.id if item.unit else next((job_id(word) or word.id for word in words), "")
+        ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
+    return list(ids)
 
 
 def settled(outcomes: Sequence[Remembered]) -> Submission:
