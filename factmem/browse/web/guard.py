@@ -141,10 +141,9 @@ class Guard:
         return origin in {f"http://{host}" for host in self._hosts}
 
     def _admitted(self, token: str) -> Response:
-        expected, self._token = self._token, None
-        if expected is None or not hmac.compare_digest(token.encode(), expected.encode()):
-            self._token = expected  # a wrong one does not use it up
-            return PlainTextResponse(_NO_SESSION, status_code=403)
+        if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
+            return PlainTextResponse(_NO_SESSION, status_code=403)  # a wrong one does not use it up
+        self._token = None
         visit = Visit()
         self._visits[visit.key] = visit
         answer = RedirectResponse("/", status_code=303)
