@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Final
 
 import attrs
@@ -590,7 +591,7 @@ class Browser:
             return False
         return True
 
-    async def export(self, target: IO[str]) -> int:
+    async def export(self, target: Path | IO[str]) -> int:
         """Write everything visible as JSON Lines; return the number of lines. See `Memory.export`."""
         return await self._memory.export(target)
 
