@@ -5,6 +5,7 @@
 - `OriginPolicy`: treatment of messages by their origin.
 - `read_conversations`: conversations from files.
 - `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
+- `points_to_media`, `pdf_pages`: words that vouch for a medium, text of PDF files.
 - `repetitions`: what the assistant repeats of words that nobody vouches for.
 """
 
@@ -22,6 +23,8 @@ from factmem.detection.conversations import (
 )
 from factmem.detection.flags import flags_in
 from factmem.detection.origins import OriginPolicy
+from factmem.detection.pdf_text import PdfError, pdf_pages, reads_pdf
+from factmem.detection.pointing import points_to_media
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
 from factmem.detection.taint import REPEATS, Heard, Listener, repetitions
 from factmem.detection.topics import instructions_in, overtakes
@@ -43,6 +46,7 @@ __all__ = [
     "InstructorQuestionAnalyst",
     "Listener",
     "OriginPolicy",
+    "PdfError",
     "Redacted",
     "RedactedSecret",
     "Treatment",
@@ -55,7 +59,10 @@ __all__ = [
     "flags_in",
     "instructions_in",
     "overtakes",
+    "pdf_pages",
+    "points_to_media",
     "read_conversations",
+    "reads_pdf",
     "redact",
     "redact_conversation",
     "repetitions",

@@ -23,6 +23,7 @@ from factmem.abc import (
     Embedder,
     FeedsChanges,
     LanguageModel,
+    MediaReader,
     MemoryObserver,
     Message,
     QuestionAnalyst,
@@ -132,6 +133,8 @@ class Memory:
         analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Splits questions for deep recall.
+        media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
+            ``google/MODEL`` (see `factmem.llm.media_reader`). Captions and the text of PDF files need none.
         policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
             timestamps from the future, comparison of statements. A detector that was made with an `OriginPolicy`
             keeps it.
@@ -178,6 +181,7 @@ class Memory:
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
+        media_reader: MediaReader | str | None = None,
         policies: Policies = _POLICIES,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
@@ -204,7 +208,8 @@ class Memory:
         model = _language_model(model) if isinstance(model, str) else model
         embedder = as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
-        check_parts(consolidator=consolidator, question_analyst=question_analyst)
+        reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
+        check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
         owns_store = provider is None
@@ -256,6 +261,7 @@ class Memory:
             analyst=analyst or asking.analyst,
             consolidator=consolidator or asking.consolidator,
             question_analyst=question_analyst or asking.question_analyst,
+            media_reader=reads_media,
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
             concurrency=background.concurrency,
@@ -1486,6 +1492,12 @@ def _language_model(address: str) -> LanguageModel:
     from factmem.llm import language_model
 
     return language_model(address)
+
+
+def _media_reader(address: str) -> MediaReader:
+    from factmem.llm import media_reader
+
+    return media_reader(address)
 
 
 @attrs.frozen

@@ -9,7 +9,6 @@ Only ``state`` and ``slot`` change in place, for the writing thread. Texts are s
 from __future__ import annotations
 
 import functools
-import json
 import sys
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -348,11 +347,12 @@ def subject_text(name: str, individual: str | None) -> str:
 
 
 def _place_text(head: Head) -> str:
-    return json.dumps([head.scope, head.subject, head.individual, head.owner])
+    # Names hold no NUL and are never empty, so this is unambiguous; a large store has too many heads for JSON.
+    return f"{head.scope}\0{head.subject}\0{head.individual or ''}\0{head.owner or ''}"
 
 
 def _track_text(head: Head) -> str:
-    return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])
+    return f"{_place_text(head)}\0{head.keyword}"
 
 
 def _distinct(items: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.intp]]:
@@ -434,12 +434,11 @@ class Growing:
             return
         # Exactly the room needed at first: most stores are read more than they are written.
         self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
-        self._arrays = {name: self._with_room(name) for name in self._types}
-
-    def _with_room(self, name: str) -> NDArray[Any]:
-        array = np.empty(self._room, self._types[name])
-        array[: self.length] = self._arrays[name][: self.length]
-        return array
+        arrays = self._arrays = dict(self._arrays)  # others may share it
+        for name, old in arrays.items():
+            new = np.empty(self._room, self._types[name])
+            new[: self.length] = old[: self.length]
+            arrays[name] = new
 
 
 @functools.cache
