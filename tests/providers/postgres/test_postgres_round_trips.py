@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
@@ -96,6 +97,32 @@ async def test_a_recall_sees_what_others_wrote_before_it_began(tmp_path: Path) -
             assert text not in [match.record.value for match in await reader.recall("ships in the harbor", limit=50)]
             for _ in range(number % 3):
                 await reader.recall("ships in the harbor", limit=50)
+
+
+async def test_recalls_beside_a_writer_see_what_was_acknowledged_before_they_began(tmp_path: Path) -> None:
+    """Recalls of one memory share what their reads say of the store."""
+    acknowledged: list[str] = []
+    done = anyio.Event()
+    async with (
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as writer,
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as reader,
+    ):
+
+        async def read() -> None:
+            while not done.is_set():
+                before = set(acknowledged)
+                found = {match.record.value for match in await reader.recall("ships", limit=100)}
+                assert before <= found
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(read)
+            for number in range(40):
+                text = f"The harbor has {number} ships."
+                await writer.remember(text)
+                acknowledged.append(text)
+                await anyio.sleep(0.02 * (number % 3))  # so that some recalls find nothing new
+            done.set()
 
 
 async def _filled(provider: AgentMemoryProvider) -> list[object]:
