@@ -22,8 +22,9 @@ from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.llm import language_model
-from factmem.memory import Memory, Policies, Trigger
+from factmem.memory import Memory, Policies, ProfileSchema, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
+from factmem.memory.profiles import schemas_of
 from factmem.names import checked_name
 from factmem.providers import NoMemory
 from factmem.providers.registry import check_address
@@ -329,6 +330,7 @@ class AgentMemoryConfig:
             share one memory (``"shared"``).
         subjects: Further subjects whose facts are loaded.
         concepts: Typed facts of interest, which are looked for first and read with their types.
+        profiles: Profiles that every detection fills; see `Memory`. An open `Memory` keeps its own.
         model: Language model that detects facts, or its address for `factmem.language_model`. Without one, messages
             are kept verbatim.
         policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
@@ -359,6 +361,7 @@ class AgentMemoryConfig:
     users: UserPolicy = attrs.field(default=UserPolicy.REQUIRED, converter=_users)
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
+    profiles: tuple[ProfileSchema[Any], ...] = attrs.field(default=(), converter=schemas_of)
     model: LanguageModel | str | None = None
     policies: Policies = attrs.field(factory=Policies, validator=instance_of(Policies))
     embedder: Embedder | None = attrs.field(default=None, converter=as_embedder)
@@ -462,6 +465,7 @@ class AgentMemoryConfig:
             "none:" if self.store is None else self.store,
             organization=self.organization_name,
             concepts=self.concepts,
+            profiles=self.profiles,
             subjects=(self.user, *self.subjects),
             scopes=tuple(dict.fromkeys((*self.scopes, self.home))),
             embedder=self.embedder,

@@ -21,7 +21,7 @@ from factmem.memory.intake import ReadyFact
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import MoveReceipt, TenantMove, move
 from factmem.memory.outcomes import Remembered, Unrepresented
-from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
+from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, ProfileSource, concepts_of
 from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.recaller import RecallDepth
@@ -59,6 +59,7 @@ __all__ = [
     "PolicyChanges",
     "ProfileField",
     "ProfileSchema",
+    "ProfileSource",
     "Quarantine",
     "QuarantineQuota",
     "ReadyFact",

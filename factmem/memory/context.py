@@ -19,6 +19,7 @@ from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, Re
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
 from factmem.memory.checks import listed
+from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
@@ -138,7 +139,8 @@ class Context:
         reviewed: Leave out records that are `FactDetails.unreviewed`.
         read_only: Refuse every write.
         past: The moment to read at; None for the present.
-        concepts: The declared concepts by keyword; other facts are read by their shape.
+        concepts: The declared concepts and those of the profiles by keyword; other facts are read by their shape.
+        profiles: The profiles that every detection fills.
         settings: Weights of recall.
         deep: Settings of deep recall.
         policies: Rules for everything that is written.
@@ -155,6 +157,7 @@ class Context:
     concepts: Mapping[str, Concept[Any, Any]]
     settings: RecallSettings
     clock: Clock
+    profiles: tuple[ProfileSchema[Any], ...] = ()
     policies: Policies = attrs.field(factory=Policies)
     deep: DeepSettings = _DEEP
     subject: MemorySubject = MemorySubject.EVERYTHING

@@ -48,7 +48,7 @@ from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
-from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
@@ -119,6 +119,8 @@ class Memory:
         organization: The tenant. Data of other organizations is neither seen nor touched.
         viewer: The reader and owner of private facts; sees public facts and their own.
         concepts: Declared concepts: records of them are read with their types.
+        profiles: Profiles that every detection fills, whatever else it looks for: attrs classes, pydantic models, JSON
+            Schemas with a title, or a `ProfileSchema` of one. Their fields are declared concepts.
         subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
             names. A provider with the four verbs only is searched for these subjects.
         scopes: Scopes that a provider with the four verbs only is searched in.
@@ -172,6 +174,7 @@ class Memory:
         organization: str | None = None,
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
+        profiles: Iterable[ProfileSource] = (),
         subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | ForeignEmbedder | str | None = None,
@@ -212,6 +215,7 @@ class Memory:
         check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
+        schemas = schemas_of(profiles)
         owns_store = provider is None
         provider = provider or open_provider(address or "")
         if access_statistics and read_only:
@@ -222,7 +226,8 @@ class Memory:
             viewer=viewer,
             actor=actor,
             read_only=read_only,
-            concepts={concept.keyword: concept for concept in declared},
+            concepts=united(schemas, declared),
+            profiles=schemas,
             settings=settings or RecallSettings(),
             deep=deep,
             policies=policies,
@@ -667,14 +672,24 @@ class Memory:
         partial: Literal[True],
     ) -> PartialProfile[ProfileT]: ...
 
+    @overload
     async def profile(
         self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        schema: None = None,
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        partial: Literal[True] = True,
+    ) -> dict[str, PartialProfile[Any]]: ...
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT] | None = None,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         partial: bool = False,
-    ) -> ProfileT | PartialProfile[ProfileT]:
+    ) -> ProfileT | PartialProfile[ProfileT] | dict[str, PartialProfile[Any]]:
         """Return an instance of a class, its fields filled with the facts of the concepts that they name.
 
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
@@ -685,7 +700,8 @@ class Memory:
             print(found.known, found.missing)
 
         Args:
-            schema: An attrs class or a pydantic model; see `ProfileSchema`.
+            schema: An attrs class or a pydantic model, or a `ProfileSchema`; all profiles of this memory by name, each
+                as far as it is known, if None.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
             partial: Return the known fields and the names of the missing ones, instead of raising.
@@ -695,11 +711,13 @@ class Memory:
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is no profile, or does not accept the facts.
         """
+        if schema is None:
+            return await self._reader.profiles(subject, scope)
         found = await self._reader.profile(schema, subject, scope)
         if partial:
             return found
         if found.profile is None:
-            name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
+            name = schema.name if isinstance(schema, ProfileSchema) else schema.__name__
             raise IncompleteProfileError(name, found.missing)
         return found.profile
 

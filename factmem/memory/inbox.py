@@ -45,6 +45,7 @@ from factmem.memory.media import MediaInbox
 from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
+from factmem.memory.profiles import united
 from factmem.memory.reader import Reader
 from factmem.memory.screening import heard_as
 from factmem.memory.ttl import after
@@ -289,10 +290,14 @@ class Inbox:
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
             )
         if request.subjects == (_EVERYTHING,):
-            return attrs.evolve(request, subjects=(subject,))
+            request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
-        return request
+        asked = {concept.keyword for concept in request.concepts}
+        more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
+        if not more:
+            return request
+        return attrs.evolve(request, concepts=(*request.concepts, *more), open=request.searches_openly)
 
     async def store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
         """Submit words to be read in the background; read them now if nothing can wait."""
