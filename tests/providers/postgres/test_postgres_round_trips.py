@@ -70,10 +70,12 @@ async def test_what_overtakes_a_result_is_read_in_the_same_round_trip(wire: Roun
             await memory.remember(Conversation(messages=(said,), id="talk"))
             quote = Evidence(quote=city, message_id=f"m{number}", conversation_id="talk", role="user", position=0)
             await memory.save(SingleFact(CITY, city, timestamp=at), details=FactDetails(evidence=(quote,)))
-        await memory.remember("The roof is new.")
-        await memory.recall("roof", limit=1)
+        outside = MultipleFacts(STATEMENT, tuple(f"Oslo has {number} parks." for number in range(600)))
+        await memory.save(outside, subject=USER)  # in no conversation: none of them stands beside another
+        await memory.recall("599 parks", limit=1)
+        await memory.recall("599 parks", limit=1)
         before = wire.count
-        match = next(it for it in await memory.recall("live in Oslo", limit=3) if it.record.value == "I live in Oslo.")
+        match = next(it for it in await memory.recall("live in Oslo", limit=5) if it.record.value == "I live in Oslo.")
         turns = wire.count - before
     assert match.newer is not None
     assert match.newer.value in ("I moved to Lisbon.", "Lisbon")
