@@ -5,7 +5,7 @@
 - `OriginPolicy`: treatment of messages by their origin.
 - `read_conversations`: conversations from files.
 - `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
-- `points_to_media`, `pdf_pages`: words that vouch for a medium, text of PDF files.
+- `media_in`, `points_to_media`, `pdf_pages`: media in messages, words that vouch for them, text of PDF files.
 - `repetitions`: what the assistant repeats of words that nobody vouches for.
 """
 
@@ -18,10 +18,10 @@ from factmem.detection.conversations import (
     ConversationFile,
     conversations_in,
     conversations_of,
-    count_not_text,
     read_conversations,
 )
 from factmem.detection.flags import flags_in
+from factmem.detection.media_parts import MediaParts, media_in, media_of
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.pdf_text import PdfError, pdf_pages, reads_pdf
 from factmem.detection.pointing import points_to_media
@@ -45,6 +45,7 @@ __all__ = [
     "InstructorDetector",
     "InstructorQuestionAnalyst",
     "Listener",
+    "MediaParts",
     "OriginPolicy",
     "PdfError",
     "Redacted",
@@ -54,10 +55,11 @@ __all__ = [
     "VerbatimDetector",
     "conversations_in",
     "conversations_of",
-    "count_not_text",
     "covers",
     "flags_in",
     "instructions_in",
+    "media_in",
+    "media_of",
     "overtakes",
     "pdf_pages",
     "points_to_media",

@@ -227,6 +227,8 @@ class MediaModel:
             raise kind(f"the media model's endpoint failed: status {error.status_code}") from None
         except openai.OpenAIError as error:
             raise ModelUnavailableError(f"the media model cannot be reached: {type(error).__name__}") from None
+        except ValueError:  # what says that it is JSON, and is not
+            raise ModelAnswerError("the media model's endpoint answered no JSON") from None
 
 
 def _passages(text: str, whole: MediumPart) -> Iterator[Passage]:

@@ -339,7 +339,10 @@ class Inbox:
             lenient: See `MediaInbox.separated`.
         """
         now = self._context.said_now
-        held = {at: conversation_from(item, now) for at, item in enumerate(what) if _may_hold_media(item)}
+        holding = {at: item for at, item in enumerate(what) if _may_hold_media(item)}
+        if not holding:
+            return what
+        held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
         inbox = MediaInbox(self._context, self._backend)
         apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
         bare = dict(zip(held, apart.conversations, strict=True))
@@ -564,7 +567,7 @@ def _may_hold_media(item: Words) -> bool:
         case [Message(), *_]:
             return any(isinstance(message, Message) and message.media for message in item)
         case _:
-            return False
+            return not isinstance(item, str)  # dicts, which nobody has looked into yet
 
 
 def warn_of_not_text(number: int) -> None:

@@ -231,7 +231,8 @@ class _Tries:
 
 
 def _readable(message: Message) -> Sequence[Medium]:
-    return message.media if message.detectable else ()
+    seen = message.treatment not in (Treatment.IGNORE, Treatment.CONTEXT)
+    return message.media if message.detectable and seen else ()
 
 
 def _without_media(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import attrs
 
 from factmem.abc import Passage
 from factmem.details import MediumPart
+
+_TYPES: Final = ("image/png", "image/jpeg", "audio/wav", "application/pdf")
 
 
 @attrs.define
@@ -23,11 +26,9 @@ class ScriptedReader:
     """
 
     texts: Sequence[str] = ()
-    parts: Sequence[dict[str, object]] = attrs.field(kw_only=True, factory=list)
+    parts: Sequence[dict[str, Any]] = attrs.field(kw_only=True, factory=list)
     failure: Exception | None = attrs.field(kw_only=True, default=None)
-    types: Sequence[str] = attrs.field(
-        kw_only=True, default=("image/png", "image/jpeg", "audio/wav", "application/pdf")
-    )
+    types: Sequence[str] = attrs.field(kw_only=True, default=_TYPES)
     asked: list[str] = attrs.field(init=False, factory=list)
 
     def takes(self, mime: str) -> bool:

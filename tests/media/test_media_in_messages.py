@@ -43,8 +43,7 @@ async def apart(memory: Memory) -> list[Any]:
 
 
 async def test_what_a_model_reads_is_quarantined_with_its_hash_type_and_place() -> None:
-    place = {"box": (0.1, 0.2, 0.5, 0.6)}
-    async with opened(ScriptedReader([TICKET], parts=[place])) as memory:
+    async with opened(ScriptedReader([TICKET], parts=[{"box": (0.1, 0.2, 0.5, 0.6)}])) as memory:
         outcome = await memory.remember(photo("What is that?"))
         assert await values(memory) == ["What is that?"]
         assert await apart(memory) == [TICKET]
@@ -57,12 +56,12 @@ async def test_what_a_model_reads_is_quarantined_with_its_hash_type_and_place() 
 
 
 async def test_time_spans_of_a_recording_are_kept() -> None:
-    spans: list[dict[str, object]] = [{"start": 0.0, "end": 2.5}, {"start": 2.5, "end": 9.0}]
+    spans: list[dict[str, Any]] = [{"start": 0.0, "end": 2.5}, {"start": 2.5, "end": 9.0}]
     async with opened(ScriptedReader(["Hello.", "It is Ada."], parts=spans)) as memory:
         await memory.remember(photo("Listen.", media=Medium(WAV, "audio/wav")))
         records = await memory.quarantine.list()
     assert [(item.value, item.evidence[0].medium) for item in records] == [
-        (text, MediumPart(sha256=hashlib.sha256(WAV).hexdigest(), mime="audio/wav", **span))  # type: ignore[arg-type]
+        (text, MediumPart(sha256=hashlib.sha256(WAV).hexdigest(), mime="audio/wav", **span))
         for text, span in zip(["Hello.", "It is Ada."], spans, strict=True)
     ]
 
@@ -336,8 +335,8 @@ def test_usual_spellings_of_a_type_are_the_type() -> None:
 
 HOSTILE = {
     "rubbish": b"%PDF-1.7 rubbish",
-    "a loop of pages": b"%PDF-1.7\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[2 0 R]/Count 9>>"
-    b"endobj\ntrailer<</Root 1 0 R>>",
+    "a loop of pages": b"%PDF-1.7\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
+    b"2 0 obj<</Type/Pages/Kids[2 0 R]/Count 9>>endobj\ntrailer<</Root 1 0 R>>",
     "a bomb": bomb(60_000_000),
     "thousands of pages": pdf(["x"] * 3000),
     "cut off": pdf(["Rent: 900"])[:200],
