@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -14,10 +14,12 @@ from factmem.agent import AgentMemory, load_all_facts_from_memory, save_to_memor
 from factmem.integrations.langgraph import ADDED_MESSAGES
 from tests.integrations.chat_model import NotingModel
 from tests.integrations.langchain_talk import talked
-from tests.integrations.remembering import Turn
+from tests.integrations.remembering import Manner, Turn
+
+MANNERS: Final = (Manner.ASYNC, Manner.STREAMING)
 
 
-async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
+async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -> list[str]:
     """See `tests.integrations.remembering`."""
 
     def make(model: NotingModel, look_up: BaseTool) -> Any:
@@ -35,4 +37,4 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
         builder.add_edge("tools", "ask")
         return builder.compile(checkpointer=InMemorySaver())
 
-    return await talked(make, turns)
+    return await talked(make, turns, manner)
