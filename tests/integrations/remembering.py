@@ -56,7 +56,7 @@ class Turn:
 
 
 class Manner(enum.StrEnum):
-    """How an agent is run: awaited, awaited piece by piece, or blocking."""
+    """Manner of running an agent: awaited, awaited piece by piece, or blocking."""
 
     ASYNC = "async"
     STREAMING = "streaming"
