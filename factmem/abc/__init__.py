@@ -42,6 +42,7 @@ from factmem.abc.detector import (
     Topic,
 )
 from factmem.abc.embedder import Embedder, EmbedsQueries
+from factmem.abc.media import MediaReader, Passage
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
     Effect,
@@ -108,6 +109,7 @@ __all__ = [
     "LanguageModel",
     "LogName",
     "LogPart",
+    "MediaReader",
     "MemoryObserver",
     "Message",
     "Novelty",
@@ -118,6 +120,7 @@ __all__ = [
     "OperationStarted",
     "Outline",
     "Outlined",
+    "Passage",
     "Position",
     "Prompt",
     "QuestionAnalysis",

@@ -14,6 +14,7 @@ from factmem.abc import (
     Embedder,
     KeepsHistory,
     LanguageModel,
+    MediaReader,
     MemoryObserver,
     Message,
 )
@@ -335,6 +336,7 @@ class AgentMemoryConfig:
         policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
         embedder: Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
         embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
+        media_reader: Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
         saving: Settings of saving.
@@ -364,6 +366,7 @@ class AgentMemoryConfig:
     policies: Policies = attrs.field(factory=Policies, validator=instance_of(Policies))
     embedder: Embedder | None = attrs.field(default=None, converter=as_embedder)
     embedder_timeout: float | None = 30.0
+    media_reader: MediaReader | str | None = None
     recall: RecallSettings | None = attrs.field(default=None, validator=instance_of(RecallSettings, type(None)))
     loading: Loading = attrs.field(factory=Loading, validator=instance_of(Loading))
     saving: Saving = attrs.field(factory=Saving, validator=instance_of(Saving))
@@ -467,6 +470,7 @@ class AgentMemoryConfig:
             scopes=tuple(dict.fromkeys((*self.scopes, self.home))),
             embedder=self.embedder,
             embedder_timeout=self.embedder_timeout,
+            media_reader=self.media_reader,
             model=language_model(self.model) if isinstance(self.model, str) else self.model,
             policies=attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins),
             observers=self.observers,

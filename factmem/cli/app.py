@@ -66,6 +66,7 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "move": "moving:move",
     "new-key": "store:new_key",
     "rotate-key": "store:rotate_key",
+    "browse": "browsing:browse",
     "mcp": "serving:mcp",
 }
 """Every command in the order of the help page: the module below `factmem.cli` and the function in it.

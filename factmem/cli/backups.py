@@ -13,6 +13,8 @@ from factmem.cli.session import Session
 from factmem.values import Json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from factmem.providers import Backup
 
 __all__ = ["backup", "restore"]
@@ -31,11 +33,15 @@ async def backup(
     async with open_provider(session.address) as provider:
         with progress("backing up", quiet=session.as_json) as advance:
             made = await back_up(provider, folder, progress=lambda done, of: advance(done / of if of else 1))
-    session.show_line(
+    back = session.command_line("restore", str(folder))
+    session.show(
         _backup_json(made) | {"store": session.shown_address, "backup": str(folder)},
-        shown(f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified"),
+        lambda out: _print(
+            out,
+            f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified",
+            f"bring it back with  {back}",
+        ),
     )
-    session.note(f"bring it back with  {session.command_line('restore', str(folder))}")
 
 
 async def restore(
@@ -66,12 +72,14 @@ async def restore(
                 folder, provider, replace=replace, progress=lambda done, of: advance(done / of if of else 1)
             )
     kept = None if done.kept is None else str(done.kept)
-    session.show_line(
+    session.show(
         _backup_json(done.backup) | {"store": session.shown_address, "backup": str(folder), "kept": kept},
-        shown(f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}"),
+        lambda out: _print(
+            out,
+            f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}",
+            kept and f"the store of before is kept: {kept}",
+        ),
     )
-    if kept:
-        session.note(f"the store of before is kept: {kept}")
 
 
 def _backup_json(backup: Backup) -> dict[str, Json]:
@@ -82,6 +90,12 @@ def _backup_json(backup: Backup) -> dict[str, Json]:
         "bytes": backup.size,
         "digest": backup.digest,
     }
+
+
+def _print(out: Console, line: str, hint: str | None) -> None:
+    out.print(shown(line))
+    if hint:
+        out.print(hint, style="dim", soft_wrap=True)
 
 
 def _size(backup: Backup) -> str:

@@ -205,8 +205,9 @@ def _source(evidence: Evidence, *, value: Json) -> Text:
     """Return the speaker and the place of evidence, with the quote if it differs from the value."""
     named = [item for item in (evidence.speaker, evidence.role) if item]
     who = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named) or "someone"
-    where = [f"conversation {evidence.conversation_id}"] if evidence.conversation_id else []
-    where += [f"message {evidence.message_id}"] if evidence.message_id else []
+    talk, message = ("", "") if evidence.role == Origin.DOCUMENT.value else ("conversation ", "message ")
+    where = [f"{talk}{evidence.conversation_id}"] if evidence.conversation_id else []
+    where += [f"{message}{evidence.message_id}"] if evidence.message_id else []
     line = Text(shown(", ".join([f"— {who}", *where])), style="dim")
     return line if evidence.quote == value else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)
 

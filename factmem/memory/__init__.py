@@ -10,7 +10,7 @@ from factmem.memory.blocking import (
     BlockingQuarantine,
     BlockingSubmission,
 )
-from factmem.memory.context import FuturePolicy, Policies, PolicyChanges
+from factmem.memory.context import FuturePolicy, MediaSettings, Policies, PolicyChanges
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
 from factmem.memory.exchange import ImportReceipt
@@ -50,6 +50,7 @@ __all__ = [
     "FlaggedPolicy",
     "FuturePolicy",
     "ImportReceipt",
+    "MediaSettings",
     "Memory",
     "MemoryEvent",
     "MoveReceipt",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import os
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import attrs
@@ -25,13 +27,13 @@ from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, fraction, instance_of
+from factmem.validators import check_aware, fraction, instance_of, positive, seconds
 from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
 
-__all__ = ["Context", "FuturePolicy", "Policies", "PolicyChanges"]
+__all__ = ["Context", "FuturePolicy", "MediaSettings", "Policies", "PolicyChanges"]
 
 _DEEP: Final = DeepSettings()
 
@@ -46,6 +48,33 @@ class FuturePolicy(enum.Enum):
 
     REFUSE = "refuse"
     HOLD = "hold"
+
+
+def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
+    return None if folder is None else Path(folder)
+
+
+@attrs.frozen(kw_only=True)
+class MediaSettings:
+    """Limits of media in messages, and whether their bytes are kept.
+
+    Attributes:
+        most_bytes: Maximum size of a medium.
+        most_pages: Maximum number of pages of a PDF.
+        most_characters: Maximum number of characters that are taken from a medium.
+        pdf_seconds: Time limit for reading the text of a PDF.
+        keep: Folder in which the bytes of media are kept that were read, each under its hash; None to keep none. They
+            are removed when all that was read from them is forgotten. The folder is not encrypted.
+
+    Raises:
+        InvalidDataError: A limit is out of range.
+    """
+
+    most_bytes: int = attrs.field(default=20 << 20, validator=positive)
+    most_pages: int = attrs.field(default=500, validator=positive)
+    most_characters: int = attrs.field(default=1_000_000, validator=positive)
+    pdf_seconds: float = attrs.field(default=30.0, validator=seconds)
+    keep: Path | None = attrs.field(default=None, converter=_folder)
 
 
 @attrs.frozen(kw_only=True)
@@ -63,6 +92,7 @@ class Policies:
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
             are retracted once they were read, and only facts and statements about the topics asked for are recalled.
         default_importance: Importance of words that are remembered without one, from 0 to 1.
+        media: Limits of images, sound, video and files in messages.
 
     Raises:
         InvalidDataError: A policy has another type or is out of range.
@@ -79,6 +109,7 @@ class Policies:
     )
     keep_words: bool = attrs.field(default=True, validator=instance_of(bool))
     default_importance: float = attrs.field(default=0.5, validator=fraction)
+    media: MediaSettings = attrs.field(factory=MediaSettings, validator=instance_of(MediaSettings))
 
 
 class PolicyChanges(TypedDict, total=False):
@@ -93,6 +124,7 @@ class PolicyChanges(TypedDict, total=False):
     consolidation: ConsolidationPolicy
     keep_words: bool
     default_importance: float
+    media: MediaSettings
 
 
 @attrs.frozen(kw_only=True)

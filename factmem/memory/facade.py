@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
+import anyio
 import attrs
 
 from factmem.abc import (
@@ -22,6 +23,7 @@ from factmem.abc import (
     Embedder,
     FeedsChanges,
     LanguageModel,
+    MediaReader,
     MemoryObserver,
     Message,
     QuestionAnalyst,
@@ -133,6 +135,8 @@ class Memory:
         analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Splits questions for deep recall.
+        media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
+            ``google/MODEL`` (see `factmem.llm.media_reader`). Captions and the text of PDF files need none.
         policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
             timestamps from the future, comparison of statements. A detector that was made with an `OriginPolicy`
             keeps it.
@@ -180,6 +184,7 @@ class Memory:
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
+        media_reader: MediaReader | str | None = None,
         policies: Policies = _POLICIES,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
@@ -206,7 +211,8 @@ class Memory:
         model = _language_model(model) if isinstance(model, str) else model
         embedder = as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
-        check_parts(consolidator=consolidator, question_analyst=question_analyst)
+        reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
+        check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
         schemas = schemas_of(profiles)
@@ -260,6 +266,7 @@ class Memory:
             analyst=analyst or asking.analyst,
             consolidator=consolidator or asking.consolidator,
             question_analyst=question_analyst or asking.question_analyst,
+            media_reader=reads_media,
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
             concurrency=background.concurrency,
@@ -305,30 +312,28 @@ class Memory:
             worker.start(self.resume)
         if self._backend.erases_by_itself:
             worker.start(self._keep_up)
-        if self._backend.erases_by_itself and not self._context.read_only:
-            worker.start(self._keep_expiring)
         return self
 
     async def _keep_up(self) -> None:
-        """Drop from memory what other processes have forgotten, once a minute while this memory is open."""
-        worker = self._backend.worker
-        while await worker.rest(_BETWEEN_LOOKS):
+        """Erase expired records now and once a day, and drop from memory what others have forgotten once a minute."""
+        worker, expiry = self._backend.worker, anyio.current_time()
+        while True:
+            if not self._context.read_only and anyio.current_time() >= expiry:
+                await self._expire()
+                expiry = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
+            if not await worker.rest(min(_BETWEEN_LOOKS, _BETWEEN_EXPIRIES)):
+                return
             try:
                 await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be looked at: %s", type(error).__name__)
 
-    async def _keep_expiring(self) -> None:
-        """Erase expired records, now and once a day while this memory is open."""
-        worker = self._backend.worker
-        while True:
-            try:
-                await self._eraser.expire_by_itself()
-            except Exception as error:  # expired records are invisible already, and no caller waits for this
-                if worker.running:
-                    _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
-            if not await worker.rest(_BETWEEN_EXPIRIES):
-                return
+    async def _expire(self) -> None:
+        try:
+            await self._eraser.expire_by_itself()
+        except Exception as error:  # expired records are invisible already, and no caller waits for this
+            if self._backend.worker.running:
+                _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -1505,6 +1510,12 @@ def _language_model(address: str) -> LanguageModel:
     from factmem.llm import language_model
 
     return language_model(address)
+
+
+def _media_reader(address: str) -> MediaReader:
+    from factmem.llm import media_reader
+
+    return media_reader(address)
 
 
 @attrs.frozen

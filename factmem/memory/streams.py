@@ -20,7 +20,7 @@ from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
-from factmem.memory.intake import spoken
+from factmem.memory.intake import conversation_from, spoken
 from factmem.memory.jobs import STREAM, Job, Trigger
 from factmem.memory.journal import Unit, in_order, job_id
 from factmem.memory.pipeline import Pipeline
@@ -97,6 +97,12 @@ class Streams:
             return await self._ingested_in_four_verbs(stream, events, order, trigger or Trigger())
         job = self._stream_job(stream, order, trigger or Trigger())
         id = _stream_id(stream, order)
+        conversation, *words_of_media = await self._inbox.with_words_of_media(
+            [Conversation(messages=events)], order, lenient=True
+        )
+        events = conversation_from(conversation, self._context.said_now).messages
+        if words_of_media:
+            await self._inbox.store_and_submit(words_of_media, order)
         async with self._backend.worker.alone(id):
             stored = await self._taken_in(stream, events, job, order)
             alone = self._without_words(id, events)
@@ -345,7 +351,7 @@ def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: 
 
 def _is_wordless(event: Message) -> bool:
     """Return whether an event consists of images, audio or files only."""
-    return event.not_text > 0 and not event.content.strip()
+    return not event.content.strip()
 
 
 def _event_id(event: Message) -> str:

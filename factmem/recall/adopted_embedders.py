@@ -42,9 +42,7 @@ def as_embedder(given: Embedder | ForeignEmbedder | str | None) -> Embedder | No
     """
     if isinstance(given, str):
         return embedder_named(given)
-    if isinstance(given, Embedder):
-        return given
-    if not hasattr(given, "embed_documents"):
+    if given is None or isinstance(given, Embedder):
         return given
     homes = {cls.__module__.partition(".")[0] for cls in type(given).__mro__}
     if "langchain_core" in homes:

@@ -21,7 +21,7 @@ class Answer:
     """A response of the server.
 
     Attributes:
-        body: An object or list, sent as JSON, or bytes, sent verbatim.
+        body: An object, sent as JSON, or bytes, sent verbatim.
         status: HTTP status.
         headers: Additional headers.
         delay: Seconds before anything is sent.
@@ -29,7 +29,7 @@ class Answer:
         cut: Number of trailing bytes that are never sent, though the header counts them.
     """
 
-    body: dict[str, Any] | list[Any] | bytes
+    body: dict[str, Any] | bytes
     status: int = attrs.field(default=200, kw_only=True)
     headers: dict[str, str] = attrs.field(factory=dict, kw_only=True)
     delay: float = attrs.field(default=0.0, kw_only=True)

@@ -40,7 +40,8 @@ _IDLE_CONNECTION: Final = 300.0
 """Seconds after which an unused connection is closed."""
 
 _BEGIN_TO_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_TO_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# Without READ WRITE: a standby refuses that as it refuses what it does not know, and writes as what they are.
+_BEGIN_TO_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # A database may be set to acknowledge what is not on its disk yet.
 _DURABLE: Final = (
     "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'"
@@ -226,13 +227,16 @@ class Server:
         """
         return self._attempts(self._found_version)
 
-    def upgrade(self) -> None:
-        """Bring the tables up to date, if there are any.
+    def upgrade(self, *, create: bool) -> None:
+        """Bring the tables up to date.
+
+        Args:
+            create: Whether to make them if there are none.
 
         Raises:
             ProviderError: See `AgentMemoryProvider.save`.
         """
-        self._attempts(partial(self._prepare, create=False))
+        self._attempts(partial(self._prepare, create=create))
 
     def maintain(self, statement: str) -> None:
         """Run a statement that cannot be part of a transaction.

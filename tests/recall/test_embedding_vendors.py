@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -148,7 +149,7 @@ WIRES = [
         path="/intfloat/multilingual-e5-large/pipeline/feature-extraction",
         document={"inputs": ["passage: tea"]},
         question={"inputs": ["query: coffee"]},
-        answer=[_VECTOR],
+        answer=json.dumps([_VECTOR]).encode(),
         name="intfloat/multilingual-e5-large+passage",
     ),
     plain("instructor:hkunlp/instructor-xl", None, "hkunlp/instructor-xl"),

@@ -77,9 +77,12 @@ async def _remember(address: str) -> None:
 
 
 async def test_the_roles_of_the_page_can_do_their_work(server: PostgresServer) -> None:
-    await _remember(_address(server, "factmem_owner"))
+    async with PostgresMemoryProvider(_address(server, "factmem_owner")) as owner:
+        await owner.upgrade(create=True)
+        assert list(await owner.check()) == []
     with _connected(server) as connection:
         connection.execute(_sql("Roles")[1].encode())
+    await _remember(_address(server, "factmem_app"))
     async with Memory(_address(server, "factmem_app"), organization="acme", embedder=HashEmbedder()) as memory:
         await memory.remember("Bo has a lamp.")
         (match, *_) = await memory.recall("Who has a lamp?")
