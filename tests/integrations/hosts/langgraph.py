@@ -1,4 +1,4 @@
-"""A graph of LangGraph: a model's node that is told what is known, its tool, and a node that saves."""
+"""A graph of LangGraph: a node of a model that is given what is known, its tool, and a node that saves."""
 
 from __future__ import annotations
 
