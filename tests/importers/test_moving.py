@@ -272,7 +272,7 @@ anyio.run(main)
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
 def test_much_is_imported_in_little_memory(tmp_path: Path, big: bool) -> None:
-    """In one answer of mem0, which is one JSON object, with the default embedder, which takes 110 MB of it by itself."""
+    """One JSON object of mem0, with the default embedder, which takes 110 MB by itself."""
     number = 100_000 if big else 8_000
     with (tmp_path / "get_all.json").open("w", encoding="utf-8") as file:
         file.write('{"results": [')
