@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Generic, TypeAlias, overload
 
 import attrs
@@ -18,7 +18,7 @@ from typing_extensions import TypeVar
 from factmem.errors import InvalidDataError
 from factmem.names import checked_name
 from factmem.validators import check_aware, text
-from factmem.values import Shape, canonical_bytes, check_value, encode_value, shape_of
+from factmem.values import Shape, canonical_bytes, check_text, check_value, encode_value, shape_of
 
 __all__ = [
     "STATEMENT",
@@ -97,6 +97,21 @@ def _storable(instance: object, attribute: attrs.Attribute[Any], value: Any) -> 
     shape_of(value)
 
 
+def _pairs(examples: Iterable[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    return tuple((sentence, value) for sentence, value in examples)
+
+
+def _examples(instance: Concept[Any, Any], attribute: attrs.Attribute[Any], value: tuple[tuple[str, Any], ...]) -> None:
+    for number, (sentence, said) in enumerate(value):
+        try:
+            check_text(sentence, path="$")
+            check_value(said, instance.value_type)
+        except InvalidDataError as error:
+            raise InvalidDataError(
+                f"an example is a sentence and a value of the concept's type: {error}", path=f"$.examples[{number}]"
+            ) from None
+
+
 @attrs.frozen
 class Concept(Generic[T, FactT]):
     """A typed key for facts, made with `Concept.single` or `Concept.multiple`.
@@ -105,40 +120,55 @@ class Concept(Generic[T, FactT]):
         keyword: the unique key.
         description: its meaning, for people, models and search.
         value_type: the type of a value; any type that `factmem.values` can write as JSON.
+        examples: pairs of a sentence and the value that it says, shown to a language model that looks for the concept.
+            They are no part of the concept's identity and are not stored with facts.
 
     Raises:
-        InvalidDataError: the keyword is not a legal name, or the type cannot be stored.
+        InvalidDataError: the keyword is not a legal name, the type cannot be stored, or an example is not of it.
 
     Example:
-        >>> SEATS = Concept.single("seats", "Number of seats in the plan", int)
+        >>> SEATS = Concept.single("seats", "Number of seats", int, examples=[("We booked for twelve.", 12)])
         >>> TAGS = Concept.multiple("tags", "Labels of the project")
     """
 
     keyword: str = attrs.field(validator=_keyword)
     description: str = attrs.field(validator=text)
     value_type: type[T] = attrs.field(kw_only=True, validator=_storable)
+    examples: tuple[tuple[str, T], ...] = attrs.field(
+        default=(), kw_only=True, eq=False, repr=False, converter=_pairs, validator=_examples
+    )
 
     @overload
     @staticmethod
-    def single(keyword: str, description: str) -> SingleConcept[str]: ...
+    def single(keyword: str, description: str, *, examples: Iterable[tuple[str, str]] = ...) -> SingleConcept[str]: ...
     @overload
     @staticmethod
-    def single(keyword: str, description: str, value_type: type[V]) -> SingleConcept[V]: ...
+    def single(
+        keyword: str, description: str, value_type: type[V], *, examples: Iterable[tuple[str, V]] = ...
+    ) -> SingleConcept[V]: ...
     @staticmethod
-    def single(keyword: str, description: str, value_type: type[Any] = str) -> SingleConcept[Any]:
+    def single(
+        keyword: str, description: str, value_type: type[Any] = str, *, examples: Iterable[tuple[str, Any]] = ()
+    ) -> SingleConcept[Any]:
         """Return a concept with one value at a time; a newer value supersedes it."""
-        return SingleConcept(keyword, description, value_type=value_type)
+        return SingleConcept(keyword, description, value_type=value_type, examples=examples)
 
     @overload
     @staticmethod
-    def multiple(keyword: str, description: str) -> MultipleConcept[str]: ...
+    def multiple(
+        keyword: str, description: str, *, examples: Iterable[tuple[str, str]] = ...
+    ) -> MultipleConcept[str]: ...
     @overload
     @staticmethod
-    def multiple(keyword: str, description: str, value_type: type[V]) -> MultipleConcept[V]: ...
+    def multiple(
+        keyword: str, description: str, value_type: type[V], *, examples: Iterable[tuple[str, V]] = ...
+    ) -> MultipleConcept[V]: ...
     @staticmethod
-    def multiple(keyword: str, description: str, value_type: type[Any] = str) -> MultipleConcept[Any]:
+    def multiple(
+        keyword: str, description: str, value_type: type[Any] = str, *, examples: Iterable[tuple[str, Any]] = ()
+    ) -> MultipleConcept[Any]:
         """Return a concept with a set of values, in the order first said; ``value_type`` is the type of one value."""
-        return MultipleConcept(keyword, description, value_type=value_type)
+        return MultipleConcept(keyword, description, value_type=value_type, examples=examples)
 
     @property
     @abstractmethod

@@ -62,6 +62,7 @@ class Scalar:
         json_type: the Python type of the JSON that stands for a value; ``object`` for any JSON.
         words: the type's description in prompts and schemas.
         sample: the JSON of an example.
+        spoken: the example as a person says it; empty for the text of its JSON.
         read: makes a value of JSON, strictly. Raises `WrongTypeError`.
         write: makes JSON of a value; None if a value is its own JSON.
         parse: makes a value of the text that a person types. Raises `ValueError`. None if nobody types such values.
@@ -78,6 +79,7 @@ class Scalar:
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] | None = None
     parse: Callable[[str], Any] | None = None
+    spoken: str = ""
     kind: ScalarKind = ScalarKind.TEXT
     schema_format: str | None = None
     reads_numbers: bool = False
@@ -179,10 +181,10 @@ def _refuse_constant(name: str) -> Any:
 
 
 SCALARS: Final[Sequence[Scalar]] = (
-    _native(str, "text", "blue", parse=str),
+    _native(str, "text", "Alder", parse=str),
     _native(int, "whole number", 7, parse=int, kind=ScalarKind.NUMBER),
     _native(float, "number", 2.5, read=_read_float, write=float, parse=float, kind=ScalarKind.NUMBER),
-    _native(bool, "true or false", True, parse=_parse_bool, kind=ScalarKind.TRUTH),
+    _native(bool, "true or false", True, spoken="yes", parse=_parse_bool, kind=ScalarKind.TRUTH),
     _native(type(None), "null", None, shape="null", kind=ScalarKind.NOTHING),
     _as_text(
         dt.datetime,
@@ -190,6 +192,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         dt.datetime.isoformat,
         words="date and time, like 2024-05-31T18:30:00+00:00",
         sample="2024-05-31T18:30:00+00:00",
+        spoken="31 May 2024 at 18:30 UTC",
         parse=_parse_moment,
         kind=ScalarKind.TIME,
         schema_format="date-time",
@@ -200,6 +203,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         dt.date.isoformat,
         words="date, like 2024-05-31",
         sample="2024-05-31",
+        spoken="31 May 2024",
         kind=ScalarKind.TIME,
         schema_format="date",
     ),
@@ -209,6 +213,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         dt.time.isoformat,
         words="time, like 18:30:00",
         sample="18:30:00",
+        spoken="18:30",
         kind=ScalarKind.TIME,
         schema_format="time",
     ),
@@ -218,6 +223,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         json_type=float,
         words="number of seconds",
         sample=3600,
+        spoken="one hour",
         read=_read_seconds,
         write=dt.timedelta.total_seconds,
         parse=_parse_seconds,
@@ -248,7 +254,7 @@ SCALARS: Final[Sequence[Scalar]] = (
         type=object,
         json_type=object,
         words="any JSON",
-        sample="blue",
+        sample="Alder",
         read=_read_any,
         parse=_parse_json,
     ),

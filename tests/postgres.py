@@ -10,6 +10,7 @@ import functools
 import hashlib
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = [
     "connected",
     "drop_schemas",
     "end_of_tests",
+    "pooler_address",
     "postgres_address",
     "schema_of",
     "server_address",
@@ -53,6 +55,7 @@ _FASTER: Final = {
 }
 _made: set[str] = set()
 _started: list[PostgresServer] = []
+_poolers: list[subprocess.Popen[bytes]] = []
 _owner: dict[int, int] = {}
 """The first process, if this is it, and its end of the pipe."""
 
@@ -104,11 +107,63 @@ def server_address() -> str:
         return address.read_text()
 
 
-def postgres_address(path: Path, **options: str) -> str:
-    """Return the address of the store of a path: a schema of its own, which is dropped after the test."""
+_POOLED: Final = """
+[databases]
+* = host={host} user={user} dbname={database}
+[pgbouncer]
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 1000
+auth_type = any
+listen_addr =
+listen_port = 5432
+unix_socket_dir = {folder}
+"""
+_POOLING: Final = '"$0" --quiet "$1/pgbouncer.ini" & cat > /dev/null; kill $!; rm -rf "$1"'
+"""Script that runs PgBouncer until the end of its input."""
+
+
+@functools.cache
+def pooler_address() -> str:
+    """Return the address of a PgBouncer before the server, which gives each transaction any of a few sessions."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    parts = urlsplit(server_address())
+    options = dict(parse_qsl(parts.query))
+    if program is None or "host" not in options:
+        pytest.skip("no PgBouncer can be had here: install it (apt-get install pgbouncer)")
+    folder = Path(tempfile.mkdtemp(prefix="factmem-pool-"))
+    folder.chmod(0o755)
+    written = _POOLED.format(host=options["host"], user=parts.username, database=parts.path[1:], folder=folder)
+    (folder / "pgbouncer.ini").write_text(written)
+    if root := os.geteuid() == 0:  # it refuses to run as root
+        shutil.chown(folder, "nobody")
+    _poolers.append(
+        subprocess.Popen(
+            ["/bin/sh", "-c", _POOLING, program, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user="nobody" if root else None,
+            start_new_session=True,
+        )
+    )
+    while not (folder / ".s.PGSQL.5432").exists():
+        assert _poolers[-1].poll() is None, "PgBouncer does not start"
+        time.sleep(0.05)
+    return urlunsplit(parts._replace(query=urlencode({**options, "host": str(folder)})))
+
+
+def postgres_address(path: Path, *, server: str | None = None, **options: str) -> str:
+    """Return the address of the store of a path: a schema of its own, which is dropped after the test.
+
+    Args:
+        path: The path.
+        server: Address of the server; by default, `server_address`.
+        options: Options of the provider.
+    """
     schema = _schema(path)
     _made.add(schema)
-    parts = urlsplit(server_address())
+    parts = urlsplit(server or server_address())
     query = urlencode({**dict(parse_qsl(parts.query)), "schema": schema, "timeout": "5", **options})
     return urlunsplit(parts._replace(query=query))
 

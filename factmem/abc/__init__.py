@@ -41,9 +41,11 @@ from factmem.abc.detector import (
     Message,
     Topic,
 )
-from factmem.abc.embedder import Embedder
+from factmem.abc.embedder import Embedder, EmbedsQueries
+from factmem.abc.media import MediaReader, Passage
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
+    Effect,
     MemoryObserver,
     Operation,
     OperationCompleted,
@@ -90,8 +92,10 @@ __all__ = [
     "DetectionRequest",
     "Detector",
     "DropReason",
+    "Effect",
     "Embedder",
     "EmbedderIdentity",
+    "EmbedsQueries",
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
@@ -105,6 +109,7 @@ __all__ = [
     "LanguageModel",
     "LogName",
     "LogPart",
+    "MediaReader",
     "MemoryObserver",
     "Message",
     "Novelty",
@@ -115,6 +120,7 @@ __all__ = [
     "OperationStarted",
     "Outline",
     "Outlined",
+    "Passage",
     "Position",
     "Prompt",
     "QuestionAnalysis",

@@ -9,9 +9,10 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
-from factmem.details import FactDetails, Origin, Treatment
+from factmem.details import FactDetails, MediumPart, Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
+from factmem.media import Medium
 from factmem.names import checked_name
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of
@@ -63,6 +64,12 @@ def _storable_or_none(text: object) -> str | None:
     return None if text is None else _storable(text)
 
 
+def _media(media: Iterable[Medium]) -> tuple[Medium, ...]:
+    if isinstance(media, Medium):
+        raise InvalidDataError("media are given as a list: [Medium(…)]", path="$.media")
+    return _checked("media", media, Medium)
+
+
 @attrs.frozen(kw_only=True)
 class Message:
     """One message of a conversation. Lone surrogates in its texts become U+FFFD.
@@ -75,12 +82,14 @@ class Message:
         timestamp: Time when it was said, in UTC, if known.
         treatment: Treatment of the message; None for that of its origin (see `factmem.detection.OriginPolicy`).
             Without a model, a message of CONTEXT is not kept.
-        not_text: Number of attached parts without text: images, audio, files. They are not kept, and are counted as
-            `DropReason.NOT_TEXT`.
+        media: Attached images, sound, videos and files. What is in them is read, if it can be, and kept as messages of
+            the role ``document``; the others are counted as `DropReason.NOT_TEXT`.
+        not_text: Number of attached parts without text that are not at hand. They are counted in the same way.
+        medium: Part of a medium that the text was read from; None for words said.
 
     Raises:
-        InvalidDataError: A text is no string, the time has no zone, the treatment is of another type, or ``not_text``
-            is negative or no integer.
+        InvalidDataError: A text is no string, the time has no zone, the treatment or a medium is of another type, or
+            ``not_text`` is negative or no integer.
     """
 
     content: str = attrs.field(repr=False, converter=_storable)
@@ -89,7 +98,9 @@ class Message:
     id: str | None = attrs.field(default=None, converter=_storable_or_none)
     timestamp: dt.datetime | None = attrs.field(default=None, converter=_said_at)
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
+    media: tuple[Medium, ...] = attrs.field(default=(), converter=_media)
     not_text: int = attrs.field(default=0, kw_only=True, validator=count)
+    medium: MediumPart | None = attrs.field(default=None, validator=instance_of(MediumPart, type(None)))
 
     @property
     def origin(self) -> Origin:
@@ -133,7 +144,7 @@ class Conversation:
     @property
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
-        return sum(message.not_text for message in self.messages if message.detectable)
+        return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
 
 
 def _label(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
@@ -147,6 +158,7 @@ class Topic:
     Attributes:
         label: Name, unique in a request; becomes the topic of the facts found.
         description: Description of the topic, for the model.
+        examples: Pairs of what a user says on Friday, 31 May 2024, and the memory that it gives, for the model.
 
     Raises:
         InvalidNameError: The label is no legal name.
@@ -154,14 +166,23 @@ class Topic:
 
     label: str = attrs.field(validator=_label)
     description: str = ""
+    examples: tuple[tuple[str, str], ...] = attrs.field(default=(), kw_only=True, repr=False)
 
 
 PERSONAL_INFORMATION: Final = Topic(
-    "personal information", "who the user is: name, family, home, work, health, birthdays, relationships"
+    "personal information",
+    "who the user is: name, family, home, work, health, birthdays, relationships",
+    examples=(("My sister Ana is a nurse in Faro.", "The user's sister Ana is a nurse in Faro."),),
 )
-PREFERENCES: Final = Topic("preferences", "what the user likes, dislikes, prefers, and how they want things done")
+PREFERENCES: Final = Topic(
+    "preferences",
+    "what the user likes, dislikes, prefers, and how they want things done",
+    examples=(("I prefer trains to planes.", "The user prefers trains to planes."),),
+)
 KEY_CONVERSATION_DETAILS: Final = Topic(
-    "key conversation details", "decisions, plans, results, milestones and dates that later conversations build on"
+    "key conversation details",
+    "decisions, plans, results, milestones and dates that later conversations build on",
+    examples=(("Good, then we open the shop on Monday.", "The user decided to open the shop on 3 June 2024."),),
 )
 EXPLICIT_INSTRUCTIONS: Final = Topic(
     "explicit instructions",
@@ -172,21 +193,23 @@ MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DET
 """Topics with a built-in description."""
 
 
+def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(items)
+
+
 @attrs.frozen(kw_only=True)
 class DetectionExample:
-    """A conversation with the memories that it yields; a negative example if there are none.
+    """A conversation with what it yields; a negative example if that is nothing.
 
     Attributes:
         conversation: Conversation.
         memories: Sentences to be found, each with the labels of its topics.
+        facts: Facts to be found, of requested concepts or of others.
     """
 
     conversation: Conversation
     memories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-
-def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(items)
+    facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=_tuple)
 
 
 def _checked(name: str, items: Iterable[Any], typ: type[Any]) -> tuple[Any, ...]:
@@ -225,7 +248,7 @@ class DetectionRequest:
         in_use: Concepts in use at the place, the likeliest first; an open search reuses them, with their types, instead
             of new keywords.
         topics: Topics of memories, found as sentences.
-        examples: Few-shot examples for the topics.
+        examples: Few-shot examples; the model sees them last.
 
     Raises:
         InvalidDataError: There is no subject, two concepts or topics have one name, or one is of another type.

@@ -339,7 +339,7 @@ class MemoryRun:
         """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
         if self.config.saving.tool_results or message.origin is not Origin.TOOL:
             return message
-        return attrs.evolve(message, treatment=Treatment.IGNORE, not_text=0)
+        return attrs.evolve(message, treatment=Treatment.IGNORE, media=(), not_text=0)
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
         if request is None:

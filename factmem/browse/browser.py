@@ -441,6 +441,10 @@ class Browser:
         seen.append([letter.id for letter in await self._memory.dead_letters.list()])
         return hashlib.blake2b(repr(seen).encode(), digest_size=12).hexdigest()
 
+    async def waiting(self) -> int:
+        """Return the number of statements in quarantine, quickly."""
+        return await self._memory.quarantine.count()
+
     async def overview(self) -> Overview:
         """Return the first page."""
         info, tree = await self._memory.info(), await self._memory.tree()
@@ -454,7 +458,7 @@ class Browser:
             keywords=tallies_of(info.keywords),
             categories=tallies_of(info.categories),
             recent=tuple(map(row_of, recent)),
-            waiting=await self._memory.quarantine.count(),
+            waiting=await self.waiting(),
             unread=len(await self._memory.dead_letters.list()),
         )
 
@@ -772,7 +776,9 @@ def _changes(present: FactRecord[Any], edit: Edit) -> dict[str, Any]:
     """Return the arguments of `Memory.update` for the fields of an edit that differ from the present record."""
     details = present.details
     changes: dict[str, Any] = {}
-    if edit.value is not None and edit.value != value_text(value_json(present)):
+    value = value_text(value_json(present))
+    sent_back = value.replace("\r\n", "\n").replace("\r", "\n")  # forms change line ends
+    if edit.value is not None and edit.value not in (value, sent_back):
         changes["value"] = typed_value(edit.value, present.concept.value_type)
     if edit.scope is not None and edit.scope != str(present.scope):
         changes["scope"] = edit.scope

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import attrs
 import typer
@@ -40,7 +40,7 @@ from factmem.facts import Concept
 from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json
+from factmem.values import Json, decode_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +55,7 @@ ConceptsOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="FILE|MODULE:CLASS",
-        help="Concepts to look for: a JSON list of {keyword, description, type, multiple}, or the fields of a class.",
+        help="Concepts to look for: a JSON list of {keyword, description, type, multiple, examples}, or a class.",
     ),
 ]
 
@@ -165,14 +165,17 @@ def _concepts_from(source: str) -> tuple[Concept[Any, Any], ...]:
     return tuple(_concepts(listed))
 
 
+_FIELDS_OF_CONCEPTS: Final = frozenset({"description", "type", "multiple", "examples"})
+
+
 def _concepts(listed: Iterable[object]) -> Iterable[Concept[Any, Any]]:
     for place, item in enumerate(listed):
         match item:
-            case {"keyword": str() as keyword, **others} if not others.keys() - {"description", "type", "multiple"}:
+            case {"keyword": str() as keyword, **others} if not others.keys() - _FIELDS_OF_CONCEPTS:
                 yield _concept(keyword, others, f"$[{place}]")
             case _:
                 raise InvalidDataError(
-                    "a concept is an object with keyword, and optionally description, type and multiple",
+                    "a concept is an object with keyword, and optionally description, type, multiple and examples",
                     path=f"$[{place}]",
                 )
 
@@ -186,7 +189,16 @@ def _concept(keyword: str, others: Mapping[Any, Any], path: str) -> Concept[Any,
     except InvalidDataError as error:
         raise InvalidDataError(str(error), path=f"{path}.type") from None
     make = Concept.multiple if multiple else Concept.single
-    return make(keyword, description, scalar.type)
+    examples = _examples(others.get("examples", []), scalar.type, f"{path}.examples")
+    return make(keyword, description, scalar.type, examples=examples)
+
+
+def _examples(listed: object, value_type: Any, path: str) -> Iterable[tuple[str, Any]]:
+    match listed:
+        case list() if all(isinstance(item, list) and len(item) == 2 for item in listed):
+            return [(sentence, decode_value(value, value_type)) for sentence, value in listed]
+        case _:
+            raise InvalidDataError("examples are pairs of a sentence and the value that it says", path=path)
 
 
 @attrs.frozen(kw_only=True)

@@ -254,6 +254,7 @@ class Selection:
         concept: Keywords of concepts.
         category: Categories.
         source: Names of sources.
+        pattern: Regular expression in the value.
     """
 
     scope: ScopeOption = None
@@ -267,6 +268,10 @@ class Selection:
     ] = None
     source: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only records from this source. May be repeated.")
+    ] = None
+    pattern: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Only records whose value this regular expression is found in."),
     ] = None
 
     @property
@@ -287,6 +292,8 @@ class Selection:
             found["categories"] = self.category
         if self.source:
             found["sources"] = self.source
+        if self.pattern is not None:
+            found["pattern"] = self.pattern
         return found
 
 

@@ -167,11 +167,19 @@ def _is_on_topic(clause: Clause, subject: int) -> bool:
     word, stems = clause.passage.words[subject], clause.leaning.stems
     if word.stem in stems or word.text in stems or word.text in clause.leaning.about:
         return True
+    if _is_named(clause, subject + 1):
+        return True
     return any(
         bool(stems & topics)
         for group, topics in _TOPICS.items()
         if word.text in group or word.text.removesuffix("s") in group
     )
+
+
+def _is_named(clause: Clause, at: int) -> bool:
+    """Return whether a word is a first name that the value holds as well: "my brother Bo ..." as "Bo: ..."."""
+    word = clause.passage.words[at] if at < len(clause.passage.words) else None
+    return word is not None and word.is_name and bool({word.stem, word.text} & clause.leaning.stems)
 
 
 def _is_of_another_abroad(clause: Clause) -> bool:

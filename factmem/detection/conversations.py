@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Final
 import attrs
 
 from factmem.abc import Conversation, Message
+from factmem.detection.media_parts import MediaParts, media_in
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
 from factmem.json_stream import json_values, kind_of_json
@@ -31,30 +32,9 @@ __all__ = [
     "ConversationFile",
     "conversations_in",
     "conversations_of",
-    "count_not_text",
     "read_conversations",
     "said_at",
 ]
-
-_NO_CONTENT: Final = lazy_pattern(r"tool|function|thinking|reasoning|refusal|text")
-"""Types of parts without media: tool calls and their results, reasoning, and text."""
-
-
-def count_not_text(parts: Iterable[object]) -> int:
-    """Return the number of images, audio clips, files and the like among a message's parts.
-
-    Args:
-        parts: the content of a message as the APIs of models write it: texts, and mappings with a ``type``.
-    """
-    return sum(isinstance(part, Mapping) and _is_media(part) for part in parts)
-
-
-def _is_media(part: Mapping[object, object]) -> bool:
-    kind = part.get("type")
-    if isinstance(part.get("text"), str):
-        return False
-    return not isinstance(kind, str) or _NO_CONTENT.search(kind) is None
-
 
 _LOCOMO: Final = lazy_pattern(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
 _LONGMEMEVAL: Final = lazy_pattern(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
@@ -214,14 +194,15 @@ def _message(value: Any, path: str) -> Message:
             raise ConversationFormatError(
                 f"expected a message with role and content, found {kind_of_json(value)}", path=path
             )
-    content, not_text = _content(value, path)
+    content, parts = _content(value, path)
     return Message(
         content=content,
         role=_role(value, path),
         name=_label(value, _NAMES, path),
         id=_label(value, _IDS, path),
         timestamp=_time(value, _TIMES, path),
-        not_text=not_text,
+        media=parts.media,
+        not_text=parts.not_text,
     )
 
 
@@ -241,18 +222,18 @@ def _role(value: Mapping[str, Any], path: str) -> str:
             raise ConversationFormatError("the message has no role; give it one: user, assistant, tool, …", path=path)
 
 
-def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
-    """Return the text of a message, and the number of its parts without text."""
+def _content(value: Mapping[str, Any], path: str) -> tuple[str, MediaParts]:
+    """Return the text of a message, and its parts without text."""
     if "parts" in value:
         return _content_of_parts(value["parts"], f"{path}.parts")
-    not_text = 0
+    others = MediaParts()
     key = "content" if "content" in value else "text"
     match value.get(key):
         case str() as text:
             pass
         case list() as parts:
             text = "\n".join(_texts(parts, f"{path}.{key}"))
-            not_text = count_not_text(parts)
+            others = media_in(parts)
         case None if key in value or any(call in value for call in _CALLS):
             text = ""
         case None:
@@ -263,14 +244,14 @@ def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
             )
     match value:
         case {"blip_caption": str() as caption} if caption.strip():
-            return f"{text} [image: {caption.strip()}]".lstrip(), not_text
+            return f"{text} [image: {caption.strip()}]".lstrip(), others
         case {"img_url": [_, *_] as images}:
-            not_text += len(images)
-    return text, not_text
+            others = attrs.evolve(others, not_text=others.not_text + len(images))
+    return text, others
 
 
-def _content_of_parts(given: Any, path: str) -> tuple[str, int]:
-    """Return the text of the parts of Google's APIs, and the number of those without text.
+def _content_of_parts(given: Any, path: str) -> tuple[str, MediaParts]:
+    """Return the text of the parts of Google's APIs, and those without text.
 
     Thoughts, calls of functions and their results are not words of the speaker.
     """
@@ -280,7 +261,7 @@ def _content_of_parts(given: Any, path: str) -> tuple[str, int]:
         if not isinstance(part, dict) or not isinstance(part.get("text", ""), str):
             raise ConversationFormatError("expected a part, such as one with a text", path=f"{path}[{index}]")
     texts = (part["text"] for part in parts if "text" in part and not part.get("thought"))
-    return "\n".join(texts), sum(not _MEDIA_OF_PARTS.isdisjoint(part) for part in parts)
+    return "\n".join(texts), media_in(part for part in parts if not _MEDIA_OF_PARTS.isdisjoint(part))
 
 
 def _texts(parts: list[Any], path: str) -> Iterator[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -44,17 +45,28 @@ _STATEMENT_CHARS: Final = 10_000
 _FEWEST_ITEMS: Final = 8
 _CHARS_PER_ITEM: Final = 60
 """No text states more than one fact in this number of characters."""
+_PART_CHARS: Final = 480
+"""Length of a window whose facts, by the two numbers above, are no more than the schema allows in a list."""
 
 
 @attrs.frozen
 class _Reading:
-    """A task for some windows of a conversation, with the prompt of each."""
+    """A task for some windows of a conversation."""
 
     task: DetectionTask
+    header: str
     windows: Sequence[Window]
-    prompts: Sequence[Prompt]
     answer: type[BaseModel]
     quarantined: bool
+
+    @functools.cached_property
+    def prompts(self) -> Sequence[Prompt]:
+        """The prompt of each window."""
+        return prompts_for(self.task, self.header, self.windows)
+
+
+_Answered: TypeAlias = "list[tuple[Window, BaseModel]]"
+"""Windows with their answers."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +85,8 @@ class InstructorDetector:
 
     Messages with the treatment CONTEXT are shown with ``take_facts="no"``. A conversation without words that give facts
     costs no call. One that is longer than a window is read in parts, in parallel; if one of them fails, the whole
-    fails. Secrets are redacted before the model sees anything.
+    fails. A window about which an endpoint answers as much as the schema allows is read again in smaller parts. Where
+    the schema is enforced, a text value ends after 500 characters. Secrets are redacted before the model sees anything.
 
     Attributes:
         model: the language model.
@@ -101,9 +114,20 @@ class InstructorDetector:
         # Redaction and the search for quotes take too long for the event loop.
         said = await anyio.to_thread.run_sync(utterances, conversation, self.clock())
         readings = await anyio.to_thread.run_sync(self._readings, said, request)
+        answered = await self._read(readings)
+        parts = await anyio.to_thread.run_sync(_in_parts, readings, answered)
+        again = dict(zip(parts, await self._read(list(parts.values())), strict=True))
+        whole = [
+            [pair for number, pair in enumerate(pairs) for pair in again.get((place, number), [pair])]
+            for place, pairs in enumerate(answered)
+        ]
+        return await anyio.to_thread.run_sync(self._detection, said, readings, whole)
+
+    async def _read(self, readings: Sequence[_Reading]) -> list[_Answered]:
+        """Ask about all windows; return the windows of each reading with their answers."""
         asked = [(prompt, reading.answer) for reading in readings for prompt in reading.prompts]
-        answers = await ask_all(self.model, asked, self.concurrency)
-        return await anyio.to_thread.run_sync(self._detection, said, readings, answers)
+        answers = iter(await ask_all(self.model, asked, self.concurrency))
+        return [[(window, next(answers)) for window in reading.windows] for reading in readings]
 
     def _readings(self, said: Sequence[Utterance], request: DetectionRequest) -> list[_Reading]:
         treated = [(item, self._treatment(item)) for item in said]
@@ -127,31 +151,25 @@ class InstructorDetector:
         from factmem.detection.response_models import answer_model
 
         if not task.asks_something or not any(giving for _, giving in spoken):
-            return _Reading(task, (), (), BaseModel, quarantined)
+            return _Reading(task, "", (), BaseModel, quarantined)
         most = self.model.max_chars if self.max_chars is None else self.max_chars
         header = header_of(task, most // 3)
         windows = windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW))
-        prompts = prompts_for(task, header, windows)
         longest = max((len(window.rendered()) for window in windows), default=0)
-        answer = answer_model(task, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM, longest=longest)
-        return _Reading(task, windows, prompts, answer, quarantined)
+        answer = answer_model(task, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM)
+        return _Reading(task, header, windows, answer, quarantined)
 
     def _detection(
-        self, said: Sequence[Utterance], readings: Sequence[_Reading], answers: Sequence[BaseModel]
+        self, said: Sequence[Utterance], readings: Sequence[_Reading], answered: Sequence[_Answered]
     ) -> Detection:
         from factmem.detection.response_models import dropped_in, extractions_in
 
-        given = iter(answers)
         candidates: list[Candidate] = []
         dropped: collections.Counter[DropReason] = collections.Counter()
-        for reading in readings:
-            answered = [next(given) for _ in reading.windows]
-            for answer in answered:
+        for reading, pairs in zip(readings, answered, strict=True):
+            for _, answer in pairs:
                 dropped.update(dropped_in(answer))
-            found = [
-                (window, extractions_in(answer, reading.task))
-                for window, answer in zip(reading.windows, answered, strict=True)
-            ]
+            found = [(window, extractions_in(answer, reading.task)) for window, answer in pairs]
             detection = checked(reading.task, found, quarantined=reading.quarantined)
             candidates += detection.candidates
             dropped.update(detection.dropped)
@@ -164,6 +182,22 @@ class InstructorDetector:
         for utterance in said:
             if self._treatment(utterance) is Treatment.STATEMENTS:
                 yield from statement_candidates(utterance, _STATEMENT_CHARS)
+
+
+def _in_parts(readings: Sequence[_Reading], answered: Sequence[_Answered]) -> dict[tuple[int, int], _Reading]:
+    """Return the windows to read again, by the places of reading and window, each in parts.
+
+    The schema limits the items of a list, for all texts alike; in a part there is nothing to list beyond that.
+    """
+    from factmem.detection.response_models import is_full
+
+    parts = {
+        (place, number): window.split(_PART_CHARS)
+        for place, pairs in enumerate(answered)
+        for number, (window, answer) in enumerate(pairs)
+        if is_full(answer)
+    }
+    return {at: attrs.evolve(readings[at[0]], windows=windows) for at, windows in parts.items() if len(windows) > 1}
 
 
 def _in_order(*found: Iterable[Candidate]) -> list[Candidate]:

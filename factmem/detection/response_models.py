@@ -2,7 +2,7 @@
 
 The types of values stand for the JSON that `factmem.values` writes, so that a valid answer passes through factmem's own
 strict codec. They are lenient where nothing is lost: ``"120"`` is an int, ``Good`` the member ``good``. The
-descriptions of fields are part of the prompt.
+descriptions of fields are part of the prompt, apart from those of a detector's answer, which its instructions explain.
 
 This module imports pydantic, which loads slowly. Import it in a thread, when a model is asked.
 """
@@ -75,6 +75,7 @@ __all__ = [
     "dropped_in",
     "extractions_in",
     "gaps_from",
+    "is_full",
     "question_analysis_from",
     "read_value",
     "statements_model",
@@ -88,10 +89,11 @@ _Dynamic: TypeAlias = Any
 def strict_schema(schema: dict[str, Any]) -> None:
     """Require every field in a model's JSON schema, as endpoints with constrained answers expect.
 
-    Reading stays lenient: a missing field takes its default.
+    A field that is marked as ``optional`` is not required. Reading stays lenient: a missing field takes its default.
     """
-    schema["required"] = list(schema.get("properties", {}))
-    for field in schema.get("properties", {}).values():
+    fields = schema.get("properties", {})
+    schema["required"] = [name for name, field in fields.items() if not field.pop("optional", False)]
+    for field in fields.values():
         field.pop("default", None)
     schema["additionalProperties"] = False
 
@@ -275,11 +277,17 @@ def _as_text(data: Json) -> Json:
     return json.dumps(data) if is_number(data) else data
 
 
-_FEWEST_OF_ONE: Final = 2
-_FACTS_PER_CHANGE: Final = 8
-"""A SINGLE concept changes at most once in this number of facts."""
-_LONGEST_LIMIT: Final = 500
-"""Maximum limit that the schema states: engines that enforce limits refuse large ones."""
+_MOST_LISTED: Final = 16
+"""Maximum number of items of a list, in the schema. Small models repeat themselves endlessly where none is enforced.
+
+Limits are the same for every text, so that schemas are: providers and engines keep a schema that they have seen.
+"""
+_MOST_CHANGES: Final = 4
+"""Maximum number of items of a SINGLE concept, in the schema."""
+_LONGEST_QUOTE: Final = 200
+"""Maximum length of a quote, in the schema: the beginning of a longer one proves as much."""
+_LONGEST_VALUE: Final = 500
+"""Maximum length of a text value, in the schema; engines that enforce limits refuse larger ones."""
 
 
 def _number(data: object) -> object:
@@ -305,31 +313,28 @@ class _Cited(AnswerPart):
     def _read_shape(cls, data: Any) -> Any:
         return in_shape(data, cls) if isinstance(data, Mapping) else data
 
-    quote: _Text = Field(default="", description="the exact words of the message that say it, copied")
-    message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = Field(
-        default=None, description="the number of that message"
-    )
+    quote: _Text = Field(default="", json_schema_extra={"maxLength": _LONGEST_QUOTE})
+    message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = None
 
 
 class _Described(AnswerPart):
-    keyword: _Text = Field(default="", description="a short snake_case name for what it is; one in use, if one fits")
-    description: _Text = Field(default="", description="what the keyword stands for, whatever its value")
-    kind: Annotated[_Text, WithJsonSchema({"type": "string", "enum": ["single", "multiple"]})] = Field(
-        default="single", description="single: there is one at a time; multiple: there may be many at once"
-    )
-    value: Annotated[Any, WithJsonSchema({"type": "string"})] = Field(default=None, description="the value alone")
+    keyword: _Text = ""
+    kind: Annotated[_Text, WithJsonSchema({"type": "string", "enum": ["single", "multiple"]})] = "single"
+    value: Annotated[Any, WithJsonSchema({"type": "string"})] = None
+    description: _Text = Field(default="", json_schema_extra={"optional": True})  # a keyword in use has one
+
+
+_TEXT: Final = {"type": "string"}
 
 
 class _Forgotten(AnswerPart):
-    what: _Text = Field(default="", description="what to forget, in a full sentence")
-    keyword: str | None = Field(default=None, description="the keyword it is about, if it is one of those known")
-    value: Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "null"}]})] = Field(
-        default=None, description="the one value of that keyword to forget; null for all of them"
-    )
+    what: _Text = ""
+    keyword: Annotated[str | None, WithJsonSchema(_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
+    value: Annotated[Any, WithJsonSchema(_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
 
 
 class _Memory(AnswerPart):
-    memory: _Text = Field(default="", description="what to remember, in one full sentence that needs no context")
+    memory: _Text = ""
 
 
 class _Findings(AnswerPart, ModelAnswer):
@@ -366,33 +371,30 @@ def _citations(items: object) -> list[Mapping[str, Any]]:
     return [item for item in several if isinstance(item, Mapping) and "quote" in item]
 
 
-def answer_model(task: DetectionTask, *, most: int = 100, longest: int = 10_000) -> type[BaseModel]:
+def answer_model(task: DetectionTask, *, most: int = 100) -> type[BaseModel]:
     """Return the response model of a task: a list for each requested concept, and for whatever else it looks for.
+
+    Its schema depends on the task alone.
 
     Args:
         task: the task.
-        most: maximum number of items of a list; fewer for a SINGLE concept. It is part of the schema, since small
-            models repeat themselves endlessly where it is not enforced. Of a list of requested concepts or facts, twice
-            as many items are read, whatever endpoints enforce; the others are counted as `DropReason.TOO_MANY`.
-        longest: maximum length of a quote and of a text value, in characters, likewise.
+        most: number of items that a text can give. Of each list twice as many are read, whatever endpoints enforce; the
+            others are counted as `DropReason.TOO_MANY`.
     """
-    limits: dict[str, JsonValue] = {"maxLength": longest} if longest <= _LONGEST_LIMIT else {}
-    cited = _cited(task, limits)
+    cited = _cited(task)
     fields: dict[str, _Dynamic] = {}
     for number, (name, concept) in enumerate(task.fields.items()):
-        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept, limits))
-        items = most if concept.fact_type is FactType.MULTIPLE else _FEWEST_OF_ONE + most // _FACTS_PER_CHANGE
-        fields[f"concept_{number}"] = _list_of(item, name, concept.description or concept.keyword, items)
+        item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept))
+        listed = _MOST_LISTED if concept.fact_type is FactType.MULTIPLE else _MOST_CHANGES
+        fields[f"concept_{number}"] = _list_of(item, name, most, listed)
     if task.open:
-        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", "other facts about the subjects", most)
+        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", most)
     if task.topics:
         memory = create_model("Memory", __base__=(_Memory, cited), topics=_labels(task))
-        fields["memories"] = _list_of(memory, "memories", "what to remember of the topics", most)
+        fields["memories"] = _list_of(memory, "memories", most)
     if task.instructions:
-        remember = _item("Remember", cited, _Memory)
-        fields["remember"] = _list_of(remember, "remember", "what the user asks in so many words to remember", most)
-        forget = _item("Forget", cited, _Forgotten)
-        fields["forget"] = _list_of(forget, "forget", "what the user asks in so many words to forget", most)
+        fields["remember"] = _list_of(_item("Remember", cited, _Memory), "remember", most)
+        fields["forget"] = _list_of(_item("Forget", cited, _Forgotten), "forget", most)
     return create_model("Findings", __base__=_Findings, **fields)
 
 
@@ -400,36 +402,43 @@ def _item(name: str, cited: type[_Cited], what: type[AnswerPart]) -> type[BaseMo
     return create_model(name, __base__=(what, cited))  # the fields of the last base come first
 
 
-def _cited(task: DetectionTask, limits: dict[str, JsonValue]) -> type[_Cited]:
-    described = Field(default="", description=_Cited.model_fields["quote"].description, json_schema_extra=limits)
-    quote: _Dynamic = (_Text, described)
+def _cited(task: DetectionTask) -> type[_Cited]:
     if not task.several_subjects:
-        return create_model("Cited", __base__=_Cited, quote=quote)
+        return _Cited
     schema = {"type": "string", "enum": list(task.subjects)}
-    about: _Dynamic = (Annotated[str | None, WithJsonSchema(schema)], Field(default=None, description="about whom"))
-    return create_model("CitedAbout", __base__=_Cited, quote=quote, about=about)
+    about: _Dynamic = (Annotated[str | None, WithJsonSchema(schema)], None)
+    return create_model("CitedAbout", __base__=_Cited, about=about)
 
 
-def _value_fields(concept: Concept[Any, Any], limits: dict[str, JsonValue]) -> dict[str, _Dynamic]:
+def _value_fields(concept: Concept[Any, Any]) -> dict[str, _Dynamic]:
     value: _Dynamic = answer_type(concept.value_type)
     if value is str:
-        value = Annotated[str, Field(json_schema_extra=limits)]
+        value = Annotated[str, Field(json_schema_extra={"maxLength": _LONGEST_VALUE})]
     if concept.fact_type is FactType.SINGLE:
-        return {"value": (value, Field(description=concept.description or concept.keyword))}
-    return {"values": (each(value, needs_one=True), Field(description="the values that are said there"))}
+        return {"value": (value, ...)}
+    return {"values": (each(value, needs_one=True), ...)}
 
 
 def _labels(task: DetectionTask) -> _Dynamic:
     schema = {"type": "array", "items": {"type": "string", "enum": [topic.label for topic in task.topics]}}
     labels = Annotated[list[str], BeforeValidator(listed), WithJsonSchema(schema)]
-    return (labels, Field(default_factory=list, description="the topics that it belongs to"))
+    return (labels, Field(default_factory=list))
 
 
-def _list_of(item: _Dynamic, name: str, description: str, most: int) -> _Dynamic:
-    limits: dict[str, JsonValue] = {"maxItems": most}
-    return (
-        each(item, most=2 * most),
-        Field(default_factory=list, alias=name, description=description, json_schema_extra=limits),
+def _list_of(item: _Dynamic, name: str, most: int, listed: int = _MOST_LISTED) -> _Dynamic:
+    limits: dict[str, JsonValue] = {"maxItems": listed}
+    return (each(item, most=2 * most), Field(default_factory=list, alias=name, json_schema_extra=limits))
+
+
+def is_full(answer: BaseModel) -> bool:
+    """Return whether a list of an answer to a task ends at the limit of the schema, with as many different quotes.
+
+    An endpoint that enforces the limit may have left something out. A model that repeats itself has not.
+    """
+    limits = {name: field.json_schema_extra for name, field in type(answer).model_fields.items()}
+    return any(
+        isinstance(extra := limits[name], dict) and len({item.quote for item in items}) == extra.get("maxItems")
+        for name, items in answer
     )
 
 

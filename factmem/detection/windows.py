@@ -59,11 +59,24 @@ class Window:
     excerpts: tuple[Excerpt, ...]
 
     def rendered(self) -> str:
-        """Return the messages as the model sees them."""
-        return "\n".join(rendered(excerpt, number) for number, excerpt in enumerate(self.excerpts, 1))
+        """Return the messages as the model sees them, each with its time if that of the one before is another."""
+        times = [None, *(_said(excerpt) for excerpt in self.excerpts)]
+        return "\n".join(
+            rendered(excerpt, number, timed=times[number] != times[number - 1])
+            for number, excerpt in enumerate(self.excerpts, 1)
+        )
+
+    def split(self, max_chars: int) -> list[Window]:
+        """Return this window in parts of about ``max_chars`` characters; see `windows_of`."""
+        return _grouped((piece for excerpt in self.excerpts for piece in _pieces(excerpt, max_chars)), max_chars)
 
 
-def rendered(excerpt: Excerpt, number: int) -> str:
+def _said(excerpt: Excerpt) -> str:
+    moment = excerpt.utterance.timestamp
+    return f"{moment:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[moment.weekday()]}"
+
+
+def rendered(excerpt: Excerpt, number: int, *, timed: bool = True) -> str:
     """Return a message as escaped XML: number, permission to take facts, speaker, time and text."""
     utterance = excerpt.utterance
     # An invented role must not pass for a known one.
@@ -75,7 +88,7 @@ def rendered(excerpt: Excerpt, number: int) -> str:
         take_facts="yes" if excerpt.giving and not excerpt.carried else "no",
         role=role,
         speaker=utterance.speaker,
-        said=f"{utterance.timestamp:%Y-%m-%d %H:%M} UTC, {_WEEKDAYS[utterance.timestamp.weekday()]}",
+        said=_said(excerpt) if timed else None,
     )
 
 
@@ -90,9 +103,16 @@ def windows_of(spoken: Iterable[tuple[Utterance, bool]], max_chars: int) -> list
         spoken: pairs of a message and whether it gives facts.
         max_chars: maximum length of a window.
     """
+    wholes = (
+        Excerpt(utterance=utterance, start=0, end=len(utterance.text), giving=giving) for utterance, giving in spoken
+    )
+    return _grouped((piece for whole in wholes for piece in _pieces(whole, max_chars)), max_chars)
+
+
+def _grouped(pieces: Iterable[Excerpt], max_chars: int) -> list[Window]:
     groups: list[list[Excerpt]] = []
     size = 0
-    for piece in (piece for utterance, giving in spoken for piece in _pieces(utterance, giving, max_chars)):
+    for piece in pieces:
         cost = _cost(piece)
         if not groups or size + cost > max_chars:
             carried = _carried(groups[-1][-1], min(max_chars - cost, max_chars // 4)) if groups else []
@@ -112,12 +132,11 @@ def _cost(piece: Excerpt) -> int:
     return len(rendered(piece, 999)) + 1
 
 
-def _pieces(utterance: Utterance, giving: bool, max_chars: int) -> list[Excerpt]:
-    """Split a message so that its pieces fit as rendered: escaping makes a text longer."""
-    whole = Excerpt(utterance=utterance, start=0, end=len(utterance.text), giving=giving)
+def _pieces(whole: Excerpt, max_chars: int) -> list[Excerpt]:
+    """Split an excerpt so that its pieces fit as rendered: escaping makes a text longer."""
     pieces, length = [whole], max_chars
     while any(_cost(piece) > max_chars for piece in pieces) and length > _SHORTEST_PIECE:
-        spans = statement_spans(utterance.text, length)
-        pieces = [attrs.evolve(whole, start=start, end=end) for start, end in spans]
+        spans = statement_spans(whole.words.text, length)
+        pieces = [attrs.evolve(whole, start=whole.start + start, end=whole.start + end) for start, end in spans]
         length = length * 3 // 4
     return pieces

@@ -34,7 +34,7 @@ from factmem.llm.faults import (
     wants_other_mode,
     wants_other_temperature,
 )
-from factmem.llm.messages import NoJSONError, json_in
+from factmem.llm.messages import NoJSONError, compacted, json_in
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -77,6 +77,7 @@ class ModelExchange(Generic[AnswerT]):
     """One question. It receives every response and every error, enforces the limits and keeps the answer.
 
     Attributes:
+        instructions: the system message, which no client may extend.
         found: the answer, once there is one.
         error: the last error, until there is an answer.
         ending: the reason why the last answer ended, if that settles the question.
@@ -87,6 +88,7 @@ class ModelExchange(Generic[AnswerT]):
 
     answer: type[AnswerT]
     limits: ExchangeLimits
+    instructions: str = ""
     found: AnswerT | None = None
     error: Exception | None = None
     ending: Ending | None = None
@@ -105,6 +107,15 @@ class ModelExchange(Generic[AnswerT]):
             yield
         finally:
             _current.reset(token)
+
+    def speak(self, messages: Any) -> None:
+        """Replace the system message of a request that the client has prepared.
+
+        For answers in JSON, ``instructor`` adds the schema in its long form and words of its own.
+        """
+        match messages:
+            case [{"role": "system", "content": str()} as first, *_]:
+                first["content"] = self.instructions
 
     def hear(self, response: Any) -> None:
         """Receive a response, before the client parses it."""
@@ -186,7 +197,16 @@ def reader_of(answer: type[AnswerT]) -> type[AnswerT]:
 
 
 class _Reader:
-    """Replacement of the two methods with which clients build a model from a text."""
+    """Replacement of the methods with which clients describe a model, and build it from a text."""
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        described: Any = super()
+        return {
+            "title": cls.__name__,
+            "description": "Answer",
+            **compacted(described.model_json_schema(*args, **options)),
+        }
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> BaseModel:

@@ -14,7 +14,7 @@ from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError
 from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint
 from factmem.llm.exchange import ExchangeLimits, ModelExchange, current_exchange, failure_of, hush, reader_of
-from factmem.llm.messages import messages_of
+from factmem.llm.messages import instructions_of, messages_of
 from factmem.validators import check_number, check_seconds, check_whole
 from factmem.values import check_text
 
@@ -26,7 +26,8 @@ __all__ = ["InstructorModel", "language_model"]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
-_SCHEMA_UNSEEN: Final = frozenset({"JSON_SCHEMA"})
+_WITHOUT_SCHEMA: Final = frozenset({"JSON", "MD_JSON"})
+"""Modes whose requests hold no schema, so that the instructions have to."""
 
 
 class InstructorModel:
@@ -193,7 +194,10 @@ class InstructorModel:
 
         client = await self._client(mode)
         retrying = AsyncRetrying(retry=exchange.should_go_on, wait=exchange.pause, sleep=anyio.sleep, reraise=True)
-        messages = messages_of(prompt, exchange.answer, show_schema=mode in _SCHEMA_UNSEEN)
+        # Engines that constrain an answer do not show its schema to the model, which worked examples do.
+        unseen = mode in _WITHOUT_SCHEMA or (mode == "JSON_SCHEMA" and not prompt.examples)
+        exchange.instructions = instructions_of(prompt, exchange.answer, show_schema=unseen)
+        messages = messages_of(prompt, exchange.instructions)
         exchange.error = None
         hush()
         try:
@@ -212,10 +216,17 @@ class InstructorModel:
         clients = self._clients.get({})
         if mode not in clients:
             client = await to_thread.run_sync(self._endpoint.open, mode)
+            client.on("completion:kwargs", cast("Any", _speak))
             client.on("completion:response", _hear)
             clients[mode] = client
             self._clients.set(clients)
         return clients[mode]
+
+
+def _speak(**request: Any) -> None:
+    exchange = current_exchange()
+    if exchange is not None:
+        exchange.speak(request.get("messages"))
 
 
 def _hear(response: Any) -> None:

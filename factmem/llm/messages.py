@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from factmem.abc import Prompt
@@ -11,20 +13,25 @@ from factmem.abc import Prompt
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["NoJSONError", "compact_schema", "json_in", "messages_of"]
+__all__ = ["NoJSONError", "compact_schema", "compacted", "instructions_of", "json_in", "messages_of"]
 
 
-def messages_of(prompt: Prompt, answer: type[BaseModel], *, show_schema: bool) -> list[dict[str, str]]:
-    """Return the chat of a prompt: instructions, worked examples as turns, and the content.
+def instructions_of(prompt: Prompt, answer: type[BaseModel], *, show_schema: bool) -> str:
+    """Return the instructions of a prompt.
 
     Args:
         prompt: the prompt.
         answer: the response model.
-        show_schema: whether the instructions end with the schema, which some modes hide from the model.
+        show_schema: whether they end with the schema.
     """
-    instructions = prompt.instructions
-    if show_schema:
-        instructions += f"\n\nAnswer with one JSON object that fits this JSON schema:\n{compact_schema(answer)}"
+    if not show_schema:
+        return prompt.instructions
+    schema = json.dumps(compact_schema(answer), separators=(",", ":"), ensure_ascii=False)
+    return f"{prompt.instructions}\n\nAnswer with one JSON object that fits this JSON schema:\n{schema}"
+
+
+def messages_of(prompt: Prompt, instructions: str) -> list[dict[str, str]]:
+    """Return the chat of a prompt: instructions, worked examples as turns, and the content."""
     messages = [{"role": "system", "content": instructions}]
     for example in prompt.examples:
         messages.append({"role": "user", "content": example.content})
@@ -32,19 +39,36 @@ def messages_of(prompt: Prompt, answer: type[BaseModel], *, show_schema: bool) -
     return [*messages, {"role": "user", "content": prompt.content}]
 
 
-def compact_schema(answer: type[BaseModel]) -> str:
-    """Return the JSON schema of a model without the titles that repeat its names."""
-    return json.dumps(_untitled(answer.model_json_schema()), separators=(",", ":"), ensure_ascii=False)
+def compact_schema(answer: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a model without titles, and without the definitions that it uses once."""
+    return compacted(answer.model_json_schema())
 
 
-def _untitled(schema: Any) -> Any:
+def compacted(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema without the titles that repeat its names, and with what it uses once in its place."""
+    uses = Counter(_REFERENCE.findall(json.dumps(schema)))
+    once = {name: part for name, part in schema.get("$defs", {}).items() if uses[name] == 1}
+    compact: dict[str, Any] = _compact(schema, once)
+    compact["$defs"] = {name: part for name, part in compact.get("$defs", {}).items() if name not in once}
+    return compact if compact["$defs"] else {key: part for key, part in compact.items() if key != "$defs"}
+
+
+_REFERENCE: Final = re.compile(r'"#/\$defs/([^"]+)"')
+
+
+def _compact(schema: Any, once: Mapping[str, Any]) -> Any:
+    """Return a part of a schema without titles, with the definitions that are used once in their place."""
     match schema:
+        case {"$ref": str() as reference, **rest} if (name := reference.removeprefix("#/$defs/")) in once:
+            return _compact({**once[name], **rest}, once)
         case dict():
             return {
-                key: _untitled(value) for key, value in schema.items() if key != "title" or not isinstance(value, str)
+                key: _compact(value, once)
+                for key, value in schema.items()
+                if key != "title" or not isinstance(value, str)
             }
         case list():
-            return [_untitled(value) for value in schema]
+            return [_compact(value, once) for value in schema]
         case _:
             return schema
 

@@ -19,6 +19,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.filters import Filters
 from factmem.memory.journal import words_behind
+from factmem.memory.media import drop_kept_media
 from factmem.memory.observed import operation
 from factmem.memory.reader import Reader
 from factmem.memory.traces import Traces, traces_of
@@ -167,6 +168,7 @@ class Eraser:
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
         erased = await self._backend.eraser().erase((), tenant=self._context.tenant, assertion_ids=ids)
         await self._backend.mirror.let_go()
+        await drop_kept_media(self._context, self._backend, (*found.expired, *found.superseded))
         return attrs.evolve(receipt, pending=erased.pending)
 
     async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
@@ -196,6 +198,7 @@ class Eraser:
             assertion_ids=[recorded.id for recorded in words],
         )
         await self._backend.mirror.let_go()
+        await drop_kept_media(self._context, self._backend, [*named, *words])
         return receipt
 
 

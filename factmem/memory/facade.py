@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
+import anyio
 import attrs
 
 from factmem.abc import (
@@ -22,6 +23,7 @@ from factmem.abc import (
     Embedder,
     FeedsChanges,
     LanguageModel,
+    MediaReader,
     MemoryObserver,
     Message,
     QuestionAnalyst,
@@ -46,7 +48,7 @@ from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
-from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
@@ -61,12 +63,13 @@ from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
     DeepSettings,
+    ForeignEmbedder,
     Mirror,
     RecallFilter,
     RecallMatches,
     RecallSettings,
+    as_embedder,
     default_embedder,
-    embedder_named,
     log_source,
 )
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
@@ -116,10 +119,13 @@ class Memory:
         organization: The tenant. Data of other organizations is neither seen nor touched.
         viewer: The reader and owner of private facts; sees public facts and their own.
         concepts: Declared concepts: records of them are read with their types.
+        profiles: Profiles that every detection fills, whatever else it looks for: attrs classes, pydantic models, JSON
+            Schemas with a title, or a `ProfileSchema` of one. Their fields are declared concepts.
         subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
             names. A provider with the four verbs only is searched for these subjects.
         scopes: Scopes that a provider with the four verbs only is searched in.
-        embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
+        embedder: Makes the vectors: an embedder, the name of one such as ``"minilm"`` or ``"voyage:voyage-3"``, or an
+            object of LangChain (``Embeddings``) or pydantic-ai (``Embedder``); the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads remembered words, or its address for `factmem.language_model`. A detector, an
@@ -129,6 +135,8 @@ class Memory:
         analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Splits questions for deep recall.
+        media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
+            ``google/MODEL`` (see `factmem.llm.media_reader`). Captions and the text of PDF files need none.
         policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
             timestamps from the future, comparison of statements. A detector that was made with an `OriginPolicy`
             keeps it.
@@ -166,15 +174,17 @@ class Memory:
         organization: str | None = None,
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
+        profiles: Iterable[ProfileSource] = (),
         subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
-        embedder: Embedder | str | None = None,
+        embedder: Embedder | ForeignEmbedder | str | None = None,
         embedder_timeout: float | None = 30.0,
         model: LanguageModel | str | None = None,
         detector: Detector | None = None,
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
+        media_reader: MediaReader | str | None = None,
         policies: Policies = _POLICIES,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
@@ -199,11 +209,13 @@ class Memory:
             check_store(store)
             address, provider = None, store
         model = _language_model(model) if isinstance(model, str) else model
-        embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
+        embedder = as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
-        check_parts(consolidator=consolidator, question_analyst=question_analyst)
+        reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
+        check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
+        schemas = schemas_of(profiles)
         owns_store = provider is None
         provider = provider or open_provider(address or "")
         if access_statistics and read_only:
@@ -214,7 +226,8 @@ class Memory:
             viewer=viewer,
             actor=actor,
             read_only=read_only,
-            concepts={concept.keyword: concept for concept in declared},
+            concepts=united(schemas, declared),
+            profiles=schemas,
             settings=settings or RecallSettings(),
             deep=deep,
             policies=policies,
@@ -253,6 +266,7 @@ class Memory:
             analyst=analyst or asking.analyst,
             consolidator=consolidator or asking.consolidator,
             question_analyst=question_analyst or asking.question_analyst,
+            media_reader=reads_media,
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
             concurrency=background.concurrency,
@@ -298,30 +312,28 @@ class Memory:
             worker.start(self.resume)
         if self._backend.erases_by_itself:
             worker.start(self._keep_up)
-        if self._backend.erases_by_itself and not self._context.read_only:
-            worker.start(self._keep_expiring)
         return self
 
     async def _keep_up(self) -> None:
-        """Drop from memory what other processes have forgotten, once a minute while this memory is open."""
-        worker = self._backend.worker
-        while await worker.rest(_BETWEEN_LOOKS):
+        """Erase expired records now and once a day, and drop from memory what others have forgotten once a minute."""
+        worker, expiry = self._backend.worker, anyio.current_time()
+        while True:
+            if not self._context.read_only and anyio.current_time() >= expiry:
+                await self._expire()
+                expiry = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
+            if not await worker.rest(min(_BETWEEN_LOOKS, _BETWEEN_EXPIRIES)):
+                return
             try:
                 await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be looked at: %s", type(error).__name__)
 
-    async def _keep_expiring(self) -> None:
-        """Erase expired records, now and once a day while this memory is open."""
-        worker = self._backend.worker
-        while True:
-            try:
-                await self._eraser.expire_by_itself()
-            except Exception as error:  # expired records are invisible already, and no caller waits for this
-                if worker.running:
-                    _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
-            if not await worker.rest(_BETWEEN_EXPIRIES):
-                return
+    async def _expire(self) -> None:
+        try:
+            await self._eraser.expire_by_itself()
+        except Exception as error:  # expired records are invisible already, and no caller waits for this
+            if self._backend.worker.running:
+                _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -416,14 +428,15 @@ class Memory:
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
-        raises `OutOfViewError`.
+        Facts written without a scope go to that one. A scope outside of it raises `OutOfViewError`, in every method.
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
+            decisions = alpha.scope("decisions")  # /product/alpha/decisions
 
         Args:
-            scope: The view's scope.
+            scope: The view's scope. In a view of one scope, a path without a leading slash that does not lie in it is
+                relative to that one.
             read_only: Refuse every write.
         """
         return self.slice([scope], read_only=read_only)
@@ -659,14 +672,24 @@ class Memory:
         partial: Literal[True],
     ) -> PartialProfile[ProfileT]: ...
 
+    @overload
     async def profile(
         self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        schema: None = None,
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        partial: Literal[True] = True,
+    ) -> dict[str, PartialProfile[Any]]: ...
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT] | None = None,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         partial: bool = False,
-    ) -> ProfileT | PartialProfile[ProfileT]:
+    ) -> ProfileT | PartialProfile[ProfileT] | dict[str, PartialProfile[Any]]:
         """Return an instance of a class, its fields filled with the facts of the concepts that they name.
 
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
@@ -677,7 +700,8 @@ class Memory:
             print(found.known, found.missing)
 
         Args:
-            schema: An attrs class or a pydantic model; see `ProfileSchema`.
+            schema: An attrs class or a pydantic model, or a `ProfileSchema`; all profiles of this memory by name, each
+                as far as it is known, if None.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
             partial: Return the known fields and the names of the missing ones, instead of raising.
@@ -687,11 +711,13 @@ class Memory:
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is no profile, or does not accept the facts.
         """
+        if schema is None:
+            return await self._reader.profiles(subject, scope)
         found = await self._reader.profile(schema, subject, scope)
         if partial:
             return found
         if found.profile is None:
-            name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
+            name = schema.name if isinstance(schema, ProfileSchema) else schema.__name__
             raise IncompleteProfileError(name, found.missing)
         return found.profile
 
@@ -1242,19 +1268,33 @@ class Memory:
         """
         await self._streams.flush()
 
-    async def resume(self) -> Submission:
+    async def resume(self, *ids: str) -> Submission:
         """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
 
         Streams whose trigger has not fired are watched again.
+
+        With ids, find earlier submissions again, in any process, whether they are read or not:
+
+            ids = (await memory.remember_many(texts)).ids  # to be kept by the program
+            submission = await memory.resume(*ids)  # perhaps tomorrow
+            outcomes = await submission.wait()
+
+        Args:
+            ids: Only these jobs, by `Submission.ids`. What is read already has its records of today as its outcome,
+                without the changes, or the failure. A stream that waits for its trigger is given alone.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
             reports nothing about them.
 
         Raises:
-            CapabilityError: The memory was not opened with ``async with``.
+            CapabilityError: The memory was not opened with ``async with``; or ids are given, and the provider has the
+                four verbs only.
+            RecordNotFoundError: An id names no words that the viewer may see, or a further reading of a
+                `StoredSession`, which leaves no trace but what it finds.
+            OutOfViewError: Facts about subjects outside of this view are looked for in words that wait.
         """
-        return await self._streams.resume()
+        return await (self._streams.found(ids) if ids else self._streams.resume())
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements of a text, each understandable by itself. Nothing is stored.
@@ -1470,6 +1510,12 @@ def _language_model(address: str) -> LanguageModel:
     from factmem.llm import language_model
 
     return language_model(address)
+
+
+def _media_reader(address: str) -> MediaReader:
+    from factmem.llm import media_reader
+
+    return media_reader(address)
 
 
 @attrs.frozen

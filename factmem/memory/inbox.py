@@ -41,9 +41,11 @@ from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Intake, ReadyFact, Taken, Words, conversation_from, spoken
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import Unit, in_order, job_id, to_pending
+from factmem.memory.media import MediaInbox
 from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
+from factmem.memory.profiles import united
 from factmem.memory.reader import Reader
 from factmem.memory.screening import heard_as
 from factmem.memory.ttl import after
@@ -197,7 +199,10 @@ class Inbox:
         if self._backend.four_verbs_only:
             (outcome,) = await self._in_four_verbs([what], order)
             return outcome
-        (stored,) = await self._store([what], order)
+        outcomes = [await self._read_now(stored) for stored in await self._store([what], order)]
+        return outcomes[0].with_others(outcomes[1:])
+
+    async def _read_now(self, stored: StoredWords) -> Remembered:
         if stored.unit is not None:
             outcome = await self._pipeline.read_now(stored.unit)
         else:
@@ -210,7 +215,7 @@ class Inbox:
         order = self.ordered(about)
         if isinstance(what, str) or not isinstance(what, Iterable):
             raise InvalidDataError("remember_many takes a list: give [what], or use remember")
-        return await self._store_and_submit(list(what), order)
+        return await self.store_and_submit(list(what), order)
 
     async def generate(
         self,
@@ -235,7 +240,7 @@ class Inbox:
                     "there is nothing to generate from: give words, messages, facts or a StoredSession"
                 )
             case _:
-                return await self._store_and_submit([spoken(source, self._context.said_now)], order)
+                return await self.store_and_submit([spoken(source, self._context.said_now)], order)
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """See `Memory.extract`."""
@@ -285,12 +290,16 @@ class Inbox:
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
             )
         if request.subjects == (_EVERYTHING,):
-            return attrs.evolve(request, subjects=(subject,))
+            request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
-        return request
+        asked = {concept.keyword for concept in request.concepts}
+        more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
+        if not more:
+            return request
+        return attrs.evolve(request, concepts=(*request.concepts, *more), open=request.searches_openly)
 
-    async def _store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
+    async def store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
         """Submit words to be read in the background; read them now if nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
@@ -312,11 +321,32 @@ class Inbox:
         ]
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
-        """Put words into the store, in one transaction."""
+        """Put words into the store, in one transaction; behind them the words that were read from their media."""
+        what = await self.with_words_of_media(what, order)
         taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
         stored = await self.journalled(taken)
         warn_of_not_text(sum(item.not_text for item in taken))
         return stored
+
+    async def with_words_of_media(
+        self, what: Sequence[Words], order: Order, *, lenient: bool = False
+    ) -> Sequence[Words]:
+        """Return words without their media, and behind them the words that were read from these.
+
+        Args:
+            what: The words.
+            order: Details of the call.
+            lenient: See `MediaInbox.separated`.
+        """
+        now = self._context.said_now
+        holding = {at: item for at, item in enumerate(what) if _may_hold_media(item)}
+        if not holding:
+            return what
+        held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
+        inbox = MediaInbox(self._context, self._backend)
+        apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
+        bare = dict(zip(held, apart.conversations, strict=True))
+        return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]
 
     async def taken_in(
         self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
@@ -469,7 +499,7 @@ class Inbox:
 
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
-        ids = [item.unit.job.id if item.unit else uuid.uuid4().hex for item in stored]
+        ids = _ids_of(stored)
         submission = Submission(ids)
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
@@ -528,10 +558,32 @@ class Inbox:
         )
 
 
+def _may_hold_media(item: Words) -> bool:
+    match item:
+        case Message() as message:
+            return bool(message.media)
+        case Conversation(messages=messages):
+            return any(message.media for message in messages)
+        case [Message(), *_]:
+            return any(isinstance(message, Message) and message.media for message in item)
+        case _:
+            return not isinstance(item, str)  # dicts, which nobody has looked into yet
+
+
 def warn_of_not_text(number: int) -> None:
     """Log that messages came with images, audio or files, if any did."""
     if number:
-        _log.warning("images, audio and files in messages are not kept; `dropped` counts them under NOT_TEXT")
+        _log.warning("images, audio and files in messages were not read; `dropped` counts them under NOT_TEXT")
+
+
+def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
+    """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
+    ids: dict[str, None] = {}
+    for item in stored:
+        words = [receipt.recorded for receipt in (*item.receipts, *item.twin)]
+        id = item.unit.job.id if item.unit else next((job_id(word) or word.id for word in words), "")
+        ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
+    return list(ids)
 
 
 def settled(outcomes: Sequence[Remembered]) -> Submission:

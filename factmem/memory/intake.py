@@ -18,7 +18,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.jobs import Job
 from factmem.memory.journal import words_to_keep
-from factmem.records import Assertion, FactDetails, Place
+from factmem.records import Assertion, AssertionState, FactDetails, Place
 from factmem.validators import instance_of
 
 __all__ = ["Found", "Intake", "ReadyFact", "Taken", "Words", "conversation_from", "spoken"]
@@ -149,8 +149,9 @@ class Intake:
     def _taken(self, found: Found) -> Taken:
         given = self.lasting if found.job is None else self.waiting
         in_time = (self._in_time(candidate) for candidate in found.words.candidates)
+        assertions = words_to_keep(in_time, self.place, given, found.job, found.treatments)
         return Taken(
-            assertions=words_to_keep(in_time, self.place, given, found.job, found.treatments),
+            assertions=assertions if found.job else [_vouched(said, found.treatments) for said in assertions],
             job=found.job,
             compared=self.compares and found.job is None and found.is_text,
             dropped=found.words.dropped,
@@ -179,6 +180,14 @@ class Intake:
             said = self.keeps_treatments or treatment is Treatment.CONTEXT
             treatments.append(treatment if said else message.treatment)
         return attrs.evolve(conversation, messages=messages), treatments
+
+
+def _vouched(said: Assertion, treatments: Sequence[Treatment | None]) -> Assertion:
+    """Return what stands in a medium as current, if the user points to it; there is no model to find facts in it."""
+    first = said.details.evidence[0]
+    if first.medium is None or first.position is None or treatments[first.position] is not Treatment.FACTS:
+        return said
+    return attrs.evolve(said, state=AssertionState.ACTIVE)
 
 
 def _without_model(treatment: Treatment) -> Treatment:

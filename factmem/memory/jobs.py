@@ -15,11 +15,11 @@ import attrs
 from factmem.abc import DetectionRequest
 from factmem.details import Treatment
 from factmem.errors import CodecError, InvalidDataError
-from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
+from factmem.facts import Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.records import MetadataMerge
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.validators import instance_of
-from factmem.values import Json, type_of
+from factmem.values import Json, decode_value, encode_value, type_of
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -147,6 +147,7 @@ def _written_concept(concept: Concept[Any, Any]) -> dict[str, Any]:
         "description": concept.description,
         "fact_type": concept.fact_type.value,
         "shape": concept.shape,
+        "examples": [[said, encode_value(value, concept.value_type)] for said, value in concept.examples],
     }
 
 
@@ -154,9 +155,38 @@ def _read_concept(document: Any, _: Any) -> Concept[Any, Any]:
     match document:
         case {"keyword": str() as keyword, "description": str() as description, "fact_type": kind, "shape": shape}:
             made = SingleConcept if FactType(kind) is FactType.SINGLE else MultipleConcept
-            return made(keyword, description, value_type=type_of(shape))
+            typ = type_of(shape)
+            examples = [(said, decode_value(value, typ)) for said, value in document.get("examples", ())]
+            return made(keyword, description, value_type=typ, examples=examples)
         case _:
             raise CodecError("expected a concept")
+
+
+def _written_fact(fact: Fact[Any]) -> dict[str, Any]:
+    return {
+        "concept": _written_concept(fact.concept),
+        "values": [encode_value(value, fact.concept.value_type) for value in fact.values],
+        "timestamp": fact.timestamp.isoformat(),
+    }
+
+
+def _read_fact(document: Any, _: Any) -> Fact[Any]:
+    match document:
+        case {"concept": concept, "values": list() as written, "timestamp": str() as timestamp}:
+            of = _read_concept(concept, None)
+            values = [decode_value(value, of.value_type) for value in written]
+            fact: Fact[Any] = of.fact(values, timestamp=dt.datetime.fromisoformat(timestamp))
+            return fact
+        case _:
+            raise CodecError("expected a fact")
+
+
+_FACTS: Final = frozenset({SingleFact, MultipleFacts})
+
+
+def _is_fact(cls: Any) -> bool:
+    options = typing.get_args(cls) if typing.get_origin(cls) is typing.Union else (cls,)
+    return all((typing.get_origin(option) or option) in _FACTS for option in options)
 
 
 def _is_concept(cls: Any) -> bool:
@@ -172,6 +202,8 @@ def _converter(*, detailed: bool) -> Converter:
     conv = make_converter(detailed_validation=detailed, forbid_extra_keys=True, omit_if_default=True)
     conv.register_unstructure_hook_func(_is_concept, _written_concept)
     conv.register_structure_hook_func(_is_concept, _read_concept)
+    conv.register_unstructure_hook_func(_is_fact, _written_fact)
+    conv.register_structure_hook_func(_is_fact, _read_fact)
     conv.register_unstructure_hook(dt.timedelta, dt.timedelta.total_seconds)
     longest = _LONGEST.total_seconds()  # earlier versions accepted longer ones
     conv.register_structure_hook(dt.timedelta, lambda seconds, _: dt.timedelta(seconds=min(seconds, longest)))

@@ -267,6 +267,7 @@ def _message(pieces: Sequence[Recorded]) -> Message:
         name=evidence.speaker,
         id=evidence.message_id,
         timestamp=said.timestamp,
+        medium=evidence.medium,
     )
 
 

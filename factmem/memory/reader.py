@@ -25,7 +25,7 @@ from factmem.memory.filters import (
     page_of,
     sorted_rows,
 )
-from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
 from factmem.recall import Corpus, Glance, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
@@ -99,7 +99,25 @@ class Reader:
     ) -> PartialProfile[ProfileT]:
         """See `Memory.profile`. All fields are loaded at one moment."""
         made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
-        declared = {concept.keyword: concept for concept in made.concepts}
+        (found,) = await self._filled([made], subject, scope)
+        return found
+
+    async def profiles(
+        self, subject: MemorySubject | str | None, scope: MemoryScope | str | None
+    ) -> dict[str, PartialProfile[Any]]:
+        """See `Memory.profile`, without a schema."""
+        schemas = self._context.profiles
+        filled = await self._filled(schemas, subject, scope)
+        return {schema.name: found for schema, found in zip(schemas, filled, strict=True)}
+
+    async def _filled(
+        self,
+        schemas: Sequence[ProfileSchema[Any]],
+        subject: MemorySubject | str | None,
+        scope: MemoryScope | str | None,
+    ) -> list[PartialProfile[Any]]:
+        """Return profiles filled with facts that are loaded at one moment."""
+        declared = united(schemas)
         wanted = RecallFilter(
             keywords=tuple(declared),
             subject=self._context.named(subject),
@@ -109,7 +127,8 @@ class Reader:
         found: dict[str, list[Current]] = {}
         for row in chosen(await self.visible(wanted) if declared else ()):
             found.setdefault(row.recorded.assertion.keyword, []).append(row)
-        return made.partial({keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()})
+        facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
+        return [schema.partial(facts) for schema in schemas]
 
     async def history(
         self,

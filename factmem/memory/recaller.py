@@ -123,7 +123,7 @@ class Recaller:
         by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
         failure = None
         try:
-            vectors = await embedded(self._backend.embedder, texts) if search.semantic else by_words
+            vectors = await embedded(self._backend.embedder, texts, query=True) if search.semantic else by_words
             return RecallMatches(await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors))
         except EmbedderError as error:
             failure = search.without_meaning(error)
@@ -377,7 +377,7 @@ class Searches:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if self.embedder is None or not new:
             return
-        self._vectors |= zip(new, await embedded(self.embedder, new), strict=True)
+        self._vectors |= zip(new, await embedded(self.embedder, new, query=True), strict=True)
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""

@@ -29,6 +29,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
+from factmem.memory.observed import effects_of
 from factmem.memory.offload import off_loop
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.reader import Reader
@@ -460,6 +461,7 @@ class Writer:
         with nested(Operation.COMMIT, records_in=len(signed)) as call:
             receipts = await store.append(signed)
             call.gave(len(receipts))
+            call.did(partial(effects_of, signed, receipts))
             return receipts
 
     async def screening(self) -> Screening:

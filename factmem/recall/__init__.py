@@ -9,18 +9,20 @@
 
 from __future__ import annotations
 
+from factmem.recall.adopted_embedders import ForeignEmbedder, as_embedder
 from factmem.recall.deep import COMPARED, DeepSettings, Hint, Look, Results, explored
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
     MiniLMEmbedder,
-    OpenAIEmbedder,
+    MultilingualEmbedder,
     WordLlamaEmbedder,
     default_embedder,
     embedded,
     embedder_entry_points,
     embedder_named,
 )
+from factmem.recall.embedding_vendors import VENDORS, OpenAIEmbedder, RemoteEmbedder
 from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.index.column_fold import Standing
@@ -41,6 +43,7 @@ from factmem.recall.text.times import TimeSpan, times_in
 __all__ = [
     "COMPARED",
     "TELLING",
+    "VENDORS",
     "Additive",
     "Boost",
     "BoundedEmbedder",
@@ -50,6 +53,7 @@ __all__ = [
     "DeepRecall",
     "DeepSettings",
     "EventTime",
+    "ForeignEmbedder",
     "Glance",
     "Hint",
     "Kind",
@@ -59,18 +63,21 @@ __all__ = [
     "MetadataOperator",
     "MiniLMEmbedder",
     "Mirror",
+    "MultilingualEmbedder",
     "OpenAIEmbedder",
     "Query",
     "RecallFilter",
     "RecallMatch",
     "RecallMatches",
     "RecallSettings",
+    "RemoteEmbedder",
     "Results",
     "ScoreParts",
     "Standing",
     "TimeSpan",
     "WordLlamaEmbedder",
     "analyse",
+    "as_embedder",
     "asks_for_assistant",
     "chosen",
     "composite",

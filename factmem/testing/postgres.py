@@ -65,6 +65,7 @@ class PostgresServer:
     Args:
         settings: Settings of the server, as in ``postgresql.conf``. ``{"fsync": "off"}`` is faster, and loses what was
             written when the machine dies.
+        standby_of: Server to copy and to follow, read-only until `promote`.
         lifeline: Descriptor of a pipe: the server ends when nobody holds its other end any more, instead of with this
             process; `stop` waits for that.
 
@@ -76,7 +77,13 @@ class PostgresServer:
         folder: Folder of the data, the socket and the log.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None, *, lifeline: int | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        standby_of: PostgresServer | None = None,
+        lifeline: int | None = None,
+    ) -> None:
         binaries = _binaries()
         # Of a short name: the path of a socket has 107 bytes at most.
         self.folder: Path = Path(tempfile.mkdtemp(prefix="factmem-pg-"))
@@ -92,7 +99,8 @@ class PostgresServer:
             self.folder.chmod(0o755)
             reachable = binaries if _reachable(binaries) else _copied(binaries, self.folder / "server")
             self._bin = reachable / "bin"
-            self._create({"listen_addresses": "", "unix_socket_directories": str(self._sockets), **(settings or {})})
+            own = {"listen_addresses": "", "unix_socket_directories": str(self._sockets), **(settings or {})}
+            self._create(own, standby_of)
             self.start()
         except BaseException:
             self.stop()
@@ -136,6 +144,11 @@ class PostgresServer:
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
 
+    def promote(self) -> None:
+        """Make a primary of a standby, and wait until it takes writes."""
+        if self._run("pg_ctl", "promote", "--wait", "--silent") != 0:
+            raise StoreUnavailableError(f"the standby was not promoted: {self._end_of_log()}")
+
     def log(self) -> str:
         """Return all that the server has logged."""
         return self._log.read_text(errors="replace")
@@ -157,14 +170,17 @@ class PostgresServer:
             return "\n".join(self.log().splitlines()[-5:])
         return "it has logged nothing"
 
-    def _create(self, settings: Mapping[str, str]) -> None:
+    def _create(self, settings: Mapping[str, str], primary: PostgresServer | None) -> None:
         for path in (self.data, self._sockets, self._log.parent):
             path.mkdir(mode=0o700)
             if os.geteuid() == 0:
                 shutil.chown(path, _SERVANT)
-        options = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
-        if self._run("initdb", f"--username={_USER}", *options) != 0:
-            raise StoreUnavailableError("initdb made no cluster: check that the disk has room for 50 MB")
+        command = ["initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        if primary is not None:
+            command = ["pg_basebackup", f"--pgdata={self.data}", f"--host={primary._sockets}"]
+            command += ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        if self._run(*command, f"--username={_USER}") != 0:
+            raise StoreUnavailableError(f"{command[0]} made no cluster: check that the disk has room for 50 MB")
         written = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write(written)

@@ -189,10 +189,10 @@ class PostgresEngine:
         """Return the version of the tables, and the newest one."""
         return self._server.format_version(), len(MIGRATIONS)
 
-    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
         """Bring the tables to the newest format, in one transaction."""
         progress(0, 1)
-        self._server.upgrade()
+        self._server.upgrade(create=create)
         progress(1, 1)
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:

@@ -56,10 +56,12 @@ RIGHT: dict[str, Any] = {
 }
 
 
-async def detected(respond: Responder, *, mode: str = "JSON_SCHEMA") -> tuple[Detection, list[dict[str, Any]]]:
+async def detected(
+    respond: Responder, *, mode: str = "JSON_SCHEMA", said: str = SAID
+) -> tuple[Detection, list[dict[str, Any]]]:
     with LoopbackOpenAIServer(respond) as server:
         model = InstructorModel("m", base_url=server.base_url, api_key="k", mode=mode, tries=2, retries=0, pause=0.0)
-        conversation = Conversation(messages=[Message(content=SAID)], id="c")
+        conversation = Conversation(messages=[Message(content=said)], id="c")
         detection = await InstructorDetector(model).detect(conversation, REQUEST)
     return detection, [request for _, request in server.requests]
 
@@ -68,32 +70,60 @@ def values(detection: Detection) -> list[Any]:
     return [value for item in detection.candidates for value in item.fact.values]
 
 
-@pytest.mark.parametrize("mode", ["TOOLS", "JSON_SCHEMA", "JSON", "MD_JSON"])
+MODES = ["TOOLS", "JSON_SCHEMA", "JSON", "MD_JSON"]
+
+
+@pytest.mark.parametrize("mode", MODES)
 async def test_typed_facts_come_back_in_every_mode(mode: str) -> None:
     detection, (request,) = await detected(answering(RIGHT), mode=mode)
     assert values(detection) == [12, Pet("Tom", None, Mood.GOOD)]
     assert "tr0ub4dor" not in json.dumps(request)
 
 
+def schema_of(request: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = request["response_format"]["json_schema"]["schema"]
+    return schema
+
+
 async def test_the_schema_that_is_sent_holds_the_types_asked_for() -> None:
     _, (request,) = await detected(answering(RIGHT))
-    schema = request["response_format"]["json_schema"]["schema"]
+    schema = schema_of(request)
     assert list(schema["properties"]) == list(RIGHT) == schema["required"]
-    assert {"type": "integer", "description": "How many seats are booked", "title": "Value"} in [
-        part["properties"].get("value") for part in schema["$defs"].values()
-    ]
-    assert schema["$defs"]["Pet"]["required"] == ["name", "age", "mood"]
-    assert all(part["maxItems"] < 20 for part in schema["properties"].values()), "a small model would never stop"
+    seats, pets = (schema["properties"][name]["items"]["properties"] for name in ("seats", "pets"))
+    assert seats["value"] == {"type": "integer"}
+    assert pets["values"]["items"]["required"] == ["name", "age", "mood"]
 
 
-async def test_a_short_text_has_a_short_answer() -> None:
-    """An enforced schema keeps a small model from repeating one value without end and from extending a quote."""
+async def test_the_schema_sets_limits_that_a_small_model_stops_at() -> None:
+    """An enforced schema keeps it from repeating one value without end and from extending a quote."""
     _, (request,) = await detected(answering(RIGHT))
-    schema = request["response_format"]["json_schema"]["schema"]
-    lists, parts = schema["properties"], schema["$defs"]
+    lists = schema_of(request)["properties"]
+    assert all(part["maxItems"] < 50 for part in lists.values())
     assert lists["seats"]["maxItems"] < lists["pets"]["maxItems"]
-    quotes = [part["properties"]["quote"] for part in parts.values() if "quote" in part["properties"]]
-    assert max(quote["maxLength"] for quote in quotes) < 500
+    assert all(part["items"]["properties"]["quote"]["maxLength"] < 500 for part in lists.values())
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_two_conversations_share_all_of_a_request_but_their_words(mode: str) -> None:
+    """Schema, instructions, examples and headers depend on the request alone, so that a provider can cache them."""
+    texts = [SAID, "I moved to Oslo. " * 400]
+    sent = [(await detected(answering(RIGHT), mode=mode, said=text))[1][0] for text in texts]
+    formats = [{key: value for key, value in request.items() if key != "messages"} for request in sent]
+    assert formats[0] == formats[1]
+    *before, last = zip(*(request["messages"] for request in sent), strict=True)
+    assert all(one == other for one, other in before)
+    assert len(before) >= 5
+    headers = [message["content"].partition("<conversation>")[0] for message in last]
+    assert headers[0] == headers[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_schema_is_sent_once_without_titles_and_in_our_words(mode: str) -> None:
+    _, (request,) = await detected(answering(RIGHT), mode=mode)
+    sent = json.dumps(request, ensure_ascii=False).replace('\\"', '"').replace(" ", "")
+    assert sent.count('"maxLength":200') == len(RIGHT)
+    assert '"title":"Quote"' not in sent
+    assert "genius" not in sent
 
 
 @pytest.mark.parametrize(
@@ -110,7 +140,6 @@ async def test_answers_in_the_wrong_wrapping_are_read(said: Any) -> None:
     assert (values(detection), len(requests)) == ([12, Pet("Tom")], 1)
 
 
-MODES = ["TOOLS", "JSON_SCHEMA", "JSON", "MD_JSON"]
 WRONG_SEATS = SEATS_ITEM | {"value": "a dozen"}
 PET_ITEM = RIGHT["pets"][0]
 NOTHING: dict[str, Any] = {key: [] for key in RIGHT}

@@ -104,10 +104,10 @@ async def test_examples_are_shown_as_worked_examples_also_the_negative_ones(read
 
 async def test_a_worked_example_that_a_small_model_repeats_is_no_memory(read: Callable[..., Any]) -> None:
     """It cites words of the message with another meaning; a message in the words of the example is kept."""
-    parroted = {"quote": "moved to Oslo", "message": 1, "memory": "The user is allergic to nuts."}
-    said = {"quote": "allergic to nuts", "message": 2, "memory": "The user is allergic to nuts."}
+    parroted = {"quote": "moved to Oslo", "message": 1, "memory": "Ana sails."}
+    said = {"quote": "Ana sails", "message": 2, "memory": "Ana sails."}
     answer = {"remember": [parroted, said]}
-    reading = await read([SAID, "I am allergic to nuts, remember."], DetectionRequest(topics=MANAGED_TOPICS), answer)
+    reading = await read([SAID, "Ana sails, remember."], DetectionRequest(topics=MANAGED_TOPICS), answer)
     assert [item.details.evidence[0].position for item in reading.detection.candidates] == [1]
     assert reading.detection.dropped == {DropReason.REPEATED_EXAMPLE: 1}
 

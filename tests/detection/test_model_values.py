@@ -7,8 +7,9 @@ import datetime as dt
 import decimal
 import enum
 import json
+import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 import attrs
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from pydantic import TypeAdapter
 
-from factmem.abc import MANAGED_TOPICS, DetectionRequest
+from factmem.abc import MANAGED_TOPICS, DetectionRequest, DropReason, Message, Topic
 from factmem.detection.prompts import sample_of, words_for, worked_examples
 from factmem.detection.response_models import answer_model, answer_type, extractions_in, read_value
 from factmem.detection.tasks import task_of
@@ -93,8 +94,28 @@ def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: 
     model = answer_model(question)
     fields = list(model.model_json_schema()["properties"])
     assert list(json.loads(full.answer)) == list(json.loads(empty.answer)) == fields
-    assert len(list(extractions_in(model.model_validate_json(full.answer), question))) == 8
+    assert len(list(extractions_in(model.model_validate_json(full.answer), question))) == 9
     assert list(extractions_in(model.model_validate_json(empty.answer), question)) == []
+
+
+@pytest.mark.parametrize("kind", [Concept.single, Concept.multiple])
+@pytest.mark.parametrize("value_type", [str, int, float, bool, dt.date, dt.time, decimal.Decimal, Level, list[str]])
+async def test_worked_examples_are_answers_that_the_detector_believes(
+    read: Callable[..., Any], value_type: Any, kind: Any
+) -> None:
+    """An example that its own rules would drop or doubt teaches a model to answer what is dropped."""
+    concepts = [kind("opening_hours", "When it opens", value_type)]
+    request = DetectionRequest(concepts=concepts, open=True, topics=[*MANAGED_TOPICS, Topic("garden")])
+    _, full = worked_examples(task_of(request))
+    lines = re.findall(r'role="(\w+)"[^>]*>(.*)</message>', full.content)
+    messages = [
+        Message(content=text, role=role, timestamp=dt.datetime(2024, 5, 31, 9, tzinfo=dt.UTC)) for role, text in lines
+    ]
+    detection = (await read(messages, request, json.loads(full.answer))).detection
+    parroted = detection.dropped.get(DropReason.REPEATED_EXAMPLE, 0)
+    assert sum(detection.dropped.values()) == parroted, "of these rules, only that an example is no answer drops it"
+    assert [item for item in detection.candidates if item.quarantined] == []
+    assert len(detection.candidates) + parroted == 10
 
 
 @pytest.mark.parametrize(

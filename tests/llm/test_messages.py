@@ -7,7 +7,7 @@ import json
 from pydantic import BaseModel, Field
 
 from factmem.abc import Prompt, WorkedExample
-from factmem.llm.messages import compact_schema, messages_of
+from factmem.llm.messages import compact_schema, instructions_of, messages_of
 
 
 class Book(BaseModel):
@@ -17,11 +17,20 @@ class Book(BaseModel):
     parts: list[Book] = []
 
 
+class Author(BaseModel):
+    name: str
+
+
+class Shelf(BaseModel):
+    owner: Author
+    books: list[Book]
+
+
 def test_the_content_is_alone_in_the_last_message_and_examples_are_turns() -> None:
     """Untrusted text never shares a message with the instructions."""
     example = WorkedExample(content="<d>one</d>", answer='{"title":"One"}')
     prompt = Prompt(instructions="Name the book.", content="<d>{{two}}</d>", examples=(example,))
-    assert messages_of(prompt, Book, show_schema=False) == [
+    assert messages_of(prompt, "Name the book.") == [
         {"role": "system", "content": "Name the book."},
         {"role": "user", "content": "<d>one</d>"},
         {"role": "assistant", "content": '{"title":"One"}'},
@@ -30,14 +39,27 @@ def test_the_content_is_alone_in_the_last_message_and_examples_are_turns() -> No
 
 
 def test_the_schema_is_shown_with_the_instructions_where_it_is_asked_for() -> None:
-    system = messages_of(Prompt(instructions="Name.", content="x"), Book, show_schema=True)[0]["content"]
-    assert system.startswith("Name.")
-    assert system.endswith(compact_schema(Book))
+    prompt = Prompt(instructions="Name.", content="x")
+    shown = instructions_of(prompt, Book, show_schema=True)
+    assert shown.startswith("Name.")
+    assert shown.endswith(json.dumps(compact_schema(Book), separators=(",", ":")))
+    assert instructions_of(prompt, Book, show_schema=False) == "Name."
 
 
 def test_a_compact_schema_drops_titles_and_keeps_a_field_called_title() -> None:
-    schema = json.loads(compact_schema(Book))
+    schema = compact_schema(Book)
     book = schema["$defs"]["Book"]
     assert book["properties"]["title"] == {"type": "string", "description": "as on the cover"}
     assert "title" not in book
     assert book["description"] == "A book."
+
+
+def test_a_compact_schema_has_definitions_only_for_what_is_used_again() -> None:
+    schema = compact_schema(Shelf)
+    assert schema["properties"]["owner"] == {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+    }
+    assert list(schema["$defs"]) == ["Book"]
+    assert schema["properties"]["books"]["items"] == {"$ref": "#/$defs/Book"}

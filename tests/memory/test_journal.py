@@ -26,6 +26,7 @@ from factmem.errors import CodecError, InvalidDataError
 from factmem.memory.jobs import Job, JobKind, Trigger, job_from, job_json
 from factmem.memory.journal import rebuilt, units_in, words_to_keep
 from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded
+from factmem.values import encode_value
 
 NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
 PLACE = Place(MemorySubject("user"), MemoryScope.product("alpha"))
@@ -59,6 +60,7 @@ def test_a_job_reads_back_as_it_was_written() -> None:
     example = DetectionExample(
         conversation=Conversation(messages=[Message(content="Tea, please.", timestamp=NOW)]),
         memories=(("The user drinks tea.", (PREFERENCES.label,)),),
+        facts=[SEATS.fact([12], timestamp=NOW)],
     )
     job = Job(
         id="two",
@@ -84,6 +86,15 @@ def test_a_concept_that_is_not_declared_any_more_is_read_by_its_shape() -> None:
     seats, sizes = job_from(job_json(job), {}).request.concepts
     assert (seats.keyword, seats.value_type) == ("seats", int)
     assert sizes.shape == {"enum": ["small", "large"]}
+
+
+def test_the_examples_of_a_concept_outlive_the_process() -> None:
+    size = Concept.single("size", "which one", Size, examples=[("The big one.", Size.LARGE)])
+    job = Job(id="one", kind=JobKind.DETECT, request=DetectionRequest(concepts=[size]))
+    (read,) = job_from(json.loads(json.dumps(job_json(job))), {}).request.concepts
+    assert [(said, encode_value(value, read.value_type)) for said, value in read.examples] == [
+        ("The big one.", "large")
+    ]
 
 
 def test_what_is_in_use_is_looked_up_anew_and_not_kept() -> None:

@@ -18,6 +18,7 @@ VOCABULARY = {
     "hidden",
     "json_stream",
     "lazy_names",
+    "media",
     "patterns",
     "names",
     "records",

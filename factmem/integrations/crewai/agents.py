@@ -35,7 +35,8 @@ def agent_with(memory: AgentMemory, host: Agent) -> Agent:
         raise InvalidDataError("this agent has a memory already: leave its memory= out, or give that a FactMemStorage")
     agent = host.model_copy(update={"memory": CrewMemory.over(memory), "agent_executor": None})
     # CrewAI has no hook after a kickoff: what is saved is added to the methods that every program calls.
-    object.__setattr__(agent, "__class__", _remembering(type(host)))
+    kind: Any = type(host)
+    object.__setattr__(agent, "__class__", _remembering(kind))
     return agent
 
 
