@@ -195,16 +195,15 @@ async def measure(
     asked, seconds = 0, 0.0
     for store in track(stores, description="dated", transient=True, console=Console(stderr=True)):
         messages = [message for talk in store.conversations for message in talk.messages]
-        texts = [_text(message) for message in messages] + [question.text for question in store.questions]
-        vectors = await embedded(embedder, texts)
-        baselines = Baselines(messages, vectors[: len(messages)])
+        baselines = Baselines(messages, await embedded(embedder, [_text(message) for message in messages]))
+        questions = await embedded(embedder, [question.text for question in store.questions], query=True)
         said_at = [message.timestamp for message in messages if message.timestamp]
         clock = FakeClock(max(*said_at, *(question.asked_at for question in store.questions)))
         with tempfile.TemporaryDirectory() as folder:
             async with Memory(f"sqlite-vec:{folder}/facts.db", embedder=embedder, clock=clock) as memory:
                 for talk in store.conversations:
                     await memory.remember(talk)
-                for question, vector in zip(store.questions, vectors[len(messages) :], strict=True):
+                for question, vector in zip(store.questions, questions, strict=True):
                     for name, ranking in baselines.rankings(question.text, vector).items():
                         ways.setdefault(name, Figures()).add(store, question, ranking)
                     for days in shifts:
@@ -284,7 +283,7 @@ def main() -> None:
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="files of dated stores")
     parser.add_argument("--shift", type=int, nargs="+", default=[0], metavar="DAYS", help="move the present")
     parser.add_argument("--ablate", action="store_true", help="leave out one piece of the similarity at a time")
-    parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
+    parser.add_argument("--embedder", default="wordllama", help="name of an embedder, such as minilm")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--markdown", action="store_true", help="also print the table of the documentation")
     options = parser.parse_args()

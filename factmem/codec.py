@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from factmem.details import MediumPart
 from factmem.errors import CodecError, FactMemError, NewerVersionError
 from factmem.facts import FactType, check_interval, utc
 from factmem.names import checked_name
@@ -301,7 +302,7 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook(dt.datetime, dt.datetime.isoformat)
     conv.register_structure_hook(Place, _place)
     conv.register_unstructure_hook(Place, _written_place)
-    for cls in (Evidence, FactDetails):
+    for cls in (MediumPart, Evidence, FactDetails):
         _register(conv, cls)
     _register(conv, Assertion, job=override(rename=_JOB_KEY))
     read = conv.get_structure_hook(Assertion)

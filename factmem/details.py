@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, assert_never
 
@@ -12,10 +13,19 @@ import attrs
 from factmem.errors import InvalidDataError
 from factmem.facts import utc
 from factmem.names import checked_name
-from factmem.validators import fraction, instance_of, text
+from factmem.validators import fraction, instance_of, positive, text
 from factmem.values import Json, canonical_bytes, encode_value
 
-__all__ = ["UNREVIEWED", "Evidence", "FactDetails", "MetadataMerge", "Origin", "Treatment", "merged_metadata"]
+__all__ = [
+    "UNREVIEWED",
+    "Evidence",
+    "FactDetails",
+    "MediumPart",
+    "MetadataMerge",
+    "Origin",
+    "Treatment",
+    "merged_metadata",
+]
 
 UNREVIEWED: Final = "unreviewed"
 """Flag added to a flagged text that was kept instead of quarantined. See `FactDetails.unreviewed`."""
@@ -74,6 +84,37 @@ class Treatment(enum.Enum):
     IGNORE = "ignore"
 
 
+def _check_moment(instance: object, attribute: attrs.Attribute[float | None], value: float | None) -> None:
+    if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
+        raise InvalidDataError("a moment in a medium is a number of seconds", path=f"$.{attribute.name}")
+
+
+def _check_box(instance: object, attribute: attrs.Attribute[Any], value: tuple[float, ...] | None) -> None:
+    if value is not None and not (len(value) == 4 and all(0 <= side <= 1 for side in value)):
+        raise InvalidDataError("a box in a medium is four shares from 0 to 1", path="$.box")
+
+
+@attrs.frozen(kw_only=True)
+class MediumPart:
+    """The part of an image, a recording or a file that words were read from.
+
+    Attributes:
+        sha256: Hash of its bytes, in hexadecimal.
+        mime: MIME type.
+        page: Page, from 1.
+        box: Corners of a rectangle, as shares of width and height: left, top, right, bottom.
+        start: Begin of a span of time, in seconds.
+        end: End of a span of time, in seconds.
+    """
+
+    sha256: str = attrs.field(validator=text)
+    mime: str = attrs.field(validator=text)
+    page: int | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    box: tuple[float, float, float, float] | None = attrs.field(default=None, validator=_check_box)
+    start: float | None = attrs.field(default=None, validator=_check_moment)
+    end: float | None = attrs.field(default=None, validator=_check_moment)
+
+
 @attrs.frozen(kw_only=True)
 class Evidence:
     """The words that a fact comes from.
@@ -87,6 +128,7 @@ class Evidence:
         position: index of the message in the conversation, from 0.
         start: offset of the quote in the message's text, in characters.
         end: offset of the quote's end.
+        medium: the part of an image, a recording or a file that the words were read from; None for words said.
     """
 
     quote: str = attrs.field(repr=False, validator=text)
@@ -97,6 +139,7 @@ class Evidence:
     position: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
     start: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
     end: int | None = attrs.field(default=None, validator=instance_of(int, type(None)))
+    medium: MediumPart | None = attrs.field(default=None, validator=instance_of(MediumPart, type(None)))
 
 
 def _owner(instance: object, attribute: attrs.Attribute[str | None], value: str | None) -> None:
@@ -118,8 +161,12 @@ def _metadata(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return encoded
 
 
-def _optional_utc(moment: dt.datetime | None) -> dt.datetime | None:
+def _expiry(moment: dt.datetime | None) -> dt.datetime | None:
     return None if moment is None else utc(moment, what="expires_at")
+
+
+def _revision_expiry(moment: dt.datetime | None) -> dt.datetime | None:
+    return None if moment is None else utc(moment, what="revision_expires_at")
 
 
 def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
@@ -160,6 +207,8 @@ class FactDetails:
         expires_at: time from which it is neither loaded nor recalled, in UTC.
         flags: reasons for suspicion: it reads like an instruction, or hides characters.
         labels: labels of this revision, such as the run that made it; the next revision does not inherit them.
+        revision_expires_at: time from which this revision is erased once it is superseded, in UTC; by
+            `TtlPolicy.revisions` if None. The next revision does not inherit it.
 
     Raises:
         InvalidDataError: a number is out of range, a name is not legal, or the metadata is not JSON.
@@ -173,9 +222,10 @@ class FactDetails:
     metadata: Mapping[str, Any] = attrs.field(factory=dict, converter=_metadata)
     evidence: tuple[Evidence, ...] = attrs.field(default=(), converter=_evidence)
     origin: Origin = attrs.field(default=Origin.USER, validator=instance_of(Origin))
-    expires_at: dt.datetime | None = attrs.field(default=None, converter=_optional_utc)
+    expires_at: dt.datetime | None = attrs.field(default=None, converter=_expiry)
     labels: Mapping[str, str] = attrs.field(factory=dict, converter=_revision_labels)
     flags: tuple[str, ...] = attrs.field(default=(), converter=_labels)
+    revision_expires_at: dt.datetime | None = attrs.field(default=None, converter=_revision_expiry)
 
     @property
     def believed(self) -> bool:

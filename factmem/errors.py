@@ -6,6 +6,7 @@
     │   ├── InvalidVectorError             NaN, infinite, zero or of the wrong dimension
     │   ├── WeakPassphraseError            a new key would be too easy to guess
     │   ├── OutOfViewError                 a scope outside of the view that it was asked of
+    │   ├── MediumError                    an image, sound or file: empty, too large, damaged, or of another type
     │   ├── MissingUserError               an agent's run names no user, and its memory keeps users apart
     │   └── FileFormatError                a file to take in is damaged, unsafe or in no known format
     │       └── ConversationFormatError    a conversation file
@@ -64,6 +65,7 @@ __all__ = [
     "InvalidNameError",
     "InvalidVectorError",
     "KeyUnavailableError",
+    "MediumError",
     "MemoryFileError",
     "MisplacedDataError",
     "MissingPackageError",
@@ -129,6 +131,10 @@ class WeakPassphraseError(InvalidDataError):
 
 class OutOfViewError(InvalidDataError):
     """Raised when a view of a memory is asked for a scope that lies outside of it."""
+
+
+class MediumError(InvalidDataError):
+    """Raised when an image, sound, video or PDF is empty, too large, damaged or of another type. Nothing is written."""
 
 
 class MissingUserError(InvalidDataError):

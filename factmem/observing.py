@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Final, Self
@@ -14,6 +15,8 @@ import anyio
 import attrs
 
 from factmem.abc import (
+    DropReason,
+    Effect,
     MemoryObserver,
     Operation,
     OperationCompleted,
@@ -74,6 +77,20 @@ class Call:
             result: the result itself.
         """
 
+    def did(self, effects: Callable[[], Mapping[Effect, int]]) -> None:
+        """Note the effects of a commit.
+
+        Args:
+            effects: counts them; not called without observers.
+        """
+
+    def dropped(self, findings: Iterable[Mapping[DropReason, int]]) -> None:
+        """Note findings that were dropped.
+
+        Args:
+            findings: their numbers by reason.
+        """
+
     def asked(self, *, model: object = None, **counts: object) -> None:
         """Note a model's report. Counts add up. Values of unexpected types are ignored.
 
@@ -103,6 +120,7 @@ class ObservedCall(Call):
         "_asked",
         "_began",
         "_content",
+        "_counts",
         "_given",
         "_records_out",
         "_result",
@@ -133,6 +151,7 @@ class ObservedCall(Call):
         self._content = observation.content and parent is None
         self._arguments = arguments if self._content else None
         self._asked: dict[str, Any] = {}
+        self._counts: dict[str, Any] = {}
         self._records_out: int | None = None
         self._result: object = None
         self._token: Token[ObservedCall | None] | None = None
@@ -164,13 +183,22 @@ class ObservedCall(Call):
         if error is not None:
             self.observation.notify(OperationFailed(**event, error=_name_of(error)))
             return
-        self.observation.notify(OperationCompleted(**event, records_out=self._records_out, result=self._result))
+        ended = OperationCompleted(**event, **self._counts, records_out=self._records_out, result=self._result)
+        self.observation.notify(ended)
 
     def gave(self, records: int | None, result: object = None) -> None:
         """See `Call.gave`."""
         self._records_out = records
         if self._content:  # else a task that is begun within, and lives long, would hold on to it
             self._result = result
+
+    def did(self, effects: Callable[[], Mapping[Effect, int]]) -> None:
+        """See `Call.did`."""
+        self._counts["effects"] = effects()
+
+    def dropped(self, findings: Iterable[Mapping[DropReason, int]]) -> None:
+        """See `Call.dropped`."""
+        self._counts["dropped"] = dict(sum(map(Counter, findings), Counter[DropReason]()))
 
     def asked(self, *, model: object = None, **counts: object) -> None:
         """See `Call.asked`."""

@@ -1,14 +1,18 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions: factmem's own, compiled when they are first used, and those of callers, in linear time.
 
 Compiling all patterns of the library would take longer than importing the rest of it.
 """
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
-__all__ = ["lazy_pattern"]
+from factmem.errors import InvalidDataError
+
+__all__ = ["lazy_pattern", "linear_search"]
 
 
 class _LazyPattern:
@@ -34,3 +38,23 @@ def lazy_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
     It has the methods and attributes of a compiled pattern. The functions of `re` do not take it.
     """
     return cast("re.Pattern[str]", _LazyPattern(pattern, flags))
+
+
+@functools.lru_cache(maxsize=64)
+def linear_search(pattern: str) -> Callable[[str], bool]:
+    """Return a function that tells whether a pattern is found anywhere in a text, in time linear in the text.
+
+    It is the syntax of Rust's `regex`, the engine that pydantic brings: that of `re` without look-around and
+    back-references, which take more than linear time. ``(?i)`` in front ignores case.
+
+    Raises:
+        InvalidDataError: It is no such expression, or needs more than 10 MB when compiled.
+    """
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    try:
+        compiled = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex", strict=True))
+    except SchemaError as error:
+        reason = str(error).strip().splitlines()[-1].strip().removeprefix("error: ")
+        raise InvalidDataError(f"not a regular expression that can be searched for: {reason}") from None
+    return compiled.isinstance_python

@@ -45,6 +45,18 @@ def _written(segment: str) -> str:
     return segment.replace("%", "%25").replace("/", "%2F")
 
 
+def _segments(path: str) -> list[str]:
+    """Return the segments of a path, as they are written."""
+    if not isinstance(path, str) or not path.strip("/ "):
+        raise InvalidNameError("an empty path names no scope; leave the scope out to mean all of them")
+    written = path.removeprefix("/").removesuffix("/").split("/")
+    if any(segment in (".", "..") for segment in written):
+        raise InvalidNameError("a scope's path cannot climb: it holds a '.' or '..' segment")
+    if not all(segment.strip() for segment in written):
+        raise InvalidNameError("a scope's path holds an empty segment")
+    return written
+
+
 def _unquoted(written: Sequence[str]) -> tuple[str, ...]:
     try:
         return tuple(unquote(segment, errors="strict") for segment in written)
@@ -124,24 +136,26 @@ class MemoryScope:
         Raises:
             InvalidNameError: the path is empty, has empty segments, or tries to climb with ``..``.
         """
-        if not isinstance(path, str) or not path.strip("/ "):
-            raise InvalidNameError("an empty path names no scope; leave the scope out to mean all of them")
-        if path.startswith(_TENANT_MARKS):
+        if isinstance(path, str) and path.startswith(_TENANT_MARKS):
             tenant, _, below = path[2:].partition("/")
             if below.startswith("/"):
                 raise InvalidNameError("a scope's path holds an empty segment")
             return cls.parse("/" + below).within(_unquoted([tenant])[0].removeprefix("@"))
-        written = path.removeprefix("/").removesuffix("/").split("/")
-        if any(segment in (".", "..") for segment in written):
-            raise InvalidNameError("a scope's path cannot climb: it holds a '.' or '..' segment")
-        if not all(segment.strip() for segment in written):
-            raise InvalidNameError("a scope's path holds an empty segment")
+        written = _segments(path)
         segments = _unquoted(written)
         match written[0]:
             case "agent" | "feature" | "product" | "cross-product" as kind:
                 return cls(ScopeKind(kind), segments[1:])
             case _:
                 return cls(ScopeKind.CROSS_PRODUCT, segments)
+
+    def below(self, path: str) -> Self:
+        """Return the scope of a path that is relative to this one, such as ``decisions/2026``.
+
+        Raises:
+            InvalidNameError: see `parse`.
+        """
+        return attrs.evolve(self, path=(*self.path, *_unquoted(_segments(path))))
 
     def __truediv__(self, child: str) -> Self:
         return attrs.evolve(self, path=(*self.path, child))

@@ -10,7 +10,9 @@ import functools
 import hashlib
 import os
 import shutil
+import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -28,6 +30,7 @@ __all__ = [
     "connected",
     "drop_schemas",
     "end_of_tests",
+    "pooler_address",
     "postgres_address",
     "schema_of",
     "server_address",
@@ -39,6 +42,9 @@ OWN_SERVER: Final = "FACTMEM_TEST_POSTGRES"
 _FOLDER: Final = "FACTMEM_TEST_POSTGRES_FOLDER"
 """Variable that carries the folder where they meet from the first process to the others."""
 
+_LIFELINE: Final = "lifeline"
+"""Name of the pipe that the first process holds open: the server ends with it, however it ends."""
+
 _FASTER: Final = {
     # Tests of durability start a server of their own, which flushes.
     "fsync": "off",
@@ -48,22 +54,31 @@ _FASTER: Final = {
     "autovacuum": "off",
 }
 _made: set[str] = set()
-_owner: list[int] = []
+_started: list[PostgresServer] = []
+_poolers: list[subprocess.Popen[bytes]] = []
+_owner: dict[int, int] = {}
+"""The first process, if this is it, and its end of the pipe."""
 
 
 def start_of_tests() -> None:
     """Decide where the processes of a run meet; nothing is started."""
     if _FOLDER not in os.environ:
         os.environ[_FOLDER] = tempfile.mkdtemp(prefix="factmem-tests-")
-        _owner.append(os.getpid())
+        os.mkfifo(lifeline := Path(os.environ[_FOLDER]) / _LIFELINE)
+        _owner[os.getpid()] = os.open(lifeline, os.O_RDWR)
 
 
 def end_of_tests() -> None:
     """Stop the server if a test has started it, in the first process of the run."""
-    if _owner == [os.getpid()]:
+    if (held := _owner.pop(os.getpid(), None)) is not None:
         folder = Path(os.environ.pop(_FOLDER))
+        os.close(held)
         if (started := folder / "server").exists():
-            PostgresServer.stop_at(Path(started.read_text()))
+            server = Path(started.read_text())
+            for _ in range(200):
+                if not server.exists():
+                    break
+                time.sleep(0.05)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -78,21 +93,77 @@ def server_address() -> str:
         if refused.exists():
             pytest.skip(refused.read_text())
         if not address.exists():
+            lifeline = os.open(folder / _LIFELINE, os.O_RDONLY)
             try:
-                server = PostgresServer(_FASTER)
+                server = PostgresServer(_FASTER, lifeline=lifeline)
             except (MissingPackageError, StoreUnavailableError, OSError) as error:
                 refused.write_text(f"no PostgreSQL server can be had here: {error}")
                 pytest.skip(refused.read_text())
+            finally:
+                os.close(lifeline)
+            _started.append(server)
             (folder / "server").write_text(str(server.folder))
             address.write_text(server.address())
         return address.read_text()
 
 
-def postgres_address(path: Path, **options: str) -> str:
-    """Return the address of the store of a path: a schema of its own, which is dropped after the test."""
+_POOLED: Final = """
+[databases]
+* = host={host} user={user} dbname={database}
+[pgbouncer]
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 1000
+auth_type = any
+listen_addr =
+listen_port = 5432
+unix_socket_dir = {folder}
+"""
+_POOLING: Final = '"$0" --quiet "$1/pgbouncer.ini" & cat > /dev/null; kill $!; rm -rf "$1"'
+"""Script that runs PgBouncer until the end of its input."""
+
+
+@functools.cache
+def pooler_address() -> str:
+    """Return the address of a PgBouncer before the server, which gives each transaction any of a few sessions."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+    parts = urlsplit(server_address())
+    options = dict(parse_qsl(parts.query))
+    if program is None or "host" not in options:
+        pytest.skip("no PgBouncer can be had here: install it (apt-get install pgbouncer)")
+    folder = Path(tempfile.mkdtemp(prefix="factmem-pool-"))
+    folder.chmod(0o755)
+    written = _POOLED.format(host=options["host"], user=parts.username, database=parts.path[1:], folder=folder)
+    (folder / "pgbouncer.ini").write_text(written)
+    if root := os.geteuid() == 0:  # it refuses to run as root
+        shutil.chown(folder, "nobody")
+    _poolers.append(
+        subprocess.Popen(
+            ["/bin/sh", "-c", _POOLING, program, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user="nobody" if root else None,
+            start_new_session=True,
+        )
+    )
+    while not (folder / ".s.PGSQL.5432").exists():
+        assert _poolers[-1].poll() is None, "PgBouncer does not start"
+        time.sleep(0.05)
+    return urlunsplit(parts._replace(query=urlencode({**options, "host": str(folder)})))
+
+
+def postgres_address(path: Path, *, server: str | None = None, **options: str) -> str:
+    """Return the address of the store of a path: a schema of its own, which is dropped after the test.
+
+    Args:
+        path: The path.
+        server: Address of the server; by default, `server_address`.
+        options: Options of the provider.
+    """
     schema = _schema(path)
     _made.add(schema)
-    parts = urlsplit(server_address())
+    parts = urlsplit(server or server_address())
     query = urlencode({**dict(parse_qsl(parts.query)), "schema": schema, "timeout": "5", **options})
     return urlunsplit(parts._replace(query=query))
 

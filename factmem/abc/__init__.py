@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from factmem.abc.accesses import Access, KeepsAccesses
 from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
+from factmem.abc.backups import BacksUp, StoreLocation
 from factmem.abc.capabilities import (
     Append,
     ChecksItself,
@@ -40,9 +41,11 @@ from factmem.abc.detector import (
     Message,
     Topic,
 )
-from factmem.abc.embedder import Embedder
+from factmem.abc.embedder import Embedder, EmbedsQueries
+from factmem.abc.media import MediaReader, Passage
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
+    Effect,
     MemoryObserver,
     Operation,
     OperationCompleted,
@@ -50,7 +53,7 @@ from factmem.abc.observer import (
     OperationFailed,
     OperationStarted,
 )
-from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
+from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, SparesRoundTrips, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import (
     Complexity,
@@ -76,6 +79,7 @@ __all__ = [
     "AnalysisRequest",
     "Analyst",
     "Append",
+    "BacksUp",
     "Candidate",
     "ChecksItself",
     "Clock",
@@ -88,8 +92,10 @@ __all__ = [
     "DetectionRequest",
     "Detector",
     "DropReason",
+    "Effect",
     "Embedder",
     "EmbedderIdentity",
+    "EmbedsQueries",
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
@@ -103,6 +109,7 @@ __all__ = [
     "LanguageModel",
     "LogName",
     "LogPart",
+    "MediaReader",
     "MemoryObserver",
     "Message",
     "Novelty",
@@ -113,6 +120,7 @@ __all__ = [
     "OperationStarted",
     "Outline",
     "Outlined",
+    "Passage",
     "Position",
     "Prompt",
     "QuestionAnalysis",
@@ -121,9 +129,11 @@ __all__ = [
     "Receipt",
     "Scan",
     "ScansVectors",
+    "SparesRoundTrips",
     "StateRequest",
     "Statement",
     "Storage",
+    "StoreLocation",
     "SubQuestion",
     "Topic",
     "UpgradesFormat",

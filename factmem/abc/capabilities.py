@@ -323,12 +323,13 @@ class UpgradesFormat(Protocol):
         """
         ...
 
-    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
+    async def upgrade(self, *, create: bool = False, progress: Callable[[int, int], None] | None = None) -> None:
         """Bring the store to the newest format, all or nothing, and remove what the older one leaves.
 
-        Writers wait meanwhile. A store of the newest format, or none, stays as it is.
+        Writers wait meanwhile. A store of the newest format stays as it is.
 
         Args:
+            create: Whether to make an empty store where there is none, as the first write does.
             progress: Called with the number of finished steps and the total, in any thread.
 
         Raises:

@@ -9,9 +9,10 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
-from factmem.details import FactDetails, Origin, Treatment
+from factmem.details import FactDetails, MediumPart, Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
+from factmem.media import Medium
 from factmem.names import checked_name
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of
@@ -63,6 +64,12 @@ def _storable_or_none(text: object) -> str | None:
     return None if text is None else _storable(text)
 
 
+def _media(media: Iterable[Medium]) -> tuple[Medium, ...]:
+    if isinstance(media, Medium):
+        raise InvalidDataError("media are given as a list: [Medium(…)]", path="$.media")
+    return _checked("media", media, Medium)
+
+
 @attrs.frozen(kw_only=True)
 class Message:
     """One message of a conversation. Lone surrogates in its texts become U+FFFD.
@@ -75,12 +82,14 @@ class Message:
         timestamp: Time when it was said, in UTC, if known.
         treatment: Treatment of the message; None for that of its origin (see `factmem.detection.OriginPolicy`).
             Without a model, a message of CONTEXT is not kept.
-        not_text: Number of attached parts without text: images, audio, files. They are not kept, and are counted as
-            `DropReason.NOT_TEXT`.
+        media: Attached images, sound, videos and files. What is in them is read, if it can be, and kept as messages of
+            the role ``document``; the others are counted as `DropReason.NOT_TEXT`.
+        not_text: Number of attached parts without text that are not at hand. They are counted in the same way.
+        medium: Part of a medium that the text was read from; None for words said.
 
     Raises:
-        InvalidDataError: A text is no string, the time has no zone, the treatment is of another type, or ``not_text``
-            is negative or no integer.
+        InvalidDataError: A text is no string, the time has no zone, the treatment or a medium is of another type, or
+            ``not_text`` is negative or no integer.
     """
 
     content: str = attrs.field(repr=False, converter=_storable)
@@ -89,7 +98,9 @@ class Message:
     id: str | None = attrs.field(default=None, converter=_storable_or_none)
     timestamp: dt.datetime | None = attrs.field(default=None, converter=_said_at)
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))
+    media: tuple[Medium, ...] = attrs.field(default=(), converter=_media)
     not_text: int = attrs.field(default=0, kw_only=True, validator=count)
+    medium: MediumPart | None = attrs.field(default=None, validator=instance_of(MediumPart, type(None)))
 
     @property
     def origin(self) -> Origin:
@@ -133,7 +144,7 @@ class Conversation:
     @property
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
-        return sum(message.not_text for message in self.messages if message.detectable)
+        return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
 
 
 def _label(instance: object, attribute: attrs.Attribute[str], value: str) -> None:

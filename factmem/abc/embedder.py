@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from factmem.abc.capabilities import EmbedderIdentity
 
-__all__ = ["Embedder"]
+__all__ = ["Embedder", "EmbedsQueries"]
 
 
 @runtime_checkable
@@ -33,9 +33,27 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text: float32 of shape (len(texts), dimension).
 
-        It must not block the event loop.
+        The texts are what is searched, and the questions too of an embedder that does not tell them apart (see
+        `EmbedsQueries`). It must not block the event loop.
 
         Raises:
             EmbedderError: The model failed or returned another shape or type.
+        """
+        ...
+
+
+@runtime_checkable
+class EmbedsQueries(Embedder, Protocol):
+    """Embeds questions in another way than what they are to find; the cosine of the two is what tells.
+
+    A store keeps vectors of documents only. If documents get a prefix or a mark of their own, it is part of the
+    identity's name, so that a store of vectors without it is not mixed with them.
+    """
+
+    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector a question, like `Embedder.embed`.
+
+        Raises:
+            EmbedderError: See `Embedder.embed`.
         """
         ...

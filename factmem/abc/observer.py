@@ -8,7 +8,10 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
+from factmem.abc.detector import DropReason
+
 __all__ = [
+    "Effect",
     "MemoryObserver",
     "Operation",
     "OperationCompleted",
@@ -80,6 +83,38 @@ class Operation(enum.StrEnum):
     COMMIT = "commit"
 
 
+class Effect(enum.StrEnum):
+    """Effect of a commit on one assertion.
+
+    Attributes:
+        LEARNT: It is new, and counts.
+        REMOVED: It is new, and removes a value.
+        QUARANTINED: It is new, and waits in quarantine.
+        WAITING: It is new: words that wait for a model.
+        READ: Words that a model has read.
+        FAILED: Words that a model could not read, which are a dead letter now.
+        RETRIED: A dead letter that waits for a model again.
+        DISMISSED: A dead letter that nobody will read again.
+        ACCEPTED: It was let in from quarantine.
+        REJECTED: It was refused from quarantine.
+        RETRACTED: It does not count any more.
+        RESTORED: It counts again.
+    """
+
+    LEARNT = "learnt"
+    REMOVED = "removed"
+    QUARANTINED = "quarantined"
+    WAITING = "waiting"
+    READ = "read"
+    FAILED = "failed"
+    RETRIED = "retried"
+    DISMISSED = "dismissed"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    RETRACTED = "retracted"
+    RESTORED = "restored"
+
+
 @attrs.frozen(kw_only=True)
 class _Run:
     """One run of an operation.
@@ -140,10 +175,14 @@ class OperationCompleted(_Ended):
 
     Attributes:
         records_out: The number of records, changes or vectors that it returned, where it is known.
+        effects: The numbers of assertions that a COMMIT changed, by effect; empty for other operations.
+        dropped: The numbers of findings that a READ dropped, by reason; empty for other operations.
         result: The result; None where the arguments are.
     """
 
     records_out: int | None = None
+    effects: Mapping[Effect, int] = attrs.field(factory=dict)
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     result: object = attrs.field(default=None, repr=False)
 
 

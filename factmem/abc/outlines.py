@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeepsOutlines", "Outline", "Outlined", "number_of_id"]
+__all__ = ["KeepsOutlines", "Outline", "Outlined", "SparesRoundTrips", "number_of_id"]
 
 
 @attrs.frozen(kw_only=True)
@@ -90,6 +90,19 @@ class KeepsOutlines(Protocol):
 
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
         """Return assertions of a tenant by sequence number, and None for each that does not exist (any more)."""
+        ...
+
+
+@runtime_checkable
+class SparesRoundTrips(KeepsOutlines, Protocol):
+    """Answers together what recall asks; for a store at the end of a wire.
+
+    Recall then ranks what it holds, and reads at once all that the results may need. The same answer says whether the
+    store has anything newer; then recall begins again.
+    """
+
+    def recorded_and_newest(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+        """Return what `recorded` and `newest` return, of one state of the store. Blocks, as they do."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Memory in agents: the plugin, the nodes of strategy graphs, and compression of long histories."""
+"""Memory in agents: the plugin, nodes of strategy graphs, compression of long histories, lessons from feedback."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from factmem.agent.config import (
 )
 from factmem.agent.history import MEMORY_NAME, DictFormat, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holders import SavedHistory
+from factmem.agent.lessons import LESSON, TASK, Lessons, Reviewed, Reviewer
 from factmem.agent.nodes import (
     Node,
     StateAccess,
@@ -41,7 +42,9 @@ from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "LESSON",
     "MEMORY_NAME",
+    "TASK",
     "TOOL_NAMES",
     "USER",
     "AgentMemory",
@@ -53,6 +56,7 @@ __all__ = [
     "HistoryFormat",
     "Hooks",
     "HostIntegration",
+    "Lessons",
     "Loading",
     "MemoryBlock",
     "MemoryRun",
@@ -60,6 +64,8 @@ __all__ = [
     "MessageFormat",
     "NoStoreWarning",
     "Node",
+    "Reviewed",
+    "Reviewer",
     "RunIdentity",
     "SavedHistory",
     "Saving",

@@ -14,6 +14,7 @@ from factmem.abc import (
     Embedder,
     KeepsHistory,
     LanguageModel,
+    MediaReader,
     MemoryObserver,
     Message,
 )
@@ -21,12 +22,13 @@ from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.llm import language_model
-from factmem.memory import Memory, Policies, Trigger
+from factmem.memory import Memory, Policies, ProfileSchema, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
+from factmem.memory.profiles import schemas_of
 from factmem.names import checked_name
 from factmem.providers import NoMemory
 from factmem.providers.registry import check_address
-from factmem.recall import RecallSettings
+from factmem.recall import RecallSettings, as_embedder
 from factmem.records import FactRecord, Origin
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
@@ -328,11 +330,13 @@ class AgentMemoryConfig:
             share one memory (``"shared"``).
         subjects: Further subjects whose facts are loaded.
         concepts: Typed facts of interest, which are looked for first and read with their types.
+        profiles: Profiles that every detection fills; see `Memory`. An open `Memory` keeps its own.
         model: Language model that detects facts, or its address for `factmem.language_model`. Without one, messages
             are kept verbatim.
         policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
-        embedder: Embedder of the facts (default: the offline embedder).
+        embedder: Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
         embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
+        media_reader: Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
         saving: Settings of saving.
@@ -357,10 +361,12 @@ class AgentMemoryConfig:
     users: UserPolicy = attrs.field(default=UserPolicy.REQUIRED, converter=_users)
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
+    profiles: tuple[ProfileSchema[Any], ...] = attrs.field(default=(), converter=schemas_of)
     model: LanguageModel | str | None = None
     policies: Policies = attrs.field(factory=Policies, validator=instance_of(Policies))
-    embedder: Embedder | None = None
+    embedder: Embedder | None = attrs.field(default=None, converter=as_embedder)
     embedder_timeout: float | None = 30.0
+    media_reader: MediaReader | str | None = None
     recall: RecallSettings | None = attrs.field(default=None, validator=instance_of(RecallSettings, type(None)))
     loading: Loading = attrs.field(factory=Loading, validator=instance_of(Loading))
     saving: Saving = attrs.field(factory=Saving, validator=instance_of(Saving))
@@ -459,10 +465,12 @@ class AgentMemoryConfig:
             "none:" if self.store is None else self.store,
             organization=self.organization_name,
             concepts=self.concepts,
+            profiles=self.profiles,
             subjects=(self.user, *self.subjects),
             scopes=tuple(dict.fromkeys((*self.scopes, self.home))),
             embedder=self.embedder,
             embedder_timeout=self.embedder_timeout,
+            media_reader=self.media_reader,
             model=language_model(self.model) if isinstance(self.model, str) else self.model,
             policies=attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins),
             observers=self.observers,

@@ -78,7 +78,7 @@ class Hearing:
         with self._changing:
             known = list(self._conversations.get(key, {}).items())
         return [
-            attrs.evolve(message, id=id, treatment=Treatment.IGNORE, not_text=0)
+            attrs.evolve(message, id=id, treatment=Treatment.IGNORE, media=(), not_text=0)
             for id, message in known
             if id not in shown and not message.origin.trusted and message.detectable
         ]

@@ -13,7 +13,7 @@ import attrs
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent.config import RunIdentity
 from factmem.agent.rendering import MemoryBlock
-from factmem.detection import count_not_text
+from factmem.detection import MediaParts, media_in
 from factmem.errors import InvalidDataError
 
 __all__ = [
@@ -91,8 +91,8 @@ class DictFormat:
             role = MEMORY_ROLE
         elif native.get("type") == "function_call_output":
             role, content = "tool", native.get("output")
-        text, not_text = _text(content), count_not_text(content) if isinstance(content, list | tuple) else 0
-        if not isinstance(role, str) or not (text.strip() or not_text):
+        text, parts = _text(content), media_in(content) if isinstance(content, list | tuple) else MediaParts()
+        if not isinstance(role, str) or not (text.strip() or parts != MediaParts()):
             return ()
         id, name = native.get("id"), native.get("name")
         return (
@@ -101,7 +101,8 @@ class DictFormat:
                 role=role,
                 name=name if isinstance(name, str) else None,
                 id=id if isinstance(id, str) else None,
-                not_text=not_text,
+                media=parts.media,
+                not_text=parts.not_text,
             ),
         )
 

@@ -15,7 +15,7 @@ pydantic-graph ``GraphBuilder``, or await them directly.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import attrs
 
@@ -53,6 +53,14 @@ class Node(Protocol):
     """
 
     __name__: str
+
+    @property
+    def blocking(self) -> Callable[..., Any]:
+        """The same node as a plain function, for a graph that runs without an event loop.
+
+        It raises `CapabilityError` if the program opened the memory, in an event loop.
+        """
+        ...
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Load or save, and return the graph's next input."""
@@ -117,7 +125,7 @@ def load_from_memory(
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
-    return _node("load_from_memory", loaded, state)
+    return _node("load_from_memory", memory, loaded, state)
 
 
 def load_all_facts_from_memory(
@@ -143,7 +151,7 @@ def load_all_facts_from_memory(
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
 
-    return _node("load_all_facts_from_memory", loaded, state)
+    return _node("load_all_facts_from_memory", memory, loaded, state)
 
 
 def save_to_memory(
@@ -225,24 +233,34 @@ def _saving(
             if submission is not None:
                 await submission.wait()
 
-    return _node(name, saved, state)
+    return _node(name, memory, saved, state)
 
 
-def _node(name: str, work: _Work, access: StateAccess[Any]) -> Node:
-    async def node(state: Any, config: Any = None) -> Any:
+def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any]) -> Node:
+    def said(state: Any, config: Any) -> tuple[Sequence[Any], RunIdentity]:
         inner = state.state if _is_step(state) else state
-        found = access.identity(inner).or_else(_identity(state, config))
-        history = await work(access.messages(inner), found)
-        if _is_step(state):
-            if history is not None:
-                _replace(inner, access.update(history))
-            return state.inputs
-        return {} if history is None else access.update(history)
+        return access.messages(inner), access.identity(inner).or_else(_identity(state, config))
 
-    node.__name__ = node.__qualname__ = name
-    # LangGraph passes its config only if the parameter has LangGraph's own annotation, or none.
-    del node.__annotations__["config"]
-    return node
+    def passed_on(state: Any, history: list[Any] | None) -> Any:
+        if not _is_step(state):
+            return {} if history is None else access.update(history)
+        if history is not None:
+            _replace(state.state, access.update(history))
+        return state.inputs
+
+    async def node(state: Any, config: Any = None) -> Any:
+        return passed_on(state, await work(*said(state, config)))
+
+    def blocking(state: Any, config: Any = None) -> Any:
+        history, identity = said(state, config)
+        return passed_on(state, memory.for_run().held.use_blocking(lambda _: work(history, identity)))
+
+    for function in (node, blocking):
+        function.__name__ = function.__qualname__ = name
+        # LangGraph passes its config only if the parameter has LangGraph's own annotation, or none.
+        del function.__annotations__["config"]
+    setattr(node, "blocking", blocking)  # noqa: B010 - type checkers know no attributes of functions
+    return cast("Node", node)
 
 
 def _is_step(state: Any) -> bool:

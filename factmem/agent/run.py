@@ -14,9 +14,15 @@ from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, 
 from factmem.agent.hearing import Hearing
 from factmem.agent.history import conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
-from factmem.agent.rendering import MemoryBlock, instruction_in, is_instruction, rendered, rendered_block
+from factmem.agent.rendering import (
+    MemoryBlock,
+    in_force,
+    instruction_in,
+    is_instruction,
+    rendered,
+    rendered_block,
+)
 from factmem.details import Treatment
-from factmem.detection import overtakes
 from factmem.errors import (
     CapabilityError,
     FactMemError,
@@ -138,7 +144,7 @@ class MemoryRun:
         try:
             found = await self.held.use(ask)
         except FactMemError as error:
-            self._failed("nothing could be loaded", error, loading.on_failure)
+            self.failed("nothing could be loaded", error, loading.on_failure)
             return MemoryBlock()
         records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
@@ -210,7 +216,7 @@ class MemoryRun:
         except CapabilityError:  # permanent: nothing would ever be saved
             raise
         except FactMemError as error:
-            self._failed("the history could not be submitted", error, saving.on_failure)
+            self.failed("the history could not be submitted", error, saving.on_failure)
             return None
         saved = SavedHistory(submission, self.held)
         if hooks.after_save:
@@ -237,6 +243,22 @@ class MemoryRun:
     def _beside(self, memory: Memory) -> MemoryRun:
         """Return this run, in the event loop of its memory."""
         return attrs.evolve(self, held=OpenMemoryHolder(memory))
+
+    def failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
+        """Raise or log an error of the memory, as a policy says.
+
+        Args:
+            what: What could not be done, without any content of the conversation.
+            error: The error.
+            policy: The policy.
+        """
+        match policy:
+            case FailurePolicy.RAISE:
+                raise error
+            case FailurePolicy.LOG:
+                _log.warning("%s: %s", what, type(error).__name__)
+            case _:
+                assert_never(policy)
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
         """Return the view of this run: the user's private records and public ones, in the agent's scopes."""
@@ -285,8 +307,10 @@ class MemoryRun:
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
             about = await look_up(_ROOM_FOR_OTHERS * loading.limit + len(current), Filters(concepts=[STATEMENT]))
-            in_force, overtaken = _in_force(standing)
-            found = [*in_force, *found, *(record for record, _ in about if record.id not in overtaken)]
+            instructions = [*filter(is_instruction, standing)]
+            kept = in_force(instructions, instruction_in)
+            overtaken = {record.id for record in instructions} - {record.id for record in kept}
+            found = [*kept, *found, *(record for record, _ in about if record.id not in overtaken)]
         unsaid = {record.id: record for record in found if not _is_stated_in(current, record)}
         return _Found(records=tuple(unsaid.values()), earlier=earlier)
 
@@ -315,7 +339,7 @@ class MemoryRun:
         """Return a message as it is submitted. Tool results that are not kept tell what the model only repeats."""
         if self.config.saving.tool_results or message.origin is not Origin.TOOL:
             return message
-        return attrs.evolve(message, treatment=Treatment.IGNORE, not_text=0)
+        return attrs.evolve(message, treatment=Treatment.IGNORE, media=(), not_text=0)
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
         if request is None:
@@ -326,15 +350,6 @@ class MemoryRun:
 
     def _narrowed(self, subject: MemorySubject) -> MemorySubject:
         return self.user if subject.key == self.config.user.key else subject
-
-    def _failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
-        match policy:
-            case FailurePolicy.RAISE:
-                raise error
-            case FailurePolicy.LOG:
-                _log.warning("%s: %s", what, type(error).__name__)
-            case _:
-                assert_never(policy)
 
 
 @attrs.frozen(kw_only=True)
@@ -375,19 +390,6 @@ async def _looked_up(
     records = [match.record for match in matches] if overtaken else still_true(matches)
     earlier = {match.record.id: match.earlier for match in matches}
     return [(record, earlier.get(record.id, ())) for record in records]
-
-
-def _in_force(standing: Iterable[FactRecord[Any]]) -> tuple[list[FactRecord[Any]], set[str]]:
-    """Return the standing instructions that hold, and the ids of the overtaken ones; records come newest first."""
-    kept: list[FactRecord[Any]] = []
-    overtaken: set[str] = set()
-    for record in filter(is_instruction, standing):
-        newer = (other for other in kept if other.timestamp > record.timestamp)
-        if any(overtakes(instruction_in(other), instruction_in(record)) for other in newer):
-            overtaken.add(record.id)
-        else:
-            kept.append(record)
-    return kept, overtaken
 
 
 def _query(history: Sequence[Message], count: int) -> str:

@@ -47,7 +47,6 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "update": "writing:update",
     "undo": "writing:undo",
     "retract": "writing:retract",
-    "restore": "writing:restore",
     "rollback": "writing:rollback",
     "forget": "erasing:forget",
     "erase": "erasing:erase",
@@ -62,9 +61,12 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "export": "store:export",
     "import": "importing:import_",
     "reembed": "store:reembed",
+    "backup": "backups:backup",
+    "restore": "backups:restore",
     "move": "moving:move",
     "new-key": "store:new_key",
     "rotate-key": "store:rotate_key",
+    "browse": "browsing:browse",
     "mcp": "serving:mcp",
 }
 """Every command in the order of the help page: the module below `factmem.cli` and the function in it.
@@ -162,7 +164,10 @@ _GLOBAL: Final[Mapping[str, tuple[str, str]]] = {
     "organization": ("NAME", "Tenant that the facts belong to."),
     "viewer": ("NAME", "User who reads and writes, and who owns private facts."),
     "user": ("NAME", "User whose memory it is: the viewer, and the subject and owner of new facts."),
-    "embedder": ("NAME", "Embedder: wordllama (the default), minilm or openai:MODEL@DIMENSION."),
+    "embedder": (
+        "NAME",
+        "Embedder: wordllama (the default), minilm, multilingual or VENDOR:MODEL, as voyage:voyage-3.",
+    ),
     "model": (
         "ADDRESS",
         "Language model used for ingestion: openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL (default: none).",

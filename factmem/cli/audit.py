@@ -10,9 +10,10 @@ import attrs
 import typer
 from rich.text import Text
 
+from factmem.browse.texts import shown
 from factmem.cli.ids import full_ids
 from factmem.cli.options import PageOption, Selection, from_day, through_day
-from factmem.cli.output import print_block, record_block, record_json, shown
+from factmem.cli.output import print_block, record_block, record_json
 from factmem.cli.session import Session
 from factmem.details import Origin
 from factmem.records import AssertionState

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from factmem.cli.output import shown
+from factmem.browse.texts import shown
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, StoreUnavailableError
@@ -44,7 +44,10 @@ async def check(session: Session) -> None:
     _show(session, found, {}, lambda out: None)
 
 
-async def upgrade(session: Session) -> None:
+async def upgrade(
+    session: Session,
+    create: Annotated[bool, typer.Option("--create", help="Make an empty store where there is none.")] = False,
+) -> None:
     """Bring a store that an older factmem wrote to the present format, and check it.
 
     The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
@@ -58,16 +61,19 @@ async def upgrade(session: Session) -> None:
         if not isinstance(provider, UpgradesFormat) or not isinstance(provider, ChecksItself):
             raise CapabilityError(f"{session.shown_address} needs no upgrade: stores of its kind have one format")
         before, newest = await provider.format_versions()
-        if not before:
-            raise StoreUnavailableError(f"there is no store {session.shown_address}: check its address")
+        if not (before or create):
+            raise StoreUnavailableError(
+                f"there is no store {session.shown_address}: check its address, or make one with --create"
+            )
         if before < newest:
             with progress("upgrading", quiet=session.as_json) as advance:
-                await provider.upgrade(progress=lambda done, of: advance(done / of))
+                await provider.upgrade(create=create, progress=lambda done, of: advance(done / of))
         after, _ = await provider.format_versions()
         found = await _found(session, provider)
 
     def render(out: Console) -> None:
         done = f"was brought from format {before} to {after}" if before < after else f"has the newest format, {after}"
+        done = done if before else f"was made, in format {after}"
         out.print(shown(f"{session.shown_address} {done}"))
 
     _show(session, found, {"before": before, "after": after}, render)

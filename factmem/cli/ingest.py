@@ -1,4 +1,4 @@
-"""The command `ingest`: conversations, kept word for word or read by a language model."""
+"""The command `ingest`: conversations, kept word for word or read by a language model, and documents."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from factmem.abc import (
     FeedsChanges,
     Topic,
 )
+from factmem.browse.texts import shown
 from factmem.cli.options import (
     BudgetOption,
     OriginNameOption,
@@ -45,6 +46,7 @@ from factmem.values import Json, decode_value
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from factmem.importers import DocumentReport
     from factmem.llm import CostReport
     from factmem.memory import Memory, Submission
 
@@ -485,7 +487,10 @@ async def _stored_id(conversation: Conversation) -> str | None:
 async def ingest(
     session: Session,
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="Conversations as JSON or JSON Lines; - reads stdin.")
+        list[Path],
+        typer.Argument(
+            metavar="FILE", help="Conversations as JSON or JSON Lines (- reads stdin), or documents: .md and .txt."
+        ),
     ],
     scope: ScopeOption = None,
     subject: SubjectOption = None,
@@ -505,18 +510,31 @@ async def ingest(
         bool, typer.Option("--again", help="Read conversations again that are in the store already.")
     ] = False,
     budget: BudgetOption = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Believe the documents (default: what they say waits in quarantine).")
+    ] = False,
 ) -> None:
-    """Ingest conversations, with secrets redacted; ingesting a file again changes nothing.
+    """Ingest conversations or documents, with secrets redacted; ingesting a file again changes nothing.
 
     Without a language model, every statement is kept with its speaker and date. With --model, facts are detected,
-    each with its evidence; the words are on disk before the model is asked.
+    each with its evidence; the words are on disk before the model is asked. A document (Markdown or text) is kept
+    passage by passage, with file, heading and line, and no model reads it. What it says waits in quarantine without
+    --trust. Passages that a later version of the file does not hold are retracted.
     """
+    from factmem.importers.documents import is_document
     from factmem.providers import open_provider
 
     wanted = DetectionOptions(concepts=concepts, topics=tuple(topics or ()), open=open)
     if wanted.given or not keep_words or again or not consolidate or budget is not None:
         session.check_model("detecting facts")
     given = _Given(subject=subject, scope=scope, source=source, private=session.private(private))
+    if documents := [file for file in files if is_document(file)]:
+        if len(documents) < len(files):
+            raise typer.BadParameter("documents and conversations are ingested one after the other: give two commands")
+        await _keep_documents(session, documents, given, trust=trust)
+        return
+    if trust:
+        raise typer.BadParameter("--trust is for documents (.md, .txt): leave it out for conversations")
     async with open_provider(session.address) as provider:
         if session.model is None:
             await _keep(session, provider, files, given)
@@ -542,6 +560,63 @@ class _Given:
     scope: str | None
     source: str | None
     private: bool | None
+
+
+async def _keep_documents(session: Session, files: Sequence[Path], given: _Given, *, trust: bool) -> None:
+    """Keep the passages of documents, and show the outcome.
+
+    Raises:
+        typer.Exit: A file cannot be read; the error was printed.
+    """
+    from factmem.importers.contract import ImportOptions
+    from factmem.importers.documents import ingest_document
+
+    reports: list[DocumentReport] = []
+    failures: dict[Path, FactMemError] = {}
+    async with session.memory(read_only=False) as memory:
+        options = ImportOptions(
+            subject=await session.subject_in(memory, given.subject),
+            scope=MemoryScope.CROSS_PRODUCT if given.scope is None else MemoryScope.parse(given.scope),
+            source=given.source,
+            private=given.private or session.user is not None,
+            owner=session.reader,
+        )
+        for file in files:
+            try:
+                reports.append(await ingest_document(memory, file, options=options, trust=trust))
+            except FactMemError as failure:
+                failures[file] = failure
+    data: dict[str, Json] = {
+        "store": session.shown_address,
+        "documents": [report.to_json() for report in reports],
+        "failed": [str(file) for file in failures],
+    }
+    session.show(data, lambda out: _print_documents(out, session, reports))
+    for file, error in failures.items():
+        report(error, as_json=session.as_json, file=file)
+    if failures:
+        raise typer.Exit(FAILED)
+
+
+def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport]) -> None:
+    for read in reports:
+        more = [
+            f"{count} {what}"
+            for count, what in (
+                (read.let_in, "let in"),
+                (read.gone, "no longer in the file, retracted"),
+                (read.redacted, "secrets redacted"),
+            )
+            if count
+        ]
+        counts = [f"{read.new} new", f"{read.quarantined} waiting in quarantine", *more]
+        out.print(f"{shown(read.document)}: {counted(read.passages, 'passage')}, {', '.join(counts)}")
+    if any(read.quarantined for read in reports):
+        hint = session.command_line("quarantine", "list")
+        out.print(f"read them with  {hint}, or let them in: the same command with --trust", style="dim")
+    elif reports:
+        question = session.command_line("recall", "QUESTION", "--source", reports[0].document)
+        out.print(f"ask it with  {question}", style="dim")
 
 
 async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Path], given: _Given) -> None:

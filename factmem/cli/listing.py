@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import attrs
 import typer
 
+from factmem.browse.past import Biography, biography_of
+from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
 from factmem.cli.options import PageOption, Selection, SinceOption, UntilOption
 from factmem.cli.session import Session
-from factmem.errors import RecordNotFoundError
-from factmem.records import AssertionState, FactRecord
+from factmem.records import FactRecord
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from factmem.memory import AuditEntry, Filters, Memory, RecordPage
+    from factmem.memory import AuditEntry, Filters, RecordPage
 
 __all__ = ["list_", "show"]
 
 _PAGE_SIZE: Final = 20
 _ANY: Final = Selection()
-_WHOLE_TRAIL: Final = 100_000
-"""More entries than the audit trail of one record has."""
 
 
 class OrderName(enum.StrEnum):
@@ -78,21 +76,6 @@ def _print_page(out: Console, found: RecordPage) -> None:
         out.print(f"There is more: --page {found.next_page}")
 
 
-@attrs.frozen(kw_only=True)
-class _Biography:
-    """A record with its past.
-
-    Attributes:
-        record: The record as it is now, or as it was last.
-        revisions: Its revisions, oldest first.
-        trail: The actions on it, oldest first.
-    """
-
-    record: FactRecord[Any]
-    revisions: Sequence[FactRecord[Any]]
-    trail: Sequence[AuditEntry]
-
-
 async def show(
     session: Session,
     id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, or the beginning of it.")],
@@ -100,7 +83,7 @@ async def show(
     """Show one record: its value, details and evidence, its revisions, and who changed it when."""
     async with session.memory() as memory:
         (full,) = await full_ids(memory, [id])
-        found = await _biography(memory, full)
+        found = await biography_of(memory, full)
     from factmem.cli.audit import entry_json
     from factmem.cli.output import record_json
 
@@ -115,23 +98,7 @@ async def show(
     )
 
 
-async def _biography(memory: Memory, id: str) -> _Biography:
-    """Return a record with its past; a quarantined or retracted one as well.
-
-    Raises:
-        RecordNotFoundError: No visible record has this id.
-    """
-    trail = [entry for entry in (await memory.audit(id, descending=False, size=_WHOLE_TRAIL)).entries if entry.record]
-    try:
-        revisions = await memory.history(id)
-    except RecordNotFoundError:  # it was never accepted from quarantine
-        revisions = []
-    last = [entry.record for entry in trail if entry.record is not None][-1]
-    current = [record for record in revisions if record.state is AssertionState.ACTIVE]
-    return _Biography(record=current[-1] if current else last, revisions=revisions, trail=trail)
-
-
-def _print_biography(out: Console, found: _Biography) -> None:
+def _print_biography(out: Console, found: Biography) -> None:
     from factmem.cli.output import print_block, record_block
 
     print_block(out, "record", record_block(found.record, all_evidence=True))
@@ -148,8 +115,6 @@ def _print_biography(out: Console, found: _Biography) -> None:
 
 def _details(record: FactRecord[Any]) -> list[Text]:
     from rich.text import Text
-
-    from factmem.cli.output import shown, value_text
 
     details = record.details
     listed = {
@@ -168,7 +133,6 @@ def _details(record: FactRecord[Any]) -> list[Text]:
 
 
 def _listed(items: Mapping[str, Json]) -> str:
-    from factmem.cli.output import value_text
 
     return ", ".join(f"{key}={value_text(value)}" for key, value in items.items())
 
@@ -178,7 +142,6 @@ def _day(moment: dt.datetime | None) -> str:
 
 
 def _happened(entry: AuditEntry) -> str:
-    from factmem.cli.output import shown
 
     when = f"{entry.at:%Y-%m-%d %H:%M:%S}" if entry.at else ""
     who = f"by {entry.actor}" if entry.actor else ""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
+from factmem.browse.texts import shown
 from factmem.cli.options import checked_address
-from factmem.cli.output import shown
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import InvalidDataError

@@ -6,7 +6,6 @@ import datetime as dt
 import enum
 import importlib
 import io
-import json
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import attrs
 import typer
 
+from factmem.browse.texts import parsed_value
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_named
 from factmem.subjects import MemorySubject
@@ -53,7 +53,6 @@ __all__ = [
     "from_day",
     "key_in",
     "metadata",
-    "parsed_value",
     "scalar",
     "stdin_or_text",
     "subject",
@@ -177,18 +176,6 @@ def stdin_or_text(text: str) -> str:
     return text
 
 
-def parsed_value(text: str, wanted: Scalar) -> Any:
-    """Parse a value of a scalar type.
-
-    Raises:
-        InvalidDataError: The text is not a value of the type.
-    """
-    try:
-        return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
-    except (ValueError, OverflowError, RecursionError):
-        raise InvalidDataError(f"the value is not a valid {wanted.shape}: correct it, or name another --type") from None
-
-
 def scalar(name: str) -> Scalar:
     """Parse the name of a scalar type."""
     try:
@@ -278,6 +265,7 @@ class Selection:
         concept: Keywords of concepts.
         category: Categories.
         source: Names of sources.
+        pattern: Regular expression in the value.
     """
 
     scope: ScopeOption = None
@@ -291,6 +279,10 @@ class Selection:
     ] = None
     source: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only records from this source. May be repeated.")
+    ] = None
+    pattern: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Only records whose value this regular expression is found in."),
     ] = None
 
     @property
@@ -311,6 +303,8 @@ class Selection:
             found["categories"] = self.category
         if self.source:
             found["sources"] = self.source
+        if self.pattern is not None:
+            found["pattern"] = self.pattern
         return found
 
 

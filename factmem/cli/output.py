@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +11,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from factmem.browse.texts import shown, value_json, value_text
 from factmem.facts import STATEMENT
-from factmem.hidden import HIDDEN
 from factmem.records import AssertionState, Change, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
-from factmem.values import Json, encode_value
+from factmem.values import Json
 
 if TYPE_CHECKING:
     from factmem.recall import DeepRecall, RecallMatch
@@ -33,10 +31,7 @@ __all__ = [
     "print_changes",
     "record_block",
     "record_json",
-    "shown",
-    "value_json",
     "value_shown",
-    "value_text",
 ]
 
 
@@ -55,24 +50,6 @@ def console(*, stderr: bool = False) -> Console:
     """Return a console; only terminals wrap lines, and NO_COLOR turns colours off."""
     stream = sys.stderr if stderr else sys.stdout
     return _Console(file=stream, highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty())
-
-
-def shown(text: str) -> str:
-    """Return a text as one line, with control and hidden characters made visible."""
-    return "".join(
-        "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") else char
-        for char in HIDDEN.sub("\ufffd", " ".join(text.split()))
-    )
-
-
-def value_json(record: FactRecord[Any]) -> Json:
-    """Return a record's value as JSON."""
-    return encode_value(record.value, record.concept.value_type)
-
-
-def value_text(value: Json) -> str:
-    """Return a value as text: strings as they are, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def value_shown(value: Json) -> str:
@@ -105,6 +82,7 @@ def record_json(record: FactRecord[Any]) -> dict[str, Json]:
         "metadata": details.metadata,
         "labels": details.labels,
         "expires_at": details.expires_at.isoformat() if details.expires_at else None,
+        "revision_expires_at": details.revision_expires_at.isoformat() if details.revision_expires_at else None,
         "source": details.source,
         "private": record.private,
         "origin": details.origin.value,
@@ -227,8 +205,9 @@ def _source(evidence: Evidence, *, value: Json) -> Text:
     """Return the speaker and the place of evidence, with the quote if it differs from the value."""
     named = [item for item in (evidence.speaker, evidence.role) if item]
     who = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named) or "someone"
-    where = [f"conversation {evidence.conversation_id}"] if evidence.conversation_id else []
-    where += [f"message {evidence.message_id}"] if evidence.message_id else []
+    talk, message = ("", "") if evidence.role == Origin.DOCUMENT.value else ("conversation ", "message ")
+    where = [f"{talk}{evidence.conversation_id}"] if evidence.conversation_id else []
+    where += [f"{message}{evidence.message_id}"] if evidence.message_id else []
     line = Text(shown(", ".join([f"— {who}", *where])), style="dim")
     return line if evidence.quote == value else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)
 

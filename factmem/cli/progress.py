@@ -193,7 +193,8 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[[float], None]]:
     """
     from rich.progress import Progress
 
-    from factmem.cli.output import console, shown
+    from factmem.browse.texts import shown
+    from factmem.cli.output import console
 
     out = console(stderr=True)
     with Progress(console=out, transient=True, disable=quiet or not out.is_terminal) as bar:

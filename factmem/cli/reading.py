@@ -160,7 +160,7 @@ def _ways_to_read(records: Iterable[FactRecord[Any]]) -> Iterable[Concept[Any, A
 
 
 def _show_fact(session: Session, fact: Fact[Any], place: FactRecord[Any]) -> None:
-    from factmem.cli.output import shown, value_text
+    from factmem.browse.texts import shown, value_text
 
     concept = fact.concept
     values = [encode_value(value, concept.value_type) for value in fact.values]
@@ -275,7 +275,7 @@ def _print_profile(
 ) -> None:
     from rich.text import Text
 
-    from factmem.cli.output import shown, value_text
+    from factmem.browse.texts import shown, value_text
 
     width = max((len(field.attribute) for field in schema.fields), default=0) + 2
     for field in schema.fields:

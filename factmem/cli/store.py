@@ -13,8 +13,8 @@ import attrs
 import typer
 from anyio import to_thread
 
+from factmem.browse.texts import shown
 from factmem.cli.options import ExactOption, key_in
-from factmem.cli.output import shown
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError

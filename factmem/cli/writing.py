@@ -1,17 +1,19 @@
 """The commands that write records.
 
-`remember`, `extract`, `save`, `update`, `undo`, `retract`, `restore` and `rollback`.
+`remember`, `extract`, `save`, `update`, `undo`, `retract` and `rollback`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import attrs
 import typer
 
+from factmem.browse.past import undo_last
+from factmem.browse.texts import parsed_value, shown, typed_value
 from factmem.cli.ids import full_ids
 from factmem.cli.options import (
     IdsArgument,
@@ -26,28 +28,24 @@ from factmem.cli.options import (
     TtlOption,
     from_day,
     metadata,
-    parsed_value,
     scalar,
 )
-from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json, shown
+from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
 from factmem.providers import NoMemory
-from factmem.records import AssertionState, Change, ChangeKind, FactDetails, FactRecord
-from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of, typed_names
+from factmem.records import Change, ChangeKind, FactDetails, FactRecord
+from factmem.scalars import Scalar, scalar_named, typed_names
 from factmem.scopes import MemoryScope
-from factmem.values import Json, decode_value
+from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory import Memory, Remembered
 
-__all__ = ["extract", "remember", "restore", "retract", "rollback", "save", "undo", "update"]
-
-_JSON: Final = scalar_named(JSON_SHAPE)
-
+__all__ = ["extract", "remember", "retract", "rollback", "save", "undo", "update"]
 
 MetadataOption = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON. May be repeated.")
@@ -212,19 +210,13 @@ async def _concept(memory: Memory, described: _Described, text: str) -> tuple[Co
     description = described.description or next((concept.description for concept in known), "")
     if known and described.type is None:
         value_type = known[0].value_type
-        value = _read_value(text, value_type)
+        value = typed_value(text, value_type)
     else:
         named = described.type or scalar_named("str")
         value_type, value = named.type, parsed_value(text, named)
     several = described.multiple or any(concept.fact_type is FactType.MULTIPLE for concept in known)
     make = Concept.multiple if several else Concept.single
     return make(described.keyword, description, value_type), value
-
-
-def _read_value(text: str, value_type: Any) -> Any:
-    """Return a value of a concept's type: as `save` takes one of a scalar type, otherwise as JSON."""
-    scalar = scalar_of(value_type)
-    return decode_value(parsed_value(text, _JSON), value_type) if scalar is None else parsed_value(text, scalar)
 
 
 def _print_saved(out: Console, records: tuple[FactRecord[Any], ...]) -> None:
@@ -250,7 +242,7 @@ async def update(
     async with session.memory(read_only=False) as memory:
         (full,) = await full_ids(memory, [id])
         concept = (await memory.get(full)).concept
-        said: dict[str, Any] = {} if value is None else {"value": _read_value(value, concept.value_type)}
+        said: dict[str, Any] = {} if value is None else {"value": typed_value(value, concept.value_type)}
         change = await memory.update(
             full,
             **said,
@@ -267,30 +259,13 @@ async def update(
 async def undo(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
     """Undo the last change of records; undone twice, it is made again.
 
-    A new value gives way to the one before, a new record is retracted, and a retracted one restored.
+    A new value gives way to the one before, a new record is retracted, and a retracted one is brought back.
     """
     async with session.memory(read_only=False) as memory:
-        changes = [change for id in await full_ids(memory, ids) for change in await _undone(memory, id, reason)]
+        changes = [
+            change for id in await full_ids(memory, ids) for change in await undo_last(memory, id, reason=reason)
+        ]
     session.show_changes(tuple(changes), "undone")
-
-
-async def _undone(memory: Memory, id: str, reason: str | None) -> Sequence[Change]:
-    """Undo the last change of a record.
-
-    Raises:
-        RecordNotFoundError: No visible record has this id, or it was never accepted from quarantine.
-    """
-    revisions = await memory.history(id)
-    current = [record for record in revisions if record.state is AssertionState.ACTIVE]
-    if not current:
-        return await memory.restore(id, reason=reason)
-    newest = max(revisions, key=lambda record: record.revision)
-    if newest.state is AssertionState.RETRACTED:  # by an undo
-        return [await memory.rollback(newest, reason=reason)]
-    earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
-    if not earlier:
-        return await memory.retract(id, reason=reason)
-    return [await memory.rollback(earlier[-1], reason=reason)]
 
 
 async def retract(
@@ -298,21 +273,10 @@ async def retract(
     ids: IdsArgument,
     reason: ReasonOption = None,
 ) -> None:
-    """Retract records: they are no longer loaded or recalled, and `restore` brings them back."""
+    """Retract records: they are no longer loaded or recalled, and `undo` brings them back."""
     async with session.memory(read_only=False) as memory:
         changes = await memory.retract(*await full_ids(memory, ids), reason=reason)
     session.show_changes(changes, "retracted")
-
-
-async def restore(
-    session: Session,
-    ids: IdsArgument,
-    reason: ReasonOption = None,
-) -> None:
-    """Bring retracted records back."""
-    async with session.memory(read_only=False) as memory:
-        changes = await memory.restore(*await full_ids(memory, ids), reason=reason)
-    session.show_changes(changes, "restored")
 
 
 def _revision(text: str) -> int:

@@ -110,7 +110,7 @@ def _details(
     """Return details with owner, origin, source, importance and expiry of the record, and everything else of both."""
     known, new = record.said.details, candidate.assertion.details
     if candidate.forgets:
-        return attrs.evolve(known, evidence=evidence, labels=new.labels)
+        return attrs.evolve(known, evidence=evidence, labels=new.labels, revision_expires_at=new.revision_expires_at)
     metadata = merged_metadata(known.metadata, new.metadata, policy.metadata)
     expires_at = known.expires_at
     if expires_at is not None and new.expires_at is not None:
@@ -123,6 +123,7 @@ def _details(
         evidence=dict.fromkeys(evidence),
         expires_at=expires_at,
         labels=new.labels,
+        revision_expires_at=new.revision_expires_at,
     )
 
 

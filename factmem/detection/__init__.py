@@ -5,6 +5,7 @@
 - `OriginPolicy`: treatment of messages by their origin.
 - `read_conversations`: conversations from files.
 - `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
+- `media_in`, `points_to_media`, `pdf_pages`: media in messages, words that vouch for them, text of PDF files.
 - `repetitions`: what the assistant repeats of words that nobody vouches for.
 """
 
@@ -17,11 +18,13 @@ from factmem.detection.conversations import (
     ConversationFile,
     conversations_in,
     conversations_of,
-    count_not_text,
     read_conversations,
 )
 from factmem.detection.flags import flags_in
+from factmem.detection.media_parts import MediaParts, media_in, media_of
 from factmem.detection.origins import OriginPolicy
+from factmem.detection.pdf_text import PdfError, pdf_pages, reads_pdf
+from factmem.detection.pointing import points_to_media
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
 from factmem.detection.taint import REPEATS, Heard, Listener, repetitions
 from factmem.detection.topics import instructions_in, overtakes
@@ -42,7 +45,9 @@ __all__ = [
     "InstructorDetector",
     "InstructorQuestionAnalyst",
     "Listener",
+    "MediaParts",
     "OriginPolicy",
+    "PdfError",
     "Redacted",
     "RedactedSecret",
     "Treatment",
@@ -50,12 +55,16 @@ __all__ = [
     "VerbatimDetector",
     "conversations_in",
     "conversations_of",
-    "count_not_text",
     "covers",
     "flags_in",
     "instructions_in",
+    "media_in",
+    "media_of",
     "overtakes",
+    "pdf_pages",
+    "points_to_media",
     "read_conversations",
+    "reads_pdf",
     "redact",
     "redact_conversation",
     "repetitions",

@@ -1,4 +1,4 @@
-"""Conversations from JSON files and streams: chats, LoCoMo samples, LongMemEval questions.
+"""Conversations from JSON files and streams: chats, contents and events of Google's APIs, LoCoMo, LongMemEval.
 
 Files may be plain or gzipped, in any encoding of Unicode. They are read one conversation at a time, so that a large
 file is never in memory as a whole.
@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, Final
 import attrs
 
 from factmem.abc import Conversation, Message
+from factmem.detection.media_parts import MediaParts, media_in
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
 from factmem.json_stream import json_values, kind_of_json
@@ -31,30 +32,9 @@ __all__ = [
     "ConversationFile",
     "conversations_in",
     "conversations_of",
-    "count_not_text",
     "read_conversations",
     "said_at",
 ]
-
-_NO_CONTENT: Final = lazy_pattern(r"tool|function|thinking|reasoning|refusal|text")
-"""Types of parts without media: tool calls and their results, reasoning, and text."""
-
-
-def count_not_text(parts: Iterable[object]) -> int:
-    """Return the number of images, audio clips, files and the like among a message's parts.
-
-    Args:
-        parts: the content of a message as the APIs of models write it: texts, and mappings with a ``type``.
-    """
-    return sum(isinstance(part, Mapping) and _is_media(part) for part in parts)
-
-
-def _is_media(part: Mapping[object, object]) -> bool:
-    kind = part.get("type")
-    if isinstance(part.get("text"), str):
-        return False
-    return not isinstance(kind, str) or _NO_CONTENT.search(kind) is None
-
 
 _LOCOMO: Final = lazy_pattern(r"(\d{1,2}):(\d{2}) ?([ap])m on (\d{1,2}) ([a-z]{3})[a-z]*,? (\d{4})", re.IGNORECASE)
 _LONGMEMEVAL: Final = lazy_pattern(r"(\d{4})/(\d{2})/(\d{2}) \(\w{3}\) (\d{2}):(\d{2})")
@@ -87,6 +67,8 @@ def said_at(value: Any, path: str) -> dt.datetime | None:
 
 def _parsed(value: Any) -> dt.datetime:
     match value:
+        case dt.datetime():
+            return value
         case bool():
             raise ValueError
         case int() | float():
@@ -120,13 +102,14 @@ def _epoch(seconds: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
-_IDS: Final = ("id", "message_id", "dia_id", "uuid")
+_IDS: Final = ("id", "message_id", "event_id", "dia_id", "uuid")
 _CONVERSATION_IDS: Final = ("id", "conversation_id", "session_id")
 _NAMES: Final = ("name", "speaker")
-_TIMES: Final = ("timestamp", "created_at", "time", "date")
+_TIMES: Final = ("timestamp", "created_at", "event_time", "time", "date")
 _STARTS: Final = ("started_at", *_TIMES)
 _TEXT_PARTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALLS: Final = ("tool_calls", "function_call")
+_MEDIA_OF_PARTS: Final = frozenset({"inline_data", "inlineData", "file_data", "fileData"})
 _SESSION: Final = lazy_pattern(r"session_(\d{1,6})")
 
 
@@ -148,10 +131,16 @@ def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation
             case {"conversation": {} as sessions}:
                 yield from _locomo(sessions, _label(value, ("sample_id",), path), path)
             case {"messages": _}:
-                yield _conversation(value, path)
+                yield _conversation(value, "messages", path)
+            case {"events": list()}:
+                yield _conversation(value, "events", path)
+            case {"contents": list()}:
+                yield _conversation(value, "contents", path)
+            case {"contents": contents}:
+                yield _chat([contents], f"{path}.contents")
             case list():
                 yield _chat(value, path)
-            case {"role": _} | {"speaker": _}:
+            case {"role": _} | {"speaker": _} | {"parts": _} | {"content": {"parts": _}}:
                 chat = (_message(item, where) for where, item in itertools.chain([(path, value)], rest))
                 yield _started(Conversation(messages=tuple(chat)))
             case _:
@@ -160,8 +149,8 @@ def conversations_of(values: Iterable[tuple[str, Any]]) -> Iterator[Conversation
                 )
 
 
-def _conversation(value: Mapping[str, Any], path: str) -> Conversation:
-    messages = _messages(value["messages"], f"{path}.messages")
+def _conversation(value: Mapping[str, Any], key: str, path: str) -> Conversation:
+    messages = _messages(value[key], f"{path}.{key}")
     return _started(
         Conversation(
             messages=messages, id=_label(value, _CONVERSATION_IDS, path), started_at=_time(value, _STARTS, path)
@@ -192,18 +181,28 @@ def _list(value: Any, path: str) -> list[Any]:
 
 
 def _message(value: Any, path: str) -> Message:
-    if not isinstance(value, dict):
-        raise ConversationFormatError(
-            f"expected a message with role and content, found {kind_of_json(value)}", path=path
-        )
-    content, not_text = _content(value, path)
+    match value:
+        case str():  # an API takes a text in place of a message of the user
+            value = {"role": "user", "content": value}
+        case {"content": {"parts": _} as inner}:  # an event
+            value = {key: item for key, item in value.items() if key != "content"} | inner
+        case {"author": str()} if value.get("content") is None:  # an event without words
+            value = value | {"parts": []}
+        case dict():
+            pass
+        case _:
+            raise ConversationFormatError(
+                f"expected a message with role and content, found {kind_of_json(value)}", path=path
+            )
+    content, parts = _content(value, path)
     return Message(
         content=content,
         role=_role(value, path),
         name=_label(value, _NAMES, path),
         id=_label(value, _IDS, path),
         timestamp=_time(value, _TIMES, path),
-        not_text=not_text,
+        media=parts.media,
+        not_text=parts.not_text,
     )
 
 
@@ -215,20 +214,26 @@ def _role(value: Mapping[str, Any], path: str) -> str:
             raise ConversationFormatError("the role must be a text: user, assistant, tool, …", path=f"{path}.role")
         case {"speaker": _}:
             return "user"  # a speaker without a role is a person
+        case {"parts": _, "author": str() as author}:
+            return "user" if author == "user" else "model"
+        case {"parts": _}:
+            return "user"
         case _:
             raise ConversationFormatError("the message has no role; give it one: user, assistant, tool, …", path=path)
 
 
-def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
-    """Return the text of a message, and the number of its parts without text."""
-    not_text = 0
+def _content(value: Mapping[str, Any], path: str) -> tuple[str, MediaParts]:
+    """Return the text of a message, and its parts without text."""
+    if "parts" in value:
+        return _content_of_parts(value["parts"], f"{path}.parts")
+    others = MediaParts()
     key = "content" if "content" in value else "text"
     match value.get(key):
         case str() as text:
             pass
         case list() as parts:
             text = "\n".join(_texts(parts, f"{path}.{key}"))
-            not_text = count_not_text(parts)
+            others = media_in(parts)
         case None if key in value or any(call in value for call in _CALLS):
             text = ""
         case None:
@@ -239,10 +244,24 @@ def _content(value: Mapping[str, Any], path: str) -> tuple[str, int]:
             )
     match value:
         case {"blip_caption": str() as caption} if caption.strip():
-            return f"{text} [image: {caption.strip()}]".lstrip(), not_text
+            return f"{text} [image: {caption.strip()}]".lstrip(), others
         case {"img_url": [_, *_] as images}:
-            not_text += len(images)
-    return text, not_text
+            others = attrs.evolve(others, not_text=others.not_text + len(images))
+    return text, others
+
+
+def _content_of_parts(given: Any, path: str) -> tuple[str, MediaParts]:
+    """Return the text of the parts of Google's APIs, and those without text.
+
+    Thoughts, calls of functions and their results are not words of the speaker.
+    """
+    listed = given if isinstance(given, list) else [] if given is None else [given]
+    parts = [{"text": part} if isinstance(part, str) else part for part in listed]
+    for index, part in enumerate(parts):
+        if not isinstance(part, dict) or not isinstance(part.get("text", ""), str):
+            raise ConversationFormatError("expected a part, such as one with a text", path=f"{path}[{index}]")
+    texts = (part["text"] for part in parts if "text" in part and not part.get("thought"))
+    return "\n".join(texts), media_in(part for part in parts if not _MEDIA_OF_PARTS.isdisjoint(part))
 
 
 def _texts(parts: list[Any], path: str) -> Iterator[str]:
@@ -368,6 +387,8 @@ def read_conversations(path: str | os.PathLike[str]) -> ConversationFile:
 
     - messages with ``role`` and ``content``, and optionally ``name``, ``id`` and ``timestamp``;
     - conversations with ``messages``, and optionally ``id`` and ``created_at``;
+    - ``contents`` with ``role`` and ``parts``, and ``events`` with a ``content``, as Google's APIs, Memory Bank and ADK
+      write them;
     - samples of LoCoMo: each session is a conversation, and captions of images stand in brackets behind the words;
     - questions of LongMemEval: each session is read once, however many questions share it.
 

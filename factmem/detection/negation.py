@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from factmem.detection.clauses import FAR, INVERTED, OWN, SUBJECTS, Clause, by_first, phrases_in, starts_of
-from factmem.detection.passages import Word, word_set
+from factmem.detection.passages import Word, phrase_list, word_set
 from factmem.detection.stances import AGAINST, Stance
 from factmem.stemming import stemmer
 
@@ -22,68 +22,30 @@ _NOT: Final = word_set(
     "not never no nor neither none nobody nothing without cannot dont doesnt didnt isnt arent wasnt werent wont"
     " cant hardly barely nowhere non ain't aint ex-"
 )
-_UNBEARABLE: Final = ("can't stand", "cannot stand", "couldn't stand", "can't bear", "cannot bear", "can't abide")
-_UNOPPOSED: Final = (
-    *("don't mind", "do not mind", "fine with", "ok with", "okay with", "problem with", "nothing against"),
+_UNBEARABLE: Final = phrase_list("can't stand / cannot stand / couldn't stand / can't bear / cannot bear / can't abide")
+_UNOPPOSED: Final = phrase_list(
+    "don't mind / do not mind / fine with / ok with / okay with / problem with / nothing against"
 )
 """Phrases that take back a dislike."""
-_HARMLESS: Final = (
-    *("not only", "not just", "not merely", "no doubt", "no problem", "no worries", "no matter", "no question"),
-    *(
-        "never mind",
-        "not to mention",
-        "no less than",
-        "no more than",
-        "no fewer than",
-        "not more than",
-        "not less than",
-    ),
-    *(
-        "nothing beats",
-        "nobody beats",
-        "nothing better than",
-        "why not",
-        "can't wait",
-        "cannot wait",
-        "can not wait",
-        "no later than",
-        "not later than",
-        "no earlier than",
-    ),
-    *("can't beat", "cannot beat", "can't resist", "can't get enough", "cannot get enough", "never say no to"),
-    *("can't help", "don't worry", "do not worry", "nothing but", "none other than", "if not", "whether or not"),
-    *("not bad", "can't complain", "won't lie", "not gonna lie", "not going to lie", "no idea why"),
-    *("couldn't be happier", "can't believe", "cannot believe", "couldn't believe", "never been better", "no rush"),
-    *("can't go wrong", "no thanks", "no thank", "not exceed", "not exceeding", "not to exceed", "without fail"),
-    *_UNBEARABLE,
-    *("without doubt", "without question", "not long ago", "no biggie", "no pressure", "don't mind"),
+_HARMLESS: Final = _UNBEARABLE + phrase_list(
+    "not only / not just / not merely / no doubt / no problem / no worries / no matter / no question / never mind /"
+    " not to mention / no less than / no more than / no fewer than / not more than / not less than / nothing beats /"
+    " nobody beats / nothing better than / why not / can't wait / cannot wait / can not wait / no later than / not"
+    " later than / no earlier than / can't beat / cannot beat / can't resist / can't get enough / cannot get enough"
+    " / never say no to / can't help / don't worry / do not worry / nothing but / none other than / if not / whether"
+    " or not / not bad / can't complain / won't lie / not gonna lie / not going to lie / no idea why / couldn't be"
+    " happier / can't believe / cannot believe / couldn't believe / never been better / no rush / can't go wrong /"
+    " no thanks / no thank / not exceed / not exceeding / not to exceed / without fail / without doubt / without"
+    " question / not long ago / no biggie / no pressure / don't mind"
 )
 """Phrases with a negation that denies nothing behind it."""
-_INSTEAD: Final = (
-    *(
-        "ruled out",
-        "decided against",
-        "backed out of",
-        "pulled out of",
-        "passed on",
-        "bailed on",
-        "given up",
-        "done with",
-    ),
-    *("no longer", "instead of", "rather than", "other than", "anything but", "except for", "apart from", "far from"),
-    *(
-        "not any more",
-        "used to",
-        "stopped being",
-        "moved away from",
-        "moved out of",
-        "got rid of",
-        "gave up",
-        "give up",
-    ),
-    *("fired by", "fired from", "laid off by", "laid off from", "turned down", "turn down", "broke up with"),
-    *("false that", "false to", "wrong that", "wrong to", "untrue that", "a lie", "incorrect that", "incorrect to"),
-    *("nothing like", "not any more", "opposed to", "aside from", "all but"),
+_INSTEAD: Final = phrase_list(
+    "ruled out / decided against / backed out of / pulled out of / passed on / bailed on / given up / done with /"
+    " no longer / instead of / rather than / other than / anything but / except for / apart from / far from / not"
+    " any more / used to / stopped being / moved away from / moved out of / got rid of / gave up / give up / fired"
+    " by / fired from / laid off by / laid off from / turned down / turn down / broke up with / false that / false"
+    " to / wrong that / wrong to / untrue that / a lie / incorrect that / incorrect to / nothing like / opposed to /"
+    " aside from / all but"
 )
 """Phrases that deny what follows."""
 _ENDED: Final = word_set(
@@ -92,9 +54,9 @@ _ENDED: Final = word_set(
     " divorced scrapped shelved axed binned dumped renounced relinquished declined dismissed"
 )
 """Words that say of what follows that it is over, or is not so."""
-_ENDED_BEHIND: Final = (
-    *("off the table", "out of the question", "on hold", "called off", "fell through", "is over", "is history"),
-    *("is off", "isn't happening", "not happening", "is no more", "is gone", "out of the picture", "is a no-go"),
+_ENDED_BEHIND: Final = phrase_list(
+    "off the table / out of the question / on hold / called off / fell through / is over / is history / is off /"
+    " isn't happening / not happening / is no more / is gone / out of the picture / is a no-go"
 )
 """Phrases that say of what stands before them that it is over, or will not be."""
 _LEFT_BY: Final = word_set("i we i've we've have had just recently he she they finally already has")
@@ -125,23 +87,7 @@ _NEGATED_ABROAD: Final = word_set(
     " nessun nessuna nao não nenhum nem niet geen nooit inte aldrig ikke aldri ingen nie niemal не нет никогда ни"
     " нельзя no ne sin ohne sans senza sem zonder utan bez без ei"
 )
-_NEGATED_UNSPACED: Final = (
-    "不",
-    "没",
-    "沒",
-    "無",
-    "无",
-    "别",
-    "非",
-    "未",
-    "ない",
-    "ません",
-    "なく",
-    "않",
-    "아니",
-    "못",
-    "안 ",
-)
+_NEGATED_UNSPACED: Final = (*"不没沒無无别非未않못", "ない", "ません", "なく", "아니", "안 ")
 
 
 def is_denied_abroad(clause: Clause) -> bool:
@@ -166,9 +112,7 @@ def denied(clause: Clause) -> Stance:
         behind = set(clause.texts(clause.last + 1, clause.end)[:5])
         if behind & {"is", "are"} and behind & {"fine", "ok", "okay", "problem", "safe"}:
             return Stance.DENIED
-        if phrases_in(
-            texts, ("don't mind", "do not mind", "fine with", "ok with", "okay with", "problem with", "nothing against")
-        ):
+        if phrases_in(texts, _UNOPPOSED):
             return Stance.DENIED
         return Stance.DENIED if count % 2 and (disliked or _denies_concept(clause, texts)) else Stance.STATED
     if clause.leaning.liking:

@@ -19,7 +19,18 @@ from factmem.detection.redaction import Span
 from factmem.patterns import lazy_pattern
 from factmem.stemming import stemmer
 
-__all__ = ["REACH", "STOPS", "Passage", "ReadableText", "Word", "folded", "is_foreign", "word_set", "words_of"]
+__all__ = [
+    "REACH",
+    "STOPS",
+    "Passage",
+    "ReadableText",
+    "Word",
+    "folded",
+    "is_foreign",
+    "phrase_list",
+    "word_set",
+    "words_of",
+]
 
 REACH: Final = 240
 """Maximum length of the text read before and behind a quote, in characters."""
@@ -31,6 +42,11 @@ _BORDER: Final = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?=\s|$
 def word_set(text: str) -> frozenset[str]:
     """Return the words of a list that is written as one text."""
     return frozenset(text.split())
+
+
+def phrase_list(text: str) -> tuple[str, ...]:
+    """Return the phrases of a list that is written as one text, with " / " between them."""
+    return tuple(text.split(" / "))
 
 
 _SHORTENED: Final = frozenset(

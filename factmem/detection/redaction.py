@@ -169,6 +169,10 @@ _CARD: Final = lazy_pattern(
 _IBAN: Final = lazy_pattern(
     r"[A-Z](?<![A-Za-z0-9].)[A-Z]\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?![A-Za-z0-9])", re.ASCII
 )
+# A US social security number; no area 000, 666 or 900 and above, no group 00 and no serial 0000 is issued.
+_SOCIAL_SECURITY: Final = lazy_pattern(
+    r"[0-8](?<![A-Za-z0-9+_.-].)\d{2}(?<!000)(?<!666)-(?!00)\d{2}-(?!0000)\d{4}(?!\w|[.-]\w)", re.ASCII
+)
 _URL_PASSWORD: Final = lazy_pattern(
     r"(?<![A-Za-z0-9])[A-Za-z0-9+.-]{2,20}://[^\s/?#@:]{0,256}+:(?P<secret>[^\s/]{1,256})@(?=[\w\[])"
 )
@@ -205,6 +209,7 @@ TOKEN_RULES: Final[tuple[SecretRule, ...]] = (
     SecretRule("url password", ("://",), matches(_URL_PASSWORD)),
     SecretRule("card number", tuple("0123456789"), matches(_CARD, _is_card_number)),
     SecretRule("iban", tuple("0123456789"), matches(_IBAN, _is_iban)),
+    SecretRule("social security number", ("-",), matches(_SOCIAL_SECURITY)),
 )
 """Rules for secrets with a form of their own, tried in this order; of two that overlap, the first gives the kind."""
 
@@ -240,6 +245,11 @@ _OPTION: Final = lazy_pattern(
 )
 _CODE_IS: Final = lazy_pattern(
     rf"(?<!\w){_CODE}{_ABOUT}(?:{_SIGN}|{_IS}| )(?P<secret>\d{{3,8}})(?![\w-]|[.,:/]\d| ?(?:%|digit))", re.IGNORECASE
+)
+_SOCIAL_SECURITY_IS: Final = lazy_pattern(
+    rf"(?<!\w)(?:ssn|social security(?: (?:number|no\.?|#))?){_ABOUT}(?:{_SIGN}|{_IS}| )"
+    r"(?P<secret>\d{3}[ -]?\d{2}[ -]?\d{4})(?![\w-])",
+    re.IGNORECASE,
 )
 _BEARER: Final = lazy_pattern(r"(?<!\w)bearer[ \t]{1,3}(?P<secret>[A-Za-z0-9._~+/-]{16,}+=*+)", re.IGNORECASE)
 _BASIC: Final = lazy_pattern(
@@ -346,6 +356,7 @@ PHRASE_RULES: Final[tuple[SecretRule, ...]] = (
         _values(_KEY_IS, _is_key),
         folded=True,
     ),
+    SecretRule("social security number", ("ssn", "social security"), matches(_SOCIAL_SECURITY_IS), folded=True),
     SecretRule("pin", ("pin ", "pin:", "cvv", "cvc", "otp", "passcode", " code"), matches(_CODE_IS), folded=True),
 )
 """Rules for secrets that their surroundings announce. They are tried after `TOKEN_RULES`, in this order."""
@@ -410,9 +421,9 @@ def redact(text: str) -> Redacted:
     """Replace the secrets in a text by placeholders with their kinds.
 
     Known secrets are issued tokens by their form, whole private key blocks, passwords in URLs, card and account numbers
-    by their check sums, and values announced by phrases like "password is". An announced value is redacted wherever it
-    is repeated. It takes time linear in the text, some ten microseconds for an ordinary message, and neither logs nor
-    raises.
+    by their check sums, US social security numbers, and values announced by phrases like "password is". An announced
+    value is redacted wherever it is repeated. It takes time linear in the text, some ten microseconds for an ordinary
+    message, and neither logs nor raises.
 
     Example:
         >>> redact("my password is hunter2!").text

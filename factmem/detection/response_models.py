@@ -62,7 +62,10 @@ __all__ = [
     "AnswerPart",
     "GapAnswer",
     "GapsAnswer",
+    "LessonAnswer",
+    "LessonsAnswer",
     "QuestionAnswer",
+    "RewrittenAnswer",
     "Statements",
     "SubQuestionAnswer",
     "analysis_from",
@@ -622,6 +625,31 @@ class GapsAnswer(AnswerPart, ModelAnswer):
     """The facts that the answer to a question lacks."""
 
     gaps: _Gaps = Field(default_factory=list, description="one item for each thing that is missing; none if nothing is")
+
+
+class LessonAnswer(AnswerPart):
+    """A lesson in somebody's words about an output."""
+
+    lesson: str = Field(description="the rule or preference, in one short sentence")
+    quote: str = Field(description="the words of the feedback that it comes from, exactly")
+
+
+if TYPE_CHECKING:
+    _Lessons: TypeAlias = list[LessonAnswer]
+else:
+    _Lessons = each(LessonAnswer)
+
+
+class LessonsAnswer(AnswerPart, ModelAnswer):
+    """The lessons in what a person said about an output."""
+
+    lessons: _Lessons = Field(default_factory=list, description="one item for each lesson; none if nothing is taught")
+
+
+class RewrittenAnswer(AnswerPart, ModelAnswer):
+    """An output with lessons applied."""
+
+    output: str = Field(description="the whole output, with the lessons applied")
 
 
 def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> QuestionAnalysis:

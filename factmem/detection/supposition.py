@@ -8,7 +8,7 @@ from typing import Final
 
 from factmem.detection.clauses import REPORTS, SUBJECTS, Clause, phrases_in
 from factmem.detection.negation import is_not
-from factmem.detection.passages import word_set
+from factmem.detection.passages import phrase_list, word_set
 
 __all__ = ["is_supposed", "is_supposed_abroad"]
 
@@ -17,50 +17,16 @@ _SUPPOSED: Final = word_set(
     "if unless whether suppose supposing imagine imagining pretend pretending assuming hypothetically wish wished"
     " might considering tried allegedly supposedly dreaming dreamt dreamed lest"
 )
-_SUPPOSED_BY: Final = (
-    *(
-        "thinking of",
-        "thinking about",
-        "think about",
-        "thought about",
-        "thought of",
-        "looked at",
-        "not sure",
-        "no idea",
-        "as if",
-        "as though",
-        "i were",
-        "let's say",
-        "let us say",
-        "for the sake",
-        "in another life",
-        "ideal world",
-        "perfect world",
-        "my dreams",
-        "in theory",
-        "given the chance",
-        "with any luck",
-        "would have",
-        "could have",
-    ),
-    *(
-        "people think",
-        "they think",
-        "they say",
-        "some say",
-        "tempted to",
-        "dream of",
-        "almost",
-        "nearly",
-        "for example",
-        "for instance",
-        "what if",
-        "say that",
-    ),
+_SUPPOSED_BY: Final = phrase_list(
+    "thinking of / thinking about / think about / thought about / thought of / looked at / not sure / no idea / as"
+    " if / as though / i were / let's say / let us say / for the sake / in another life / ideal world / perfect"
+    " world / my dreams / in theory / given the chance / with any luck / would have / could have / people think /"
+    " they think / they say / some say / tempted to / dream of / almost / nearly / for example / for instance / what"
+    " if / say that"
 )
-_CERTAIN: Final = (
-    *("can't imagine", "cannot imagine", "couldn't imagine", "if there's", "if i'm honest", "if you ask me"),
-    *("if you must know", "if anything", "if you need", "if you want", "whether or not"),
+_CERTAIN: Final = phrase_list(
+    "can't imagine / cannot imagine / couldn't imagine / if there's / if i'm honest / if you ask me / if you must"
+    " know / if anything / if you need / if you want / whether or not"
 )
 """Phrases with a word of doubt that doubt nothing behind them."""
 _MODALS: Final = word_set("may might")

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from factmem.abc import Conversation, Message
-from factmem.details import Evidence, Treatment
+from factmem.details import Evidence, MediumPart, Treatment
 from factmem.detection.passages import ReadableText, words_of
 from factmem.detection.redaction import Span, redact_conversation
 from factmem.detection.statements import says_something, sentence_spans
@@ -213,6 +213,7 @@ class Utterance:
         message_id: the message's id, or its position.
         position: index of the message in the conversation, from 0.
         treatment: the message's own treatment, if it has one.
+        medium: the part of a medium that the text was read from; None for words said.
     """
 
     text: str = attrs.field(repr=False)
@@ -224,6 +225,7 @@ class Utterance:
     message_id: str
     position: int
     treatment: Treatment | None = None
+    medium: MediumPart | None = None
 
     @functools.cached_property
     def readable(self) -> ReadableText:
@@ -241,6 +243,7 @@ class Utterance:
             position=self.position,
             start=start,
             end=end,
+            medium=self.medium,
         )
 
 
@@ -269,6 +272,7 @@ def utterances(conversation: Conversation, now: dt.datetime) -> tuple[Utterance,
             message_id=message.id or str(position),
             position=position,
             treatment=message.treatment,
+            medium=message.medium,
         )
         for position, message in enumerate(clean.messages)
         if message.detectable and says_something(message.content)

@@ -19,6 +19,7 @@ from factmem.importers.contract import (
     Row,
     Skipped,
 )
+from factmem.importers.documents import DocumentPassage, DocumentReport, ingest_document, passages_in
 from factmem.importers.moving import ImportReport, move_in, preview
 from factmem.importers.sources import Limits, Source
 from factmem.importers.systems import SYSTEMS, Reading, System, read_system, system_named
@@ -26,6 +27,8 @@ from factmem.importers.systems import SYSTEMS, Reading, System, read_system, sys
 __all__ = [
     "SYSTEMS",
     "Dialogue",
+    "DocumentPassage",
+    "DocumentReport",
     "Entry",
     "Found",
     "ImportOptions",
@@ -38,7 +41,9 @@ __all__ = [
     "Skipped",
     "Source",
     "System",
+    "ingest_document",
     "move_in",
+    "passages_in",
     "preview",
     "read_system",
     "system_named",

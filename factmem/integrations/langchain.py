@@ -43,7 +43,7 @@ from factmem.agent import (
     with_block,
 )
 from factmem.agent.holders import OpenMemoryHolder
-from factmem.detection import count_not_text
+from factmem.detection import MediaParts, media_in
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
 from factmem.memory import Memory
@@ -101,12 +101,13 @@ class LangChainFormat:
     def messages(self, native: BaseMessage) -> Sequence[Message]:
         """See `HistoryFormat.messages`."""
         text = str(native.text)
-        not_text = count_not_text(native.content) if isinstance(native.content, list) else 0
-        if isinstance(native, RemoveMessage) or not (text.strip() or not_text):
+        parts = media_in(native.content) if isinstance(native.content, list) else MediaParts()
+        if isinstance(native, RemoveMessage) or not (text.strip() or parts != MediaParts()):
             return ()
         role = _role(native)
         id = native.id if role == "user" and native.id and not _MINTED.fullmatch(native.id) else None
-        return (Message(content=text, role=role, name=native.name, id=id, not_text=not_text),)
+        name, media, not_text = native.name, parts.media, parts.not_text
+        return (Message(content=text, role=role, name=name, id=id, media=media, not_text=not_text),)
 
     def calls(self, native: BaseMessage) -> bool:
         """See `HistoryFormat.calls`."""

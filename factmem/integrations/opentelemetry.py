@@ -15,7 +15,10 @@ https://github.com/open-telemetry/semantic-conventions-genai as of 2026, with it
   ``factmem.operation``, ``factmem.scope``, ``factmem.requests``, ``factmem.count.in`` and ``factmem.count.out``.
 - Content is off by default. With ``observed_content=True`` in `Memory`, spans also have ``gen_ai.memory.query.text``
   and ``gen_ai.memory.records`` (as JSON).
-- Metrics: the histograms ``gen_ai.client.operation.duration`` and ``gen_ai.client.token.usage``.
+- Metrics: the histograms ``gen_ai.client.operation.duration`` and ``gen_ai.client.token.usage``. Outside of the
+  conventions, the counters ``factmem.assertions``, by ``factmem.effect`` (`factmem.abc.Effect`), and
+  ``factmem.findings.dropped``, by ``factmem.reason`` (`factmem.abc.DropReason`). A dashboard for Grafana shows all of
+  them: ``docs/pages/how-to/grafana.json``.
 
 Requires the extra ``otel``, which installs the API only. Without an SDK in the program, the observer has no effect.
 """
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from contextvars import Token
 
     from opentelemetry.context import Context
-    from opentelemetry.metrics import Histogram, MeterProvider
+    from opentelemetry.metrics import Counter, Histogram, MeterProvider
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
 __all__ = ["OpenTelemetryObserver"]
@@ -107,6 +110,12 @@ class OpenTelemetryObserver:
             unit="{token}",
             description="Number of input and output tokens used.",
             explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self._assertions: Counter = meter.create_counter(
+            "factmem.assertions", unit="{assertion}", description="Number of assertions by the effect of a commit."
+        )
+        self._dropped: Counter = meter.create_counter(
+            "factmem.findings.dropped", unit="{finding}", description="Number of findings of a model that were dropped."
         )
         self._left_out: frozenset[Operation] = frozenset() if models else frozenset(_OF_MODELS)
         self._under_way: dict[str, tuple[Span, Token[Context]]] = {}
@@ -179,6 +188,11 @@ class OpenTelemetryObserver:
         for kind, tokens in (("input", event.input_tokens), ("output", event.output_tokens)):
             if tokens is not None:
                 self._tokens.record(tokens, {**labels, "gen_ai.token.type": kind})
+        if isinstance(event, OperationCompleted):
+            for effect, number in event.effects.items():
+                self._assertions.add(number, {"factmem.effect": effect.value})
+            for reason, number in event.dropped.items():
+                self._dropped.add(number, {"factmem.reason": reason.name.lower()})
 
 
 def _name(event: OperationEvent) -> str:

@@ -38,12 +38,14 @@ from factmem.agent import (
     spoken,
     with_block,
 )
+from factmem.detection import MediaParts, media_of
 from factmem.errors import CapabilityError, MissingPackageError
 
 try:
     from pydantic_ai.agent import AbstractAgent, AgentRun, WrapperAgent
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import (
+        BinaryContent,
         CachePoint,
         FilePart,
         ModelMessage,
@@ -86,7 +88,11 @@ class PydanticAIFormat:
         else:
             user = _speaker_of_prompts(native)
             found = [_said_to_model(part, user) for part in native.parts]
-        return [message for message in found if message is not None and (message.content.strip() or message.not_text)]
+        return [
+            message
+            for message in found
+            if message is not None and (message.content.strip() or message.media or message.not_text)
+        ]
 
     def calls(self, native: ModelMessage) -> bool:
         """See `HistoryFormat.calls`."""
@@ -226,7 +232,16 @@ def _said_by_model(part: ModelResponsePart, response: ModelResponse) -> Message 
             return Message(content=part.model_response_str(), role="tool", timestamp=part.timestamp)
         case SpeechPart(transcript=str(transcript)):
             return Message(content=transcript, role="assistant", timestamp=response.timestamp)
-        case FilePart() | SpeechPart():
+        case FilePart(content=file):
+            parts = _media([file])
+            return Message(
+                content="",
+                role="assistant",
+                timestamp=response.timestamp,
+                media=parts.media,
+                not_text=parts.not_text,
+            )
+        case SpeechPart():
             return Message(content="", role="assistant", timestamp=response.timestamp, not_text=1)
         case _:
             return None
@@ -235,8 +250,13 @@ def _said_by_model(part: ModelResponsePart, response: ModelResponse) -> Message 
 def _said_to_model(part: ModelRequestPart, user: str) -> Message | None:
     match part:
         case UserPromptPart():
+            parts = _media([] if isinstance(part.content, str) else part.content)
             return Message(
-                content=_text(part.content), role=user, timestamp=part.timestamp, not_text=_not_text(part.content)
+                content=_text(part.content),
+                role=user,
+                timestamp=part.timestamp,
+                media=parts.media,
+                not_text=parts.not_text,
             )
         case SpeechPart(transcript=str(transcript)):
             return Message(content=transcript, role=user)
@@ -258,14 +278,14 @@ def _text(content: str | Sequence[UserContent]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _not_text(content: str | Sequence[UserContent]) -> int:
-    """Return the number of pictures and files in a prompt."""
-    if isinstance(content, str):
-        return 0
-    return sum(
-        not isinstance(item, str | CachePoint) and not isinstance(getattr(item, "content", None), str)
+def _media(content: Sequence[UserContent]) -> MediaParts:
+    """Return the pictures and files in a prompt."""
+    others = (
+        item
         for item in content
+        if not isinstance(item, str | CachePoint) and not isinstance(getattr(item, "content", None), str)
     )
+    return media_of((item.data, item.media_type) if isinstance(item, BinaryContent) else None for item in others)
 
 
 def _with_separate_prompt(history: Sequence[ModelMessage]) -> list[ModelMessage]:

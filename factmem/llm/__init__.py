@@ -2,6 +2,7 @@
 
 - `InstructorModel`: any OpenAI-compatible endpoint, and every provider that ``instructor`` knows.
 - `language_model`: a model by its address, as the command line takes it.
+- `media_reader`: a model that reads images, sound, video and PDF, by its address.
 - `ask`, `ask_all`: ask any model, with observers notified.
 - `metered`: count questions and tokens.
 - `CostReport`: an observer that adds up costs by operation; `Budget`: a limit to them.
@@ -21,12 +22,14 @@ from factmem.llm.documents import document, element, fitting, items, section
 
 if TYPE_CHECKING:
     from factmem.llm.instructor_model import InstructorModel, language_model
+    from factmem.llm.media_models import MediaModel, media_reader
 
 __all__ = [
     "Budget",
     "Cost",
     "CostReport",
     "InstructorModel",
+    "MediaModel",
     "Spent",
     "Usage",
     "ask",
@@ -37,12 +40,16 @@ __all__ = [
     "fitting",
     "items",
     "language_model",
+    "media_reader",
     "meter",
     "metered",
     "section",
     "usage_of",
 ]
 
-_HOMES = {"instructor_model": ("InstructorModel", "language_model")}
+_HOMES = {
+    "instructor_model": ("InstructorModel", "language_model"),
+    "media_models": ("MediaModel", "media_reader"),
+}
 if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
     __getattr__ = lazy_names(__name__, _HOMES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -102,26 +102,38 @@ class Usage:
 
 
 def usage_of(response: Any) -> Usage:
-    """Return the report in a response of OpenAI's, Anthropic's or Google's shape; an empty one for other shapes."""
-    usage = getattr(response, "usage", None) or getattr(response, "usage_metadata", None)
-    details = getattr(usage, "prompt_tokens_details", None) or getattr(usage, "input_tokens_details", None)
+    """Return the report in a response of OpenAI's, Anthropic's or Google's shape; an empty one for other shapes.
+
+    Args:
+        response: an object, or its JSON.
+    """
+    usage = _field(response, "usage", "usage_metadata", "usageMetadata")
+    details = _field(usage, "prompt_tokens_details", "input_tokens_details")
     # Anthropic counts what is read from the cache, and what is written to it, beside the other tokens sent.
     beside = sum(_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
-    sent = _number(usage, "prompt_tokens", "input_tokens", "prompt_token_count")
+    sent = _number(usage, "prompt_tokens", "input_tokens", "prompt_token_count", "promptTokenCount")
     cached = _number(details, "cached_tokens")
     if cached is None:
-        cached = _number(usage, "cache_read_input_tokens", "cached_content_token_count")
-    model = getattr(response, "model", None)
+        cached = _number(usage, "cache_read_input_tokens", "cached_content_token_count", "cachedContentTokenCount")
+    model = _field(response, "model")
     return Usage(
         model=model if isinstance(model, str) else None,
         input_tokens=None if sent is None else sent + beside,
         cached_tokens=cached,
-        output_tokens=_number(usage, "completion_tokens", "output_tokens", "candidates_token_count"),
+        output_tokens=_number(
+            usage, "completion_tokens", "output_tokens", "candidates_token_count", "candidatesTokenCount"
+        ),
     )
 
 
+def _field(holder: Any, *names: str) -> Any:
+    """Return the first field with one of the names; None if there is none."""
+    fields = (holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None) for name in names)
+    return next((found for found in fields if found is not None), None)
+
+
 def _number(usage: Any, *names: str) -> int | None:
-    found = (getattr(usage, name, None) for name in names)
+    found = (_field(usage, name) for name in names)
     return next((number for number in found if isinstance(number, int)), None)
 
 

@@ -53,6 +53,7 @@ __all__ = [
     "awaited",
     "concept_and_value",
     "concise_schema",
+    "nothing_known",
     "value_of",
 ]
 
@@ -224,6 +225,17 @@ def awaited(waiting: int, *, trusted: bool) -> str | None:
     )
 
 
+def nothing_known(served: ServedAnswer) -> str:
+    """Return why a memory without any facts answers nothing, and the next step.
+
+    Args:
+        served: What the server shows, and what it offers.
+    """
+    where = " in the scopes and subjects that this server shows" if served.scopes or served.subjects else ""
+    saving = [f"`{tool}`" for tool in ("remember", "save_fact") if tool in served.tools]
+    return f"Nothing is known yet{where}" + (f": {' and '.join(saving)} keep what the user says." if saving else ".")
+
+
 def concise_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a tool's arguments without what tells a model nothing: it is a part of every prompt.
 
@@ -362,6 +374,7 @@ class ListAnswer(_Answer):
 
     facts: list[FactAnswer]
     next_page: str | None = Field(description="The `page` argument for the next page; null on the last page.")
+    note: str | None = Field(default=None, description="Why facts may be missing.")
 
 
 class WrittenAnswer(_Answer):
@@ -401,4 +414,5 @@ class InfoAnswer(_Answer):
     scopes: list[str] = Field(description="The scopes that hold facts.")
     oldest: dt.datetime | None
     newest: dt.datetime | None
+    note: str | None = Field(default=None, description="Why facts may be missing.")
     server: ServedAnswer

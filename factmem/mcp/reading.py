@@ -38,6 +38,7 @@ from factmem.mcp.answers import (
     SubjectArgument,
     TimeArgument,
     awaited,
+    nothing_known,
 )
 from factmem.memory import Memory, ScopeTree
 from factmem.recall import RecallSettings, still_true
@@ -112,7 +113,7 @@ class ReadingTools:
                 since=since,
                 until=until,
             )
-            notes = (matches.failure, await self._awaited(view))
+            notes = (matches.failure, await self._missing(view, found=bool(matches)))
             return RecallAnswer(
                 matches=[
                     MatchAnswer(
@@ -161,13 +162,18 @@ class ReadingTools:
                 keyword=keyword,
                 facts=[],
                 similar_keywords=_similar(keyword, list(known.keywords)),
-                note=await self._awaited(view),
+                note=await self._missing(view, found=bool(known.records)),
             )
 
         return await self._access.use(work)
 
-    async def _awaited(self, view: Memory) -> str | None:
-        return awaited(await view.quarantine.count(), trusted=self._server().trusted)
+    async def _missing(self, view: Memory, *, found: bool) -> str | None:
+        """Return why facts may be missing: they wait in quarantine, or there are none at all."""
+        served = self._server()
+        waiting = awaited(await view.quarantine.count(), trusted=served.trusted)
+        if waiting is None and not found and not (await view.info()).records:
+            return nothing_known(served)
+        return waiting
 
     async def list_facts(
         self,
@@ -183,21 +189,28 @@ class ReadingTools:
         until: TimeArgument = None,
     ) -> ListAnswer:
         """List facts, newest first, page by page. To search, use recall."""
-        work = partial(
-            Memory.list_records,
-            page=page,
-            limit=limit,
-            scope=scope,
-            exact=exact,
-            subject=self._access.about(subject),
-            concepts=concepts or None,
-            categories=categories or None,
-            sources=sources or None,
-            since=since,
-            until=until,
-        )
-        found = await self._access.use(work)
-        return ListAnswer(facts=[FactAnswer.of(record) for record in found], next_page=found.next_page)
+        about = self._access.about(subject)
+
+        async def work(view: Memory) -> ListAnswer:
+            found = await view.list_records(
+                page=page,
+                limit=limit,
+                scope=scope,
+                exact=exact,
+                subject=about,
+                concepts=concepts or None,
+                categories=categories or None,
+                sources=sources or None,
+                since=since,
+                until=until,
+            )
+            return ListAnswer(
+                facts=[FactAnswer.of(record) for record in found],
+                next_page=found.next_page,
+                note=None if page is not None else await self._missing(view, found=bool(found)),
+            )
+
+        return await self._access.use(work)
 
     async def history(
         self, keyword: HistoryArgument, scope: ScopeArgument = None, subject: SubjectArgument = None
@@ -210,18 +223,23 @@ class ReadingTools:
 
     async def info(self, scope: ScopeArgument = None) -> InfoAnswer:
         """Summarize the memory: facts, keywords, subjects, categories and scopes, and this server's permissions."""
-        found = await self._access.use(partial(Memory.info, scope=scope))
-        return InfoAnswer(
-            scope=None if found.scope is None else str(found.scope),
-            records=found.records,
-            keywords=[*found.keywords],
-            subjects=[*found.subjects],
-            categories=[*found.categories],
-            scopes=[str(item) for item in found.scopes],
-            oldest=found.oldest,
-            newest=found.newest,
-            server=self._server(),
-        )
+
+        async def work(view: Memory) -> InfoAnswer:
+            found = await view.info(scope)
+            return InfoAnswer(
+                scope=None if found.scope is None else str(found.scope),
+                records=found.records,
+                keywords=[*found.keywords],
+                subjects=[*found.subjects],
+                categories=[*found.categories],
+                scopes=[str(item) for item in found.scopes],
+                oldest=found.oldest,
+                newest=found.newest,
+                note=await self._missing(view, found=bool(found.records)),
+                server=self._server(),
+            )
+
+        return await self._access.use(work)
 
 
 def _at(view: Memory, when: TimeArgument) -> Memory:

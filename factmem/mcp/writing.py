@@ -168,7 +168,7 @@ class WritingTools:
             return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
 
         changes = await self._access.use(work, actor=_client(ctx))
-        note = "Taken back; a person can bring it back with `factmem restore ID`."
+        note = "Taken back; a person can bring it back with `factmem undo ID`."
         return await self._written(ctx, [change.record for change in changes], note)
 
     async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:

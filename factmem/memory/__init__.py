@@ -10,17 +10,18 @@ from factmem.memory.blocking import (
     BlockingQuarantine,
     BlockingSubmission,
 )
-from factmem.memory.context import FuturePolicy, Policies, PolicyChanges
+from factmem.memory.context import FuturePolicy, MediaSettings, Policies, PolicyChanges
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
 from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.inbox import About, StoredSession
+from factmem.memory.intake import ReadyFact
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import MoveReceipt, TenantMove, move
 from factmem.memory.outcomes import Remembered, Unrepresented
-from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, concepts_of
+from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, ProfileSource, concepts_of
 from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.recaller import RecallDepth
@@ -49,6 +50,7 @@ __all__ = [
     "FlaggedPolicy",
     "FuturePolicy",
     "ImportReceipt",
+    "MediaSettings",
     "Memory",
     "MemoryEvent",
     "MoveReceipt",
@@ -57,8 +59,10 @@ __all__ = [
     "PolicyChanges",
     "ProfileField",
     "ProfileSchema",
+    "ProfileSource",
     "Quarantine",
     "QuarantineQuota",
+    "ReadyFact",
     "RecallDepth",
     "RecordOrder",
     "RecordPage",

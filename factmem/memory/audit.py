@@ -20,6 +20,7 @@ from factmem.memory.context import Context
 from factmem.memory.filters import Filters
 from factmem.memory.quarantine import as_kept_apart
 from factmem.memory.reader import Reader
+from factmem.recall import LogPart
 from factmem.records import AssertionState, FactRecord, LogEntry, Origin, Recorded, StateChange, Tombstone
 from factmem.showing import shown_record
 from factmem.validators import check_aware, check_whole
@@ -62,7 +63,8 @@ class Audit:
             if moment is not None:
                 check_aware(moment, name)
         wanted = self._reader.wanted(filters)
-        visible = await self._reader.recorded()
+        log = await self._log(ids)
+        visible = await to_thread.run_sync(self._visible, log)
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
             raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is visible, or it was erased")
         kept = set(actions)
@@ -86,10 +88,11 @@ class Audit:
 
         whole = not (ids or origins or flagged is not None or filters or self._context.view != UNCONFINED)
 
-        log = [*await self._backend.mirror.log(), *(await self._erasures() if whole else ())]
+        erased = await self._erasures() if whole else ()
 
         def entries() -> list[AuditEntry]:
-            found = trail(log, [recorded for recorded in visible if passes(recorded)], self._context.concepts)
+            meant = [recorded for recorded in visible if passes(recorded)]
+            found = trail([*log, *erased], meant, self._context.concepts)
             return [entry for entry in found if happened(entry)]
 
         found = await to_thread.run_sync(entries)
@@ -102,6 +105,17 @@ class Audit:
         ids = [record.id for record in await self._reader.current(record_ids)]
         written = await keeper.accesses(self._context.tenant, ids)
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
+
+    async def _log(self, ids: Collection[str]) -> Sequence[LogEntry]:
+        """Return the log, or what it has on some records, which may be named by their ids in the quarantine."""
+        log = self._backend.mirror.log
+        if not ids:
+            return await log()
+        found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
+        return list({(entry.seq, type(entry)): entry for entry in found}.values())
+
+    def _visible(self, log: Sequence[LogEntry]) -> list[Recorded]:
+        return [entry for entry in log if isinstance(entry, Recorded) and self._context.sees(entry.assertion)]
 
     async def _erasures(self) -> list[Tombstone]:
         """Return the tombstones of the store; the mirror has none."""

@@ -13,7 +13,7 @@ from factmem.errors import CapabilityError
 from factmem.loops import OneLoop
 
 if TYPE_CHECKING:
-    from factmem.abc import Analyst, Consolidator, Detector, Embedder, QuestionAnalyst
+    from factmem.abc import Analyst, Consolidator, Detector, Embedder, MediaReader, QuestionAnalyst
     from factmem.memory.accesses import AccessCounts
     from factmem.memory.background import Worker
     from factmem.recall import Mirror
@@ -33,9 +33,11 @@ class Backend:
         analyst: Finds out scope, categories and importance of texts; None without a model.
         consolidator: Decides about similar statements; None without a model.
         question_analyst: Splits questions for deep recall; None without a model.
+        media_reader: Reads images, sound and video; None without one.
         worker: Reads submissions in the background.
         accesses: Counts recalled records; None if recalls are not counted.
         concurrency: Maximum number of questions to models at a time.
+        media_tried: Media that gave nothing to this process.
         loop: The event loop that the memory is used in.
     """
 
@@ -46,9 +48,11 @@ class Backend:
     analyst: Analyst | None
     consolidator: Consolidator | None
     question_analyst: QuestionAnalyst | None
+    media_reader: MediaReader | None
     worker: Worker
     accesses: AccessCounts | None
     concurrency: int
+    media_tried: dict[object, None] = attrs.field(factory=dict, init=False)
     loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)
 
     def enter_loop(self) -> None:

@@ -90,7 +90,7 @@ class Submission:
         beside: A submission of other owners that is read at the same time: waited for as well, and not reported.
 
     Attributes:
-        ids: Ids of the jobs.
+        ids: Ids of the jobs; `Memory.resume` finds them again by these.
     """
 
     def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import os
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import attrs
@@ -17,6 +19,7 @@ from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, Re
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
 from factmem.memory.checks import listed
+from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
@@ -24,13 +27,13 @@ from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, fraction, instance_of
+from factmem.validators import check_aware, fraction, instance_of, positive, seconds
 from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:
     from factmem.abc import Clock
 
-__all__ = ["Context", "FuturePolicy", "Policies", "PolicyChanges"]
+__all__ = ["Context", "FuturePolicy", "MediaSettings", "Policies", "PolicyChanges"]
 
 _DEEP: Final = DeepSettings()
 
@@ -45,6 +48,33 @@ class FuturePolicy(enum.Enum):
 
     REFUSE = "refuse"
     HOLD = "hold"
+
+
+def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
+    return None if folder is None else Path(folder)
+
+
+@attrs.frozen(kw_only=True)
+class MediaSettings:
+    """Limits of media in messages, and whether their bytes are kept.
+
+    Attributes:
+        most_bytes: Maximum size of a medium.
+        most_pages: Maximum number of pages of a PDF.
+        most_characters: Maximum number of characters that are taken from a medium.
+        pdf_seconds: Time limit for reading the text of a PDF.
+        keep: Folder in which the bytes of media are kept that were read, each under its hash; None to keep none. They
+            are removed when all that was read from them is forgotten. The folder is not encrypted.
+
+    Raises:
+        InvalidDataError: A limit is out of range.
+    """
+
+    most_bytes: int = attrs.field(default=20 << 20, validator=positive)
+    most_pages: int = attrs.field(default=500, validator=positive)
+    most_characters: int = attrs.field(default=1_000_000, validator=positive)
+    pdf_seconds: float = attrs.field(default=30.0, validator=seconds)
+    keep: Path | None = attrs.field(default=None, converter=_folder)
 
 
 @attrs.frozen(kw_only=True)
@@ -62,6 +92,7 @@ class Policies:
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
             are retracted once they were read, and only facts and statements about the topics asked for are recalled.
         default_importance: Importance of words that are remembered without one, from 0 to 1.
+        media: Limits of images, sound, video and files in messages.
 
     Raises:
         InvalidDataError: A policy has another type or is out of range.
@@ -78,6 +109,7 @@ class Policies:
     )
     keep_words: bool = attrs.field(default=True, validator=instance_of(bool))
     default_importance: float = attrs.field(default=0.5, validator=fraction)
+    media: MediaSettings = attrs.field(factory=MediaSettings, validator=instance_of(MediaSettings))
 
 
 class PolicyChanges(TypedDict, total=False):
@@ -92,6 +124,7 @@ class PolicyChanges(TypedDict, total=False):
     consolidation: ConsolidationPolicy
     keep_words: bool
     default_importance: float
+    media: MediaSettings
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +139,8 @@ class Context:
         reviewed: Leave out records that are `FactDetails.unreviewed`.
         read_only: Refuse every write.
         past: The moment to read at; None for the present.
-        concepts: The declared concepts by keyword; other facts are read by their shape.
+        concepts: The declared concepts and those of the profiles by keyword; other facts are read by their shape.
+        profiles: The profiles that every detection fills.
         settings: Weights of recall.
         deep: Settings of deep recall.
         policies: Rules for everything that is written.
@@ -123,6 +157,7 @@ class Context:
     concepts: Mapping[str, Concept[Any, Any]]
     settings: RecallSettings
     clock: Clock
+    profiles: tuple[ProfileSchema[Any], ...] = ()
     policies: Policies = attrs.field(factory=Policies)
     deep: DeepSettings = _DEEP
     subject: MemorySubject = MemorySubject.EVERYTHING
@@ -271,11 +306,21 @@ class Context:
         if isinstance(scopes, str):
             raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
         view = View(
-            roots=tuple(dict.fromkeys(map(self.target, scopes))), exact=tuple(dict.fromkeys(map(self.target, exact)))
+            roots=tuple(dict.fromkeys(map(self._in_view, scopes))),
+            exact=tuple(dict.fromkeys(map(self._in_view, exact))),
         )
         if not view.scopes:
             raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
         return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
+
+    def _in_view(self, scope: MemoryScope | str) -> MemoryScope:
+        """Return a scope of a view of this context; a path without a leading slash may be relative to the only one."""
+        try:
+            return self.target(scope)
+        except OutOfViewError:
+            if not isinstance(scope, str) or scope.startswith("/") or (only := self.view.only) is None:
+                raise
+            return only.below(scope)
 
     def confined_to(self, subjects: Iterable[MemorySubject | str]) -> Context:
         """Return this context confined to some subjects, the first of which is written about by default.

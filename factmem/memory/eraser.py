@@ -19,6 +19,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.filters import Filters
 from factmem.memory.journal import words_behind
+from factmem.memory.media import drop_kept_media
 from factmem.memory.observed import operation
 from factmem.memory.reader import Reader
 from factmem.memory.traces import Traces, traces_of
@@ -140,12 +141,13 @@ class Eraser:
         """Erase expired and outdated revisions of every owner, in the scopes of this memory."""
         now, limit = self._context.clock(), self._context.policies.ttl.revisions
         expired = outlived(await self._owned_by_anybody(LogPart(expired=now, related=True)), now, None).expired
-        superseded: tuple[Recorded, ...] = ()
+        old = [LogPart(limited=True, related=True)]
         if limit is not None:
-            old = LogPart(kept=RecallFilter(recorded_until=now - limit), related=True)
-            superseded = outlived(await self._owned_by_anybody(old), now, limit).superseded
+            old.append(LogPart(kept=RecallFilter(recorded_until=now - limit), related=True))
+        logs = [await self._owned_by_anybody(part) for part in old]
+        superseded = {item.id: item for log in logs for item in outlived(log, now, limit).superseded}
         if expired or superseded:
-            await self._expire_what_is_due(Outlived(expired=expired, superseded=superseded))
+            await self._expire_what_is_due(Outlived(expired=expired, superseded=tuple(superseded.values())))
 
     async def _owned_by_anybody(self, part: LogPart) -> list[LogEntry]:
         holds = self._context.view.holds
@@ -166,6 +168,7 @@ class Eraser:
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
         erased = await self._backend.eraser().erase((), tenant=self._context.tenant, assertion_ids=ids)
         await self._backend.mirror.let_go()
+        await drop_kept_media(self._context, self._backend, (*found.expired, *found.superseded))
         return attrs.evolve(receipt, pending=erased.pending)
 
     async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
@@ -195,6 +198,7 @@ class Eraser:
             assertion_ids=[recorded.id for recorded in words],
         )
         await self._backend.mirror.let_go()
+        await drop_kept_media(self._context, self._backend, [*named, *words])
         return receipt
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
+import anyio
 import attrs
 
 from factmem.abc import (
@@ -17,12 +18,12 @@ from factmem.abc import (
     Analyst,
     Clock,
     Consolidator,
-    Conversation,
     DetectionRequest,
     Detector,
     Embedder,
     FeedsChanges,
     LanguageModel,
+    MediaReader,
     MemoryObserver,
     Message,
     QuestionAnalyst,
@@ -42,12 +43,12 @@ from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import About, Inbox, StoredSession
-from factmem.memory.intake import Words
+from factmem.memory.intake import ReadyFact, Words
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
-from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
@@ -62,12 +63,13 @@ from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
     DeepSettings,
+    ForeignEmbedder,
     Mirror,
     RecallFilter,
     RecallMatches,
     RecallSettings,
+    as_embedder,
     default_embedder,
-    embedder_named,
     log_source,
 )
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
@@ -117,10 +119,13 @@ class Memory:
         organization: The tenant. Data of other organizations is neither seen nor touched.
         viewer: The reader and owner of private facts; sees public facts and their own.
         concepts: Declared concepts: records of them are read with their types.
+        profiles: Profiles that every detection fills, whatever else it looks for: attrs classes, pydantic models, JSON
+            Schemas with a title, or a `ProfileSchema` of one. Their fields are declared concepts.
         subjects: Declared subjects: a text such as ``"user:alice"`` has the priority and description of the one that it
             names. A provider with the four verbs only is searched for these subjects.
         scopes: Scopes that a provider with the four verbs only is searched in.
-        embedder: Makes the vectors: an embedder, or the name of one, such as ``"minilm"``; the offline default if None.
+        embedder: Makes the vectors: an embedder, the name of one such as ``"minilm"`` or ``"voyage:voyage-3"``, or an
+            object of LangChain (``Embeddings``) or pydantic-ai (``Embedder``); the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads remembered words, or its address for `factmem.language_model`. A detector, an
@@ -130,6 +135,8 @@ class Memory:
         analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Splits questions for deep recall.
+        media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
+            ``google/MODEL`` (see `factmem.llm.media_reader`). Captions and the text of PDF files need none.
         policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
             timestamps from the future, comparison of statements. A detector that was made with an `OriginPolicy`
             keeps it.
@@ -167,15 +174,17 @@ class Memory:
         organization: str | None = None,
         viewer: str | None = None,
         concepts: Iterable[Concept[Any, Any]] = (),
+        profiles: Iterable[ProfileSource] = (),
         subjects: Sequence[MemorySubject | str] = (_EVERYTHING,),
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
-        embedder: Embedder | str | None = None,
+        embedder: Embedder | ForeignEmbedder | str | None = None,
         embedder_timeout: float | None = 30.0,
         model: LanguageModel | str | None = None,
         detector: Detector | None = None,
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
+        media_reader: MediaReader | str | None = None,
         policies: Policies = _POLICIES,
         background: Background = _BACKGROUND,
         on_event: Callable[[MemoryEvent], None] | None = None,
@@ -200,11 +209,13 @@ class Memory:
             check_store(store)
             address, provider = None, store
         model = _language_model(model) if isinstance(model, str) else model
-        embedder = embedder_named(embedder) if isinstance(embedder, str) else embedder
+        embedder = as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
-        check_parts(consolidator=consolidator, question_analyst=question_analyst)
+        reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
+        check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
+        schemas = schemas_of(profiles)
         owns_store = provider is None
         provider = provider or open_provider(address or "")
         if access_statistics and read_only:
@@ -215,7 +226,8 @@ class Memory:
             viewer=viewer,
             actor=actor,
             read_only=read_only,
-            concepts={concept.keyword: concept for concept in declared},
+            concepts=united(schemas, declared),
+            profiles=schemas,
             settings=settings or RecallSettings(),
             deep=deep,
             policies=policies,
@@ -254,6 +266,7 @@ class Memory:
             analyst=analyst or asking.analyst,
             consolidator=consolidator or asking.consolidator,
             question_analyst=question_analyst or asking.question_analyst,
+            media_reader=reads_media,
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
             concurrency=background.concurrency,
@@ -299,30 +312,28 @@ class Memory:
             worker.start(self.resume)
         if self._backend.erases_by_itself:
             worker.start(self._keep_up)
-        if self._backend.erases_by_itself and not self._context.read_only:
-            worker.start(self._keep_expiring)
         return self
 
     async def _keep_up(self) -> None:
-        """Drop from memory what other processes have forgotten, once a minute while this memory is open."""
-        worker = self._backend.worker
-        while await worker.rest(_BETWEEN_LOOKS):
+        """Erase expired records now and once a day, and drop from memory what others have forgotten once a minute."""
+        worker, expiry = self._backend.worker, anyio.current_time()
+        while True:
+            if not self._context.read_only and anyio.current_time() >= expiry:
+                await self._expire()
+                expiry = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
+            if not await worker.rest(min(_BETWEEN_LOOKS, _BETWEEN_EXPIRIES)):
+                return
             try:
                 await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be looked at: %s", type(error).__name__)
 
-    async def _keep_expiring(self) -> None:
-        """Erase expired records, now and once a day while this memory is open."""
-        worker = self._backend.worker
-        while True:
-            try:
-                await self._eraser.expire_by_itself()
-            except Exception as error:  # expired records are invisible already, and no caller waits for this
-                if worker.running:
-                    _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
-            if not await worker.rest(_BETWEEN_EXPIRIES):
-                return
+    async def _expire(self) -> None:
+        try:
+            await self._eraser.expire_by_itself()
+        except Exception as error:  # expired records are invisible already, and no caller waits for this
+            if self._backend.worker.running:
+                _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -417,14 +428,15 @@ class Memory:
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
 
-        Facts written without a scope go to that one. Paths are not relative to the view; one that leads out of it
-        raises `OutOfViewError`.
+        Facts written without a scope go to that one. A scope outside of it raises `OutOfViewError`, in every method.
 
             alpha = memory.scope("/product/alpha")
             await alpha.save(SingleFact(SEATS, 5))
+            decisions = alpha.scope("decisions")  # /product/alpha/decisions
 
         Args:
-            scope: The view's scope.
+            scope: The view's scope. In a view of one scope, a path without a leading slash that does not lie in it is
+                relative to that one.
             read_only: Refuse every write.
         """
         return self.slice([scope], read_only=read_only)
@@ -660,14 +672,24 @@ class Memory:
         partial: Literal[True],
     ) -> PartialProfile[ProfileT]: ...
 
+    @overload
     async def profile(
         self,
-        schema: type[ProfileT] | ProfileSchema[ProfileT],
+        schema: None = None,
+        *,
+        subject: MemorySubject | str | None = None,
+        scope: MemoryScope | str | None = None,
+        partial: Literal[True] = True,
+    ) -> dict[str, PartialProfile[Any]]: ...
+
+    async def profile(
+        self,
+        schema: type[ProfileT] | ProfileSchema[ProfileT] | None = None,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
         partial: bool = False,
-    ) -> ProfileT | PartialProfile[ProfileT]:
+    ) -> ProfileT | PartialProfile[ProfileT] | dict[str, PartialProfile[Any]]:
         """Return an instance of a class, its fields filled with the facts of the concepts that they name.
 
         Each field is loaded as `load` does it. An unknown field takes its default, or None, or is empty, where that is
@@ -678,7 +700,8 @@ class Memory:
             print(found.known, found.missing)
 
         Args:
-            schema: An attrs class or a pydantic model; see `ProfileSchema`.
+            schema: An attrs class or a pydantic model, or a `ProfileSchema`; all profiles of this memory by name, each
+                as far as it is known, if None.
             subject: The subject of the facts.
             scope: The exact scope of the facts.
             partial: Return the known fields and the names of the missing ones, instead of raising.
@@ -688,11 +711,13 @@ class Memory:
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is no profile, or does not accept the facts.
         """
+        if schema is None:
+            return await self._reader.profiles(subject, scope)
         found = await self._reader.profile(schema, subject, scope)
         if partial:
             return found
         if found.profile is None:
-            name = schema.profile.__name__ if isinstance(schema, ProfileSchema) else schema.__name__
+            name = schema.name if isinstance(schema, ProfileSchema) else schema.__name__
             raise IncompleteProfileError(name, found.missing)
         return found.profile
 
@@ -910,6 +935,7 @@ class Memory:
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | Unset | None = UNSET,
         ttl: dt.timedelta | None = None,
+        revision_ttl: dt.timedelta | None = None,
         origin: Origin | None = None,
     ) -> Change:
         """Change a record by id. Its history keeps the revision before; fields that are not given stay as they are.
@@ -932,6 +958,8 @@ class Memory:
             labels: Labels of the new revision; those of the present one are not copied.
             expires_at: The time of expiry; None for never.
             ttl: The same, counted from now.
+            revision_ttl: Time after which the new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             origin: The origin of the words (default: that of the record). Those of one that is not trusted are
                 quarantined: until they are accepted, the record stays as it is. It also stays as it is if its own
                 origin is higher, the user's rather than the assistant's: the words stand beside it in its history.
@@ -959,6 +987,7 @@ class Memory:
             labels=labels,
             expires_at=expires_at,
             ttl=ttl,
+            revision_ttl=revision_ttl,
             origin=origin,
         )
 
@@ -1060,7 +1089,7 @@ class Memory:
 
         Args:
             what: A text (said by the user, now), a message, a whole conversation, or messages as dicts with ``role``
-                and ``content``, one or a list of them.
+                and ``content``, one or a list of them, or as contents and events of Google's APIs.
             about: Subject, scope and so on; see `About`.
 
         Raises:
@@ -1098,7 +1127,7 @@ class Memory:
 
     async def generate(
         self,
-        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
         *,
         subject: MemorySubject | str | None = None,
         scope: MemoryScope | str | None = None,
@@ -1108,10 +1137,11 @@ class Memory:
         merge: MetadataMerge = MetadataMerge.MERGE,
         labels: Mapping[str, str] | None = None,
         expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
-        """Generate memories from messages, ready facts or a stored session, in the background.
+        """Generate memories from words, ready facts or a stored session, in the background.
 
         When this returns, the source is on disk. Each memory reports its change: CREATED, UPDATED (with the previous
         revision) or DELETED.
@@ -1120,16 +1150,19 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            source: Messages, ready facts, or a session that is in the store.
+            source: Words: a text of the user, several of them, messages, or dicts as in `remember`, such as the
+                contents of Google's APIs and the events of Memory Bank. Or facts that are ready, with topics as
+                `ReadyFact`. Or a session that is in the store.
             subject: The subject of the memories.
             scope: The scope that they hold in; see `save`.
             looking_for: Facts and topics to look for in messages; by default memories about `MANAGED_TOPICS`.
             consolidate: Compare findings with known memories; otherwise each one is created.
             metadata: Metadata of every memory that is created or updated.
-            merge: Treatment of the metadata of a record that is updated. Google's pages contradict each other on the
-                default (MERGE on one, OVERWRITE on another); merging loses nothing.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
             labels: Labels of every new revision.
             expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep the memories for this memory's viewer alone.
             origins: Treatment of messages by their origin, instead of this memory's.
 
@@ -1145,16 +1178,19 @@ class Memory:
             looking_for=looking_for,
             consolidate=consolidate,
             metadata=metadata,
+            merge=merge,
+            labels=labels,
             expires_at=expires_at,
+            revision_ttl=revision_ttl,
             private=private,
             origins=origins,
         )
-        return await self._inbox.generate(source, about, merge=merge, labels=labels)
+        return await self._inbox.generate(source, about)
 
     async def ingest_events(
         self,
         stream: str,
-        events: Sequence[Message],
+        events: Sequence[Message] | Sequence[Mapping[str, Any]],
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
@@ -1162,6 +1198,11 @@ class Memory:
         scope: MemoryScope | str | None = None,
         looking_for: DetectionRequest | None = None,
         source: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+        merge: MetadataMerge = MetadataMerge.MERGE,
+        labels: Mapping[str, str] | None = None,
+        expires_at: dt.datetime | None = None,
+        revision_ttl: dt.timedelta | None = None,
         private: bool | None = None,
         origins: OriginPolicy | None = None,
     ) -> Submission:
@@ -1179,13 +1220,20 @@ class Memory:
 
         Args:
             stream: The name of the stream; the same name at the same place is the same stream.
-            events: Messages; those without an id are identified by their content and time.
+            events: Messages, or events of Memory Bank as dicts; those without an id are identified by their content and
+                time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
             subject: The subject of the facts in them.
             scope: The scope that these hold in; see `save`.
             looking_for: Facts to look for; by default all facts about the subject.
             source: The source of the events.
+            metadata: Metadata of the events, and of what is found in them.
+            merge: Treatment of the metadata of a record that is updated; see `About`.
+            labels: Labels of every new revision.
+            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
+            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+                `TtlPolicy` if None.
             private: Keep them for this memory's viewer alone.
             origins: Treatment of events by their origin, instead of this memory's.
 
@@ -1194,11 +1242,21 @@ class Memory:
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
-                a source, an owner or a trigger that waits is given.
+                a detail, an owner or a trigger that waits is given.
             InvalidDataError: An event lies in the future, or the stream's name is not legal.
         """
         about = About(
-            subject=subject, scope=scope, source=source, private=private, looking_for=looking_for, origins=origins
+            subject=subject,
+            scope=scope,
+            source=source,
+            looking_for=looking_for,
+            metadata=metadata,
+            merge=merge,
+            labels=labels,
+            expires_at=expires_at,
+            revision_ttl=revision_ttl,
+            private=private,
+            origins=origins,
         )
         return await self._streams.ingest(stream, events, trigger, about, flush=flush)
 
@@ -1210,19 +1268,33 @@ class Memory:
         """
         await self._streams.flush()
 
-    async def resume(self) -> Submission:
+    async def resume(self, *ids: str) -> Submission:
         """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
 
         Streams whose trigger has not fired are watched again.
+
+        With ids, find earlier submissions again, in any process, whether they are read or not:
+
+            ids = (await memory.remember_many(texts)).ids  # to be kept by the program
+            submission = await memory.resume(*ids)  # perhaps tomorrow
+            outcomes = await submission.wait()
+
+        Args:
+            ids: Only these jobs, by `Submission.ids`. What is read already has its records of today as its outcome,
+                without the changes, or the failure. A stream that waits for its trigger is given alone.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
             reports nothing about them.
 
         Raises:
-            CapabilityError: The memory was not opened with ``async with``.
+            CapabilityError: The memory was not opened with ``async with``; or ids are given, and the provider has the
+                four verbs only.
+            RecordNotFoundError: An id names no words that the viewer may see, or a further reading of a
+                `StoredSession`, which leaves no trace but what it finds.
+            OutOfViewError: Facts about subjects outside of this view are looked for in words that wait.
         """
-        return await self._streams.resume()
+        return await (self._streams.found(ids) if ids else self._streams.resume())
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements of a text, each understandable by itself. Nothing is stored.
@@ -1438,6 +1510,12 @@ def _language_model(address: str) -> LanguageModel:
     from factmem.llm import language_model
 
     return language_model(address)
+
+
+def _media_reader(address: str) -> MediaReader:
+    from factmem.llm import media_reader
+
+    return media_reader(address)
 
 
 @attrs.frozen

@@ -62,6 +62,9 @@ class Filters(TypedDict, total=False):
         recorded_until: Present revision recorded before this time.
         min_importance: Minimum importance.
         max_importance: Maximum importance.
+        pattern: Value in which this regular expression is found, such as ``(?i)teas?``. It takes time linear in the
+            values, and has neither look-around nor back-references. The values of all records that meet the other
+            conditions are read.
         metadata: Metadata that holds all of these entries.
         where: Metadata that meets all conditions of one of these groups: ``[[this, and_this], [or_this]]``.
         record_ids: One of these ids.
@@ -82,6 +85,7 @@ class Filters(TypedDict, total=False):
     recorded_until: dt.datetime | None
     min_importance: float | None
     max_importance: float | None
+    pattern: str | None
     metadata: Mapping[str, Json] | None
     where: Sequence[Sequence[MetadataCondition]]
     record_ids: Collection[str] | None

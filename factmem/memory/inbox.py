@@ -38,14 +38,17 @@ from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.intake import Intake, Taken, Words, conversation_from, conversation_of
+from factmem.memory.intake import Intake, ReadyFact, Taken, Words, conversation_from, spoken
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import Unit, in_order, job_id, to_pending
+from factmem.memory.media import MediaInbox
 from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
 from factmem.memory.pipeline import Pipeline
+from factmem.memory.profiles import united
 from factmem.memory.reader import Reader
 from factmem.memory.screening import heard_as
+from factmem.memory.ttl import after
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import (
@@ -89,6 +92,11 @@ class About(TypedDict, total=False):
             concepts first.
         consolidate: Compare findings with known records, as is the default.
         origins: Treatment of messages by their origin, instead of this memory's.
+        labels: Labels of every new revision; see `FactDetails.labels`.
+        merge: Treatment of the metadata of a record that is updated; it is merged by default. (Google's pages
+            contradict each other on the default: MERGE on one, OVERWRITE on another. Merging loses nothing.)
+        revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+            `TtlPolicy.revisions` if left out.
     """
 
     subject: MemorySubject | str | None
@@ -102,6 +110,9 @@ class About(TypedDict, total=False):
     looking_for: DetectionRequest | None
     consolidate: bool
     origins: OriginPolicy | None
+    labels: Mapping[str, str] | None
+    merge: MetadataMerge
+    revision_ttl: dt.timedelta | None
 
 
 @attrs.frozen(kw_only=True)
@@ -155,11 +166,15 @@ class StoredSession:
         id: Id of the conversation.
         since: Only messages at this time or later.
         until: Only messages before this time.
+        subject: Subject that the conversation was kept about; that of the memories if None.
+        scope: Scope that it was kept in; that of the memories if None.
     """
 
     id: str
     since: dt.datetime | None = None
     until: dt.datetime | None = None
+    subject: MemorySubject | str | None = None
+    scope: MemoryScope | str | None = None
 
 
 class Inbox:
@@ -184,7 +199,10 @@ class Inbox:
         if self._backend.four_verbs_only:
             (outcome,) = await self._in_four_verbs([what], order)
             return outcome
-        (stored,) = await self._store([what], order)
+        outcomes = [await self._read_now(stored) for stored in await self._store([what], order)]
+        return outcomes[0].with_others(outcomes[1:])
+
+    async def _read_now(self, stored: StoredWords) -> Remembered:
         if stored.unit is not None:
             outcome = await self._pipeline.read_now(stored.unit)
         else:
@@ -197,15 +215,12 @@ class Inbox:
         order = self.ordered(about)
         if isinstance(what, str) or not isinstance(what, Iterable):
             raise InvalidDataError("remember_many takes a list: give [what], or use remember")
-        return await self._store_and_submit(list(what), order)
+        return await self.store_and_submit(list(what), order)
 
     async def generate(
         self,
-        source: Conversation | Sequence[Message] | Sequence[Fact[Any]] | StoredSession,
+        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
         about: About,
-        *,
-        merge: MetadataMerge,
-        labels: Mapping[str, str] | None,
     ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
@@ -213,22 +228,19 @@ class Inbox:
             subjects = (self._context.about(about.get("subject")),)
             about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
         order = self.ordered(about)
-        order = attrs.evolve(order, given=attrs.evolve(order.given, labels=labels or {}), merge=merge)
         match source:
             case StoredSession():
                 return await self.submit([await self._session(source, order)])
-            case Conversation():
-                return await self._store_and_submit([source], order)
-            case [Message(), *_]:
-                return await self._store_and_submit([conversation_of(source)], order)
-            case [SingleFact() | MultipleFacts(), *_] if self._backend.four_verbs_only:
+            case [SingleFact() | MultipleFacts() | ReadyFact(), *_] if self._backend.four_verbs_only:
                 return await self._ready_in_four_verbs(source, order)
-            case [SingleFact() | MultipleFacts(), *_]:
+            case [SingleFact() | MultipleFacts() | ReadyFact(), *_]:
                 return await self.submit([await self._ready(source, order)])
-            case _:
+            case [] | None:
                 raise InvalidDataError(
-                    "there is nothing to generate from: give a Conversation, messages, facts or a StoredSession"
+                    "there is nothing to generate from: give words, messages, facts or a StoredSession"
                 )
+            case _:
+                return await self.store_and_submit([spoken(source, self._context.said_now)], order)
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """See `Memory.extract`."""
@@ -249,17 +261,16 @@ class Inbox:
         if unknown := about.keys() - About.__annotations__.keys():
             names = ", ".join(map(repr, sorted(unknown)))
             raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(About.__annotations__)}")
-        importance, scope, subject = (
-            about.get("importance"),
-            about.get("scope"),
-            self._context.about(about.get("subject")),
-        )
+        importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
+        subject = self._context.about(about.get("subject"))
         given = FactDetails(
             importance=self._context.policies.default_importance if importance is None else importance,
             categories=about.get("categories") or (),
             source=about.get("source"),
             metadata=about.get("metadata") or {},
             expires_at=about.get("expires_at"),
+            labels=about.get("labels") or {},
+            revision_expires_at=None if revision_ttl is None else after(self._context.clock(), revision_ttl),
         )
         return Order(
             place=Place(subject, self._context.target(scope)),
@@ -267,6 +278,7 @@ class Inbox:
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
+            merge=about.get("merge", MetadataMerge.MERGE),
             origins=about.get("origins"),
         )
 
@@ -278,12 +290,16 @@ class Inbox:
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
             )
         if request.subjects == (_EVERYTHING,):
-            return attrs.evolve(request, subjects=(subject,))
+            request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
-        return request
+        asked = {concept.keyword for concept in request.concepts}
+        more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
+        if not more:
+            return request
+        return attrs.evolve(request, concepts=(*request.concepts, *more), open=request.searches_openly)
 
-    async def _store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
+    async def store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
         """Submit words to be read in the background; read them now if nothing can wait."""
         if self._backend.four_verbs_only:
             return settled(await self._in_four_verbs(what, order))
@@ -305,11 +321,32 @@ class Inbox:
         ]
 
     async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
-        """Put words into the store, in one transaction."""
+        """Put words into the store, in one transaction; behind them the words that were read from their media."""
+        what = await self.with_words_of_media(what, order)
         taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
         stored = await self.journalled(taken)
         warn_of_not_text(sum(item.not_text for item in taken))
         return stored
+
+    async def with_words_of_media(
+        self, what: Sequence[Words], order: Order, *, lenient: bool = False
+    ) -> Sequence[Words]:
+        """Return words without their media, and behind them the words that were read from these.
+
+        Args:
+            what: The words.
+            order: Details of the call.
+            lenient: See `MediaInbox.separated`.
+        """
+        now = self._context.said_now
+        holding = {at: item for at, item in enumerate(what) if _may_hold_media(item)}
+        if not holding:
+            return what
+        held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
+        inbox = MediaInbox(self._context, self._backend)
+        apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
+        bare = dict(zip(held, apart.conversations, strict=True))
+        return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]
 
     async def taken_in(
         self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
@@ -462,7 +499,7 @@ class Inbox:
 
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
-        ids = [item.unit.job.id if item.unit else uuid.uuid4().hex for item in stored]
+        ids = _ids_of(stored)
         submission = Submission(ids)
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
@@ -489,21 +526,30 @@ class Inbox:
 
     def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
         for fact in facts:
-            if not isinstance(fact, SingleFact | MultipleFacts):
+            if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
                 raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
-        return [Candidate(fact=self._writer.dated(fact), details=FactDetails()) for fact in facts]
+        ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
+        found = [fact.candidate(self._context.said_now) for fact in ready]
+        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
 
     async def _session(self, session: StoredSession, order: Order) -> StoredWords:
         """Return the words of a stored session, to be read again in any state."""
         self._backend.history()
-        words = await self.words_of(session, order)
-        if not words:
-            raise RecordNotFoundError("the store holds no such session that the viewer may see at this place")
-        job = self.job(Conversation(messages=()), order)
-        return StoredWords(
-            receipts=(),
-            unit=Unit(job=job, words=in_order(words), waiting=False) if job else None,
+        kept_at = Place(
+            self._context.named(session.subject) or order.place.subject,
+            self._context.anchored(session.scope) or order.place.scope,
         )
+        words = await self.words_of(session, attrs.evolve(order, place=kept_at))
+        if not words:
+            raise RecordNotFoundError(
+                "the store holds no such session that the viewer may see at this place: "
+                "StoredSession(id, subject=…, scope=…) names the place that it was kept at"
+            )
+        job = self.job(Conversation(messages=()), order)
+        unit = (
+            Unit(job=job, words=in_order(words), waiting=False, target=order.place, caller=order.given) if job else None
+        )
+        return StoredWords(receipts=(), unit=unit)
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
@@ -512,10 +558,32 @@ class Inbox:
         )
 
 
+def _may_hold_media(item: Words) -> bool:
+    match item:
+        case Message() as message:
+            return bool(message.media)
+        case Conversation(messages=messages):
+            return any(message.media for message in messages)
+        case [Message(), *_]:
+            return any(isinstance(message, Message) and message.media for message in item)
+        case _:
+            return not isinstance(item, str)  # dicts, which nobody has looked into yet
+
+
 def warn_of_not_text(number: int) -> None:
     """Log that messages came with images, audio or files, if any did."""
     if number:
-        _log.warning("images, audio and files in messages are not kept; `dropped` counts them under NOT_TEXT")
+        _log.warning("images, audio and files in messages were not read; `dropped` counts them under NOT_TEXT")
+
+
+def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
+    """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
+    ids: dict[str, None] = {}
+    for item in stored:
+        words = [receipt.recorded for receipt in (*item.receipts, *item.twin)]
+        id = item.unit.job.id if item.unit else next((job_id(word) or word.id for word in words), "")
+        ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
+    return list(ids)
 
 
 def settled(outcomes: Sequence[Remembered]) -> Submission:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -15,15 +15,48 @@ from factmem.abc import Candidate, Conversation, Detection, DropReason, Message
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import InvalidDataError
-from factmem.facts import Fact
+from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.jobs import Job
 from factmem.memory.journal import words_to_keep
-from factmem.records import Assertion, FactDetails, Place
+from factmem.records import Assertion, AssertionState, FactDetails, Place
+from factmem.validators import instance_of
 
-__all__ = ["Found", "Intake", "Taken", "Words", "conversation_from", "conversation_of"]
+__all__ = ["Found", "Intake", "ReadyFact", "Taken", "Words", "conversation_from", "spoken"]
+
+_LEVELS: Final = 4
+"""Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
+
+
+def _topics(topics: Sequence[str]) -> tuple[str, ...]:
+    return FactDetails(topics=topics).topics  # checked there, like those of any fact
+
 
 Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
-"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``."""
+"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``.
+
+The dicts may also be the contents and events of Google's APIs; see `factmem.detection.read_conversations`.
+"""
+
+
+@attrs.frozen
+class ReadyFact:
+    """A fact that needs no reading, with its topics.
+
+    Attributes:
+        fact: The fact; a text is a statement, said now.
+        topics: Its topics, such as the labels of `MANAGED_TOPICS`.
+
+    Raises:
+        InvalidDataError: It is neither a fact nor a text, or a topic is not legal.
+    """
+
+    fact: Fact[Any] | str = attrs.field(repr=False, validator=instance_of(SingleFact, MultipleFacts, str))
+    topics: Sequence[str] = attrs.field(default=(), converter=_topics, kw_only=True)
+
+    def candidate(self, now: dt.datetime) -> Candidate:
+        """Return it as a candidate for consolidation."""
+        fact = STATEMENT.fact([self.fact], timestamp=now) if isinstance(self.fact, str) else self.fact
+        return Candidate(fact=fact, details=FactDetails(topics=tuple(self.topics)))
 
 
 @attrs.frozen(kw_only=True)
@@ -116,8 +149,9 @@ class Intake:
     def _taken(self, found: Found) -> Taken:
         given = self.lasting if found.job is None else self.waiting
         in_time = (self._in_time(candidate) for candidate in found.words.candidates)
+        assertions = words_to_keep(in_time, self.place, given, found.job, found.treatments)
         return Taken(
-            assertions=words_to_keep(in_time, self.place, given, found.job, found.treatments),
+            assertions=assertions if found.job else [_vouched(said, found.treatments) for said in assertions],
             job=found.job,
             compared=self.compares and found.job is None and found.is_text,
             dropped=found.words.dropped,
@@ -148,6 +182,14 @@ class Intake:
         return attrs.evolve(conversation, messages=messages), treatments
 
 
+def _vouched(said: Assertion, treatments: Sequence[Treatment | None]) -> Assertion:
+    """Return what stands in a medium as current, if the user points to it; there is no model to find facts in it."""
+    first = said.details.evidence[0]
+    if first.medium is None or first.position is None or treatments[first.position] is not Treatment.FACTS:
+        return said
+    return attrs.evolve(said, state=AssertionState.ACTIVE)
+
+
 def _without_model(treatment: Treatment) -> Treatment:
     """Return the treatment of words of an origin without a model."""
     return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
@@ -168,19 +210,32 @@ def conversation_from(what: Words, now: dt.datetime) -> Conversation:
             if not what.strip():
                 raise InvalidDataError("there is nothing to remember in a blank text")
             return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
-        case Mapping():
-            return _read(dict(what))
         case [Message() as first, *_]:
-            return attrs.evolve(conversation_of(what), started_at=first.timestamp or now)
-        case [Mapping(), *_]:
-            return _read([dict(item) if isinstance(item, Mapping) else item for item in what])
+            return attrs.evolve(_conversation_of(what), started_at=first.timestamp or now)
+        case [first, *_] if _is_record(first):
+            return _read([_plain(item) for item in what])
+        case _ if _is_record(what):
+            return _read(_plain(what))
         case _:
             raise InvalidDataError(
                 f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
             )
 
 
-def conversation_of(messages: Sequence[Any]) -> Conversation:
+def spoken(source: Any, now: dt.datetime) -> Conversation:
+    """Return words as a conversation; see `conversation_from`. Each text of a list is a message of the user.
+
+    Raises:
+        InvalidDataError: They are of another type, blank, or malformed.
+    """
+    match source:
+        case [str(), *_]:
+            return _read([_plain(item) for item in source])
+        case _:
+            return conversation_from(source, now)
+
+
+def _conversation_of(messages: Sequence[Any]) -> Conversation:
     """Return messages as a conversation.
 
     Raises:
@@ -192,6 +247,27 @@ def conversation_of(messages: Sequence[Any]) -> Conversation:
     return Conversation(messages=messages)
 
 
+def _is_record(item: object) -> bool:
+    """Return whether an item is a mapping, or a pydantic model such as the contents of Google's SDK."""
+    return isinstance(item, Mapping) or hasattr(type(item), "model_dump")
+
+
+def _plain(item: Any, levels: int = _LEVELS) -> Any:
+    """Return mappings and pydantic models as dicts, down to some levels, and anything else as it is."""
+    if levels == 0:
+        return item
+    match item:
+        case Mapping():
+            return {key: _plain(value, levels - 1) for key, value in item.items()}
+        case list() | tuple():
+            return [_plain(value, levels) for value in item]
+        case _:
+            return item.model_dump(exclude_none=True) if _is_record(item) else item
+
+
 def _read(value: object) -> Conversation:
-    (conversation,) = conversations_of([("$", value)])
-    return conversation
+    match list(conversations_of([("$", value)])):
+        case [conversation]:
+            return conversation
+        case several:
+            raise InvalidDataError(f"that is not one conversation but {len(several)}: hand them in one by one")

@@ -25,6 +25,7 @@ from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Pl
 __all__ = [
     "Unit",
     "detailed",
+    "given_with",
     "in_order",
     "is_words",
     "job_id",
@@ -47,27 +48,44 @@ class Unit:
         words: Assertions that wait, in the order of the conversation.
         context: Earlier words that a model is shown as context.
         waiting: Whether the words wait to be read; otherwise their states do not change.
+        target: Place of the findings; that of the words if None.
+        caller: Details of the caller of a further reading, in place of those that the words were submitted with: owner,
+            metadata, labels and expiries. None if nothing takes their place.
     """
 
     job: Job
     words: tuple[Recorded, ...]
     context: tuple[Recorded, ...] = ()
     waiting: bool = True
+    target: Place | None = None
+    caller: FactDetails | None = None
 
     @property
     def place(self) -> Place:
-        """The place of the words."""
-        return self.words[0].assertion.place
+        """The place of the findings."""
+        return self.words[0].assertion.place if self.target is None else self.target
 
     @property
     def given(self) -> FactDetails:
-        """Details of the caller for findings: the details of the words without evidence, topics and flags."""
-        return attrs.evolve(self.words[0].assertion.details, evidence=(), topics=(), flags=())
+        """Details of the caller for findings, as submitted with the first words."""
+        return self.given_for(self.words[0].assertion.details)
+
+    def given_for(self, words: FactDetails) -> FactDetails:
+        """Return the details of the caller for findings in some of the words."""
+        given = given_with(words)
+        if self.caller is None:
+            return given
+        return attrs.evolve(self.caller, importance=given.importance, categories=given.categories, source=given.source)
 
     @property
     def ids(self) -> frozenset[str]:
         """Ids of the waiting assertions."""
         return frozenset(recorded.id for recorded in self.words)
+
+
+def given_with(words: FactDetails) -> FactDetails:
+    """Return the details of the caller in the details of submitted words: without evidence, topics and flags."""
+    return attrs.evolve(words, evidence=(), topics=(), flags=())
 
 
 def words_to_keep(
@@ -249,6 +267,7 @@ def _message(pieces: Sequence[Recorded]) -> Message:
         name=evidence.speaker,
         id=evidence.message_id,
         timestamp=said.timestamp,
+        medium=evidence.medium,
     )
 
 

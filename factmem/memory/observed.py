@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sized
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, assert_never, cast
 
-from factmem.abc import Conversation, Message, Operation
+from factmem.abc import Append, Conversation, Effect, Message, Operation, Receipt, Statement, StateRequest
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.observing import ObservedCall
-from factmem.records import Change, FactRecord
+from factmem.records import AssertionState, Change, FactRecord
 from factmem.scopes import MemoryScope
 
-__all__ = ["observed", "operation"]
+__all__ = ["effects_of", "observed", "operation"]
 
 ClassT = TypeVar("ClassT", bound=type)
 MethodT = TypeVar("MethodT", bound=Callable[..., Any])
@@ -37,6 +38,35 @@ _HANDED_IN: Final[Mapping[Operation, str]] = {
 """Argument whose items are counted, of operations without positional ids."""
 
 _BY_PLACE: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+_NEW: Final[Mapping[AssertionState, Effect]] = {
+    AssertionState.ACTIVE: Effect.LEARNT,
+    AssertionState.QUARANTINED: Effect.QUARANTINED,
+    AssertionState.PENDING: Effect.WAITING,
+    AssertionState.FAILED: Effect.FAILED,
+    AssertionState.RETRACTED: Effect.RETRACTED,
+}
+"""Effects of a new assertion, by its state; an import brings any of them."""
+
+_NOW: Final[Mapping[AssertionState, Effect]] = {
+    AssertionState.ACTIVE: Effect.RESTORED,
+    AssertionState.QUARANTINED: Effect.QUARANTINED,
+    AssertionState.PENDING: Effect.WAITING,
+    AssertionState.FAILED: Effect.FAILED,
+    AssertionState.RETRACTED: Effect.RETRACTED,
+}
+"""Effects of a change of state, by the state after it."""
+
+_CHANGED: Final[Mapping[tuple[AssertionState | None, AssertionState], Effect]] = {
+    **dict.fromkeys(((AssertionState.PENDING, after) for after in AssertionState), Effect.READ),
+    (AssertionState.PENDING, AssertionState.FAILED): Effect.FAILED,
+    **dict.fromkeys(((AssertionState.FAILED, after) for after in AssertionState), Effect.DISMISSED),
+    (AssertionState.FAILED, AssertionState.PENDING): Effect.RETRIED,
+    (AssertionState.QUARANTINED, AssertionState.ACTIVE): Effect.ACCEPTED,
+    (AssertionState.QUARANTINED, AssertionState.RETRACTED): Effect.REJECTED,
+}
+"""Effects of a change of state that depend on the state before it as well."""
 
 
 class _Observed(Protocol):
@@ -99,6 +129,27 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         return cast("MethodT", notifying)
 
     return mark
+
+
+def effects_of(statements: Sequence[Statement], receipts: Sequence[Receipt]) -> Counter[Effect]:
+    """Count the effects of a transaction.
+
+    Args:
+        statements: Its statements.
+        receipts: The receipts of its new assertions.
+    """
+    new = iter(receipts)
+    effects: Counter[Effect] = Counter()
+    for statement in statements:
+        match statement:
+            case Append(assertion=said):
+                if next(new).new:
+                    effects[Effect.REMOVED if said.removed else _NEW[said.state]] += 1
+            case StateRequest(expected=before, state=after):
+                effects[_CHANGED.get((before, after)) or _NOW[after]] += 1
+            case _:
+                assert_never(statement)
+    return effects
 
 
 def _path(context: Context, scope: object) -> str | None:

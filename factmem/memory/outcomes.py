@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -53,6 +54,20 @@ class Remembered:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def with_others(self, others: Sequence[Remembered]) -> Remembered:
+        """Return this outcome and others of the same call as one."""
+        together = self
+        for other in others:
+            together = attrs.evolve(
+                together,
+                records=(*together.records, *other.records),
+                changes=(*together.changes, *other.changes),
+                dropped=dict(Counter(together.dropped) + Counter(other.dropped)),
+                unrepresented=dict(Counter(together.unrepresented) + Counter(other.unrepresented)),
+                failure=together.failure or other.failure,
+            )
+        return together
 
     def without(self, reason: DropReason, number: int) -> Remembered:
         """Return this outcome with a higher count of dropped parts."""

@@ -67,7 +67,7 @@ from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.writer import Writer
-from factmem.observing import nested
+from factmem.observing import current_call, nested
 from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
 from factmem.records import (
     Assertion,
@@ -163,6 +163,7 @@ class Pipeline:
         results: dict[str, Remembered | FactMemError] = {}
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
             results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
+        current_call().dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
         return [
             item if isinstance(item, FactMemError) else results[unit.job.id]
             for unit, item in zip(units, found, strict=True)
@@ -198,8 +199,15 @@ class Pipeline:
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
         log = await self._reader.log(LogPart(conversations=conversations, related=True) if named else None)
+        ready = {recorded.record_id for recorded in words if message_of(recorded.assertion.details) is None}
+        if ready and named:
+            log = [*log, *await self._reader.log(LogPart(record_ids=ready, related=True))]
         visible = await to_thread.run_sync(fold, log, self._context.moment)
-        rows = [row for row in visible if any(cited_message(item) in messages for item in row.details.evidence)]
+        rows = [
+            row
+            for row in visible
+            if row.recorded.record_id in ready or any(cited_message(item) in messages for item in row.details.evidence)
+        ]
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
 
     async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
@@ -278,7 +286,7 @@ class Pipeline:
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
         repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
         flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
-        details = detailed(unit.given, attrs.evolve(candidate.details, evidence=evidence, flags=flags))
+        details = detailed(unit.given_for(words), attrs.evolve(candidate.details, evidence=evidence, flags=flags))
         fact = self._writer.dated(candidate.fact)
         quarantined = candidate.quarantined or repeated
         if (
@@ -455,7 +463,8 @@ class Pipeline:
         """Return the requests that retract earlier words together with the facts found in them."""
         if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
             return []
-        log = await self._log_of({*places, *(item.unit.place.key for item in found)})
+        said_at = {recorded.assertion.place.key for item in found for recorded in item.unit.words}
+        log = await self._log_of({*places, *said_at, *(item.unit.place.key for item in found)})
         return await to_thread.run_sync(words_taken_back, planned.statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:

@@ -1,4 +1,4 @@
-"""Profiles: classes whose fields are concepts, filled with known facts."""
+"""Profiles: classes and JSON Schemas whose fields are concepts, filled with known facts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,28 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 import attrs
 
 from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept
+from factmem.shapes import type_of
+from factmem.values import encode_value
 
-__all__ = ["Gathering", "PartialProfile", "ProfileField", "ProfileSchema", "concepts_of"]
+__all__ = [
+    "Gathering",
+    "PartialProfile",
+    "ProfileField",
+    "ProfileSchema",
+    "ProfileSource",
+    "concepts_of",
+    "schemas_of",
+    "united",
+]
 
 ProfileT = TypeVar("ProfileT")
+T = TypeVar("T")
 
 Gathering: TypeAlias = Callable[[Iterable[Any]], Any]
 """Builds a field's collection from the values of a concept."""
@@ -46,6 +58,7 @@ class ProfileField:
         gather: Builds the field's collection from the concept's values; None for a field of one value.
         optional: Whether None is legal.
         has_default: Whether the class has a default for it.
+        as_json: Whether values are read as JSON, as for a JSON Schema.
     """
 
     attribute: str
@@ -54,6 +67,7 @@ class ProfileField:
     gather: Gathering | None
     optional: bool
     has_default: bool
+    as_json: bool = False
 
     @property
     def required(self) -> bool:
@@ -62,7 +76,10 @@ class ProfileField:
 
     def read(self, fact: Fact[Any]) -> Any:
         """Return the field's value from a fact."""
-        return self.gather(fact.values) if self.gather else fact.values[0]
+        values: Iterable[Any] = fact.values
+        if self.as_json:
+            values = [encode_value(value, self.concept.value_type) for value in values]
+        return self.gather(values) if self.gather else next(iter(values))
 
     def facts(self, profile: object, timestamp: dt.datetime) -> list[Fact[Any]]:
         """Return the fact of an instance's field; none for None and for an empty collection."""
@@ -90,7 +107,7 @@ class PartialProfile(Generic[ProfileT]):
 
 @attrs.frozen
 class ProfileSchema(Generic[ProfileT]):
-    """Schema of a profile, from an attrs class or a pydantic model. Made with `ProfileSchema.of`.
+    """Schema of a profile, from an attrs class, a pydantic model or a JSON Schema. Made with `ProfileSchema.of`.
 
     Each field is a concept: its name is the keyword, its description is read from pydantic's
     ``Field(description=…)`` or in ``attrs.field(metadata={"description": …})``. ``list[X]``, ``set[X]``,
@@ -100,22 +117,46 @@ class ProfileSchema(Generic[ProfileT]):
     An unknown field takes the class's default; without one, None if that is legal; a
     collection is empty then. Any other field is *required*.
 
+    A JSON Schema (or one of OpenAPI, as Memory Bank takes) is an object with properties: arrays are MULTIPLE, values of
+    an ``enum`` are checked, dates and times are stored as such, and objects and alternatives as JSON. The profile is a
+    dict of the known fields as JSON, with the defaults.
+
     Attributes:
-        profile: Class of the profile.
+        profile: Class of the profile; dict for a JSON Schema.
         fields: Fields of the class, in order.
+        name: Name of the class, or the title of the JSON Schema.
+        defaults: Defaults of a JSON Schema.
     """
 
     profile: type[ProfileT]
     fields: tuple[ProfileField, ...]
+    name: str = attrs.field(kw_only=True)
+    defaults: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
+
+    @overload
+    @classmethod
+    def of(cls, profile: type[T], *, name: str | None = None) -> ProfileSchema[T]: ...
+
+    @overload
+    @classmethod
+    def of(cls, profile: Mapping[str, Any], *, name: str | None = None) -> ProfileSchema[dict[str, Any]]: ...
 
     @classmethod
-    def of(cls, profile: type[ProfileT]) -> ProfileSchema[ProfileT]:
-        """Return the schema of a class.
+    def of(cls, profile: Any, *, name: str | None = None) -> ProfileSchema[Any]:
+        """Return the schema of a class or of a JSON Schema.
+
+        Args:
+            profile: The class, or the JSON Schema of an object.
+            name: Name of the profile (default: that of the class, or the title of the JSON Schema).
 
         Raises:
-            InvalidDataError: It is neither an attrs class nor a pydantic model, or a field's type cannot be stored.
+            InvalidDataError: It is no attrs class, pydantic model or JSON Schema of an object with a title, or a
+                field's type cannot be stored.
         """
-        return cls(profile, tuple(_fields_of(profile)))
+        if isinstance(profile, Mapping):
+            return _schema_of_json(profile, name)
+        fields = tuple(_fields_of(profile))
+        return ProfileSchema(profile, fields, name=name or profile.__name__)
 
     @property
     def concepts(self) -> tuple[Concept[Any, Any], ...]:
@@ -151,7 +192,7 @@ class ProfileSchema(Generic[ProfileT]):
         """
         found = self.partial(facts)
         if found.profile is None:
-            raise IncompleteProfileError(self.profile.__name__, found.missing)
+            raise IncompleteProfileError(self.name, found.missing)
         return found.profile
 
     def facts(self, profile: ProfileT, timestamp: dt.datetime) -> list[Fact[Any]]:
@@ -159,7 +200,7 @@ class ProfileSchema(Generic[ProfileT]):
         return [fact for field in self.fields for fact in field.facts(profile, timestamp)]
 
     def _made(self, known: Mapping[str, Any]) -> ProfileT:
-        arguments = {}
+        arguments = dict(self.defaults)
         for field in self.fields:
             if field.attribute in known:
                 arguments[field.argument] = known[field.attribute]
@@ -171,11 +212,15 @@ class ProfileSchema(Generic[ProfileT]):
             raise
         except Exception as error:  # validators of the class raise any error, with the value in its text
             raise InvalidDataError(
-                f"{self.profile.__name__} does not accept what is known: {type(error).__name__}{_where(error)}"
+                f"{self.name} does not accept what is known: {type(error).__name__}{_where(error)}"
             ) from None
 
 
-def concepts_of(profile: type[Any] | ProfileSchema[Any]) -> tuple[Concept[Any, Any], ...]:
+ProfileSource: TypeAlias = "type[Any] | Mapping[str, Any] | ProfileSchema[Any]"
+"""An attrs class, a pydantic model, a JSON Schema, or the `ProfileSchema` of one."""
+
+
+def concepts_of(profile: ProfileSource) -> tuple[Concept[Any, Any], ...]:
     """Return the concepts of the fields of a profile, in order; see `ProfileSchema`.
 
     Raises:
@@ -184,13 +229,140 @@ def concepts_of(profile: type[Any] | ProfileSchema[Any]) -> tuple[Concept[Any, A
     return (profile if isinstance(profile, ProfileSchema) else ProfileSchema.of(profile)).concepts
 
 
+def schemas_of(profiles: Iterable[ProfileSource]) -> tuple[ProfileSchema[Any], ...]:
+    """Return the schemas of profiles.
+
+    Raises:
+        InvalidDataError: It is no list, two of them have one name, or one cannot be a profile.
+    """
+    if isinstance(profiles, type | Mapping | ProfileSchema) or not isinstance(profiles, Iterable):
+        raise InvalidDataError("profiles is a list: give [Guest]", path="$.profiles")
+    schemas = tuple(given if isinstance(given, ProfileSchema) else ProfileSchema.of(given) for given in profiles)
+    if len({schema.name for schema in schemas}) < len(schemas):
+        raise InvalidDataError("two profiles have one name: give ProfileSchema.of(…, name=…)", path="$.profiles")
+    return schemas
+
+
+def united(
+    schemas: Iterable[ProfileSchema[Any]], declared: Iterable[Concept[Any, Any]] = ()
+) -> dict[str, Concept[Any, Any]]:
+    """Return the concepts of profiles and declared ones by keyword, of which the declared ones stand.
+
+    Raises:
+        InvalidDataError: Two of one keyword have different types.
+    """
+    found: dict[str, Concept[Any, Any]] = {}
+    for concept in (*declared, *(concept for schema in schemas for concept in schema.concepts)):
+        known = found.setdefault(concept.keyword, concept)
+        if (known.fact_type, known.shape) != (concept.fact_type, concept.shape):
+            raise InvalidDataError(
+                f"two profiles or concepts name {concept.keyword!r} with different types: one keyword has one type",
+                path="$.profiles",
+            )
+    return found
+
+
+_JSON_TYPES: Final[Mapping[Any, Any]] = {"string": str, "integer": int, "number": float, "boolean": bool}
+_FORMATS: Final[Mapping[Any, Any]] = {"date": dt.date, "date-time": dt.datetime}
+_MOST_REFERENCES: Final = 16
+
+
+def _schema_of_json(schema: Mapping[str, Any], name: str | None) -> ProfileSchema[dict[str, Any]]:
+    title, properties, required = name or schema.get("title"), schema.get("properties"), schema.get("required", ())
+    if not isinstance(title, str) or not isinstance(properties, Mapping) or isinstance(required, str):
+        raise InvalidDataError(
+            "a JSON Schema of a profile is an object with properties and a title: or give ProfileSchema.of(…, name=…)"
+        )
+    fields, defaults = [], {}
+    for keyword, given in properties.items():
+        property, optional = _resolved(given, schema)
+        several = _is_type(property, "array")
+        item = _resolved(property.get("items", {}), schema)[0] if several else property
+        kind = MultipleConcept if several else SingleConcept
+        described = property.get("description") or property.get("title") or keyword.replace("_", " ")
+        fields.append(
+            ProfileField(
+                attribute=keyword,
+                argument=keyword,
+                concept=kind(keyword, described, value_type=_json_type(item)),
+                gather=list if several else None,
+                optional=optional or keyword not in required,
+                has_default=optional or keyword not in required or several,
+                as_json=True,
+            )
+        )
+        if "default" in property:
+            defaults[keyword] = property["default"]
+    return ProfileSchema(dict, tuple(fields), name=title, defaults=defaults)
+
+
+def _resolved(given: Any, schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    """Return the schema of a property without references and null, and whether null is legal."""
+    property, optional = given, False
+    for _ in range(_MOST_REFERENCES):
+        match property:
+            case {"$ref": str() as reference}:
+                others = {key: value for key, value in property.items() if key != "$ref"}
+                property = {**_referenced(reference, schema), **others}
+            case {"anyOf": _} | {"oneOf": _} if (left := _without_null(property)) is not None:
+                property, optional = left, True
+            case {}:
+                types = property.get("type")
+                if isinstance(types, list) and "null" in types and len(types) == 2:
+                    (only,) = [kind for kind in types if kind != "null"]
+                    return {**property, "type": only}, True
+                return property, optional or property.get("nullable") is True
+            case _:
+                break
+    raise InvalidDataError("a property of the JSON Schema is no schema, or refers to itself")
+
+
+def _without_null(property: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the schema of a property that may be null or one other thing; None for any other property."""
+    options = property.get("anyOf") or property.get("oneOf") or ()
+    others = [option for option in options if not _is_type(option, "null")]
+    if len(others) != 1 or len(options) != 2:
+        return None
+    rest = {key: value for key, value in property.items() if key not in ("anyOf", "oneOf")}
+    return {**others[0], **rest}
+
+
+def _referenced(reference: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Any = schema
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping):
+        raise InvalidDataError("the JSON Schema refers to something that is not in it")
+    return found
+
+
+def _is_type(property: object, name: str) -> bool:
+    """Return whether a schema is of a type; OpenAPI writes the names in capitals."""
+    kind = property.get("type") if isinstance(property, Mapping) else None
+    return isinstance(kind, str) and kind.lower() == name
+
+
+def _json_type(property: Mapping[str, Any]) -> Any:
+    """Return the type of the values of a schema; object for JSON of any form."""
+    match property:
+        case {"enum": [_, *_] as members}:
+            return type_of({"enum": members})
+        case {"const": value}:
+            return type_of({"enum": [value]})
+        case {"type": str() as kind}:
+            of_format = _FORMATS.get(property.get("format")) if kind.lower() == "string" else None
+            return of_format or _JSON_TYPES.get(kind.lower(), object)
+        case _:
+            return object
+
+
 def _fields_of(profile: Any) -> Iterable[ProfileField]:
     if isinstance(profile, type) and attrs.has(profile):
         return _attrs_fields(profile)
     if _is_pydantic(profile):
         return _pydantic_fields(profile)
     name = getattr(profile, "__name__", type(profile).__name__)
-    raise InvalidDataError(f"{name} cannot be a profile: make it an attrs class or a pydantic model")
+    raise InvalidDataError(f"{name} cannot be a profile: make it an attrs class, a pydantic model or a JSON Schema")
 
 
 def _where(error: Exception) -> str:

@@ -25,10 +25,10 @@ from factmem.memory.filters import (
     page_of,
     sorted_rows,
 )
-from factmem.memory.profiles import PartialProfile, ProfileSchema
+from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
-from factmem.recall import Corpus, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
+from factmem.recall import Corpus, Glance, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
@@ -99,7 +99,25 @@ class Reader:
     ) -> PartialProfile[ProfileT]:
         """See `Memory.profile`. All fields are loaded at one moment."""
         made = schema if isinstance(schema, ProfileSchema) else ProfileSchema.of(schema)
-        declared = {concept.keyword: concept for concept in made.concepts}
+        (found,) = await self._filled([made], subject, scope)
+        return found
+
+    async def profiles(
+        self, subject: MemorySubject | str | None, scope: MemoryScope | str | None
+    ) -> dict[str, PartialProfile[Any]]:
+        """See `Memory.profile`, without a schema."""
+        schemas = self._context.profiles
+        filled = await self._filled(schemas, subject, scope)
+        return {schema.name: found for schema, found in zip(schemas, filled, strict=True)}
+
+    async def _filled(
+        self,
+        schemas: Sequence[ProfileSchema[Any]],
+        subject: MemorySubject | str | None,
+        scope: MemoryScope | str | None,
+    ) -> list[PartialProfile[Any]]:
+        """Return profiles filled with facts that are loaded at one moment."""
+        declared = united(schemas)
         wanted = RecallFilter(
             keywords=tuple(declared),
             subject=self._context.named(subject),
@@ -109,7 +127,8 @@ class Reader:
         found: dict[str, list[Current]] = {}
         for row in chosen(await self.visible(wanted) if declared else ()):
             found.setdefault(row.recorded.assertion.keyword, []).append(row)
-        return made.partial({keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()})
+        facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
+        return [schema.partial(facts) for schema in schemas]
 
     async def history(
         self,
@@ -219,9 +238,9 @@ class Reader:
         """
         return await self._backend.mirror.corpus(self._context.past, embedded=embedded)
 
-    def corpus_at_hand(self, *, embedded: bool) -> Corpus | None:
-        """Return the corpus if it is up to date. This may block: for worker threads only."""
-        return None if self._context.past else self._backend.mirror.up_to_date(embedded=embedded)
+    def glance(self, *, embedded: bool) -> Glance | None:
+        """Return the records that are likely to be current; see `Mirror.glance`."""
+        return None if self._context.past else self._backend.mirror.glance(embedded=embedded)
 
     def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant."""

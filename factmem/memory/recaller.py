@@ -44,6 +44,7 @@ from factmem.recall import (
     kinds_asked,
     marked,
     ranked,
+    rows_of_marks,
     selected,
     timed,
     times_in,
@@ -122,7 +123,7 @@ class Recaller:
         by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
         failure = None
         try:
-            vectors = await embedded(self._backend.embedder, texts) if search.semantic else by_words
+            vectors = await embedded(self._backend.embedder, texts, query=True) if search.semantic else by_words
             return RecallMatches(await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors))
         except EmbedderError as error:
             failure = search.without_meaning(error)
@@ -143,14 +144,25 @@ class Recaller:
         )
 
         def rank(corpus: Corpus) -> list[RecallMatch]:
-            best = functools.partial(ranked, corpus, wanted=search.wanted, concepts=self._context.concepts)
             queries = asked()
             whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
-            return self._marked(corpus, search, best(whole, limit=search.limit, min_score=search.min_score))
+            matches = ranked(
+                corpus,
+                whole,
+                wanted=search.wanted,
+                limit=search.limit,
+                min_score=search.min_score,
+                concepts=self._context.concepts,
+                beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
+            )
+            return self._marked(corpus, search, matches)
 
         def at_once() -> list[RecallMatch] | None:
-            corpus = self._reader.corpus_at_hand(embedded=embedded)
-            return None if corpus is None else rank(corpus)
+            glance = self._reader.glance(embedded=embedded)
+            if glance is None:
+                return None
+            matches = rank(glance.corpus)
+            return matches if glance.holds() else None
 
         found = await to_thread.run_sync(at_once)
         if found is not None:
@@ -365,7 +377,7 @@ class Searches:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if self.embedder is None or not new:
             return
-        self._vectors |= zip(new, await embedded(self.embedder, new), strict=True)
+        self._vectors |= zip(new, await embedded(self.embedder, new, query=True), strict=True)
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""

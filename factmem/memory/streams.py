@@ -5,20 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import anyio
 import attrs
 
 from factmem.abc import Conversation, DropReason, Message
 from factmem.detection import redact
-from factmem.errors import CapabilityError, InvalidDataError
+from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
+from factmem.fold import states_of
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
+from factmem.memory.intake import conversation_from, spoken
 from factmem.memory.jobs import STREAM, Job, Trigger
 from factmem.memory.journal import Unit, in_order, job_id
 from factmem.memory.pipeline import Pipeline
@@ -26,7 +28,7 @@ from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
 from factmem.names import checked_name
 from factmem.recall import LogPart
-from factmem.records import Place, Recorded
+from factmem.records import AssertionState, Place, Recorded, StateChange
 
 __all__ = ["ABANDONED_AFTER", "Streams", "due_at"]
 
@@ -78,16 +80,29 @@ class Streams:
         self._four_verbs = FourVerbs(context, backend)
 
     async def ingest(
-        self, stream: str, events: Sequence[Message], trigger: Trigger | None, about: About, *, flush: bool
+        self,
+        stream: str,
+        given: Sequence[Message] | Sequence[Mapping[str, Any]],
+        trigger: Trigger | None,
+        about: About,
+        *,
+        flush: bool,
     ) -> Submission:
         """See `Memory.ingest_events`."""
         self._backend.worker.check_running()
         checked_name(stream, what="a stream")
+        events = spoken(given, self._context.said_now).messages if given else ()
         order = self._inbox.ordered(about)
         if self._backend.four_verbs_only:
             return await self._ingested_in_four_verbs(stream, events, order, trigger or Trigger())
         job = self._stream_job(stream, order, trigger or Trigger())
         id = _stream_id(stream, order)
+        conversation, *words_of_media = await self._inbox.with_words_of_media(
+            [Conversation(messages=events)], order, lenient=True
+        )
+        events = conversation_from(conversation, self._context.said_now).messages
+        if words_of_media:
+            await self._inbox.store_and_submit(words_of_media, order)
         async with self._backend.worker.alone(id):
             stored = await self._taken_in(stream, events, job, order)
             alone = self._without_words(id, events)
@@ -170,6 +185,62 @@ class Streams:
             ids = {unit.job.id for unit in streams if unit.given.owner == owner}
             await Streams(self._of(owner), self._backend)._read_streams(ids, flush=False)
         return submission
+
+    async def found(self, ids: Sequence[str]) -> Submission:
+        """See `Memory.resume`, with ids."""
+        self._backend.worker.check_running()
+        self._backend.history()
+        waiting = await self._waiting_for(ids)
+        words, failures = await self._words_of(ids)
+        if missing := words.keys() - waiting.keys() - {id for id, found in words.items() if found}:
+            raise RecordNotFoundError(
+                f"{len(missing)} of the ids name no submission whose words the viewer may see: take Submission.ids"
+            )
+        if waiting:
+            self._context.check_writable()
+        if any(unit.job.streamed for unit in waiting.values()):
+            return await self._found_stream(list(words))
+        submission = Submission(list(words))
+        for id in words.keys() - waiting.keys():
+            outcome = await self._pipeline.standing(words[id])
+            submission.settle(id, attrs.evolve(outcome, failure=failures.get(id)))
+        self._backend.worker.submit(self._pipeline.unit_reader, list(waiting.values()), submission)
+        return submission
+
+    async def _found_stream(self, ids: Sequence[str]) -> Submission:
+        if len(ids) > 1:
+            raise InvalidDataError("one of the ids is that of a stream, whose events come and go: give it alone")
+        async with self._backend.worker.alone(ids[0]):
+            return await self._awaited(ids[0], flush=False)
+
+    async def _waiting_for(self, ids: Collection[str]) -> dict[str, Unit]:
+        """Return the visible units that wait, by the ids of their jobs."""
+        visible = self._context.visible_owners
+        units = [
+            unit
+            for unit in await self._pipeline.waiting(AssertionState.PENDING)
+            if unit.job.id in ids and unit.given.owner in visible
+        ]
+        if not all(map(self._pipeline.can_read, units)):
+            raise OutOfViewError(
+                "facts outside of this view are looked for in it: ask the memory that the view was made of"
+            )
+        return {unit.job.id: unit for unit in units}
+
+    async def _words_of(self, ids: Iterable[str]) -> tuple[dict[str, list[Recorded]], dict[str, str]]:
+        """Return the visible words of submissions by their ids, and the errors of those that could not be read."""
+        words: dict[str, list[Recorded]] = {id: [] for id in ids}
+        log = [*await self._reader.log(LogPart(jobs=True)), *await self._reader.log(LogPart(ids=words))]
+        said = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+        errors = {entry.assertion_id: entry.reason for entry in log if isinstance(entry, StateChange)}
+        states = states_of(log)
+        failures: dict[str, str] = {}
+        for entry in said.values():
+            for id in words.keys() & {job_id(entry), entry.id}:
+                words[id].append(entry)
+                if states.get(entry.id) is AssertionState.FAILED:
+                    failures[id] = errors.get(entry.id) or "unknown"
+        return words, failures
 
     def _of(self, owner: str | None) -> Context:
         return attrs.evolve(self._context, viewer=owner)
@@ -271,8 +342,6 @@ def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: 
     """Return the new events, each with an id, in the order of their times."""
     fresh: dict[str, Message] = {}
     for event in events:
-        if not isinstance(event, Message):
-            raise InvalidDataError(f"an event must be a Message, not a {type(event).__name__}")
         id = event.id or _event_id(event)
         if id not in known and not _is_wordless(event):
             fresh.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
@@ -282,7 +351,7 @@ def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: 
 
 def _is_wordless(event: Message) -> bool:
     """Return whether an event consists of images, audio or files only."""
-    return event.not_text > 0 and not event.content.strip()
+    return not event.content.strip()
 
 
 def _event_id(event: Message) -> str:

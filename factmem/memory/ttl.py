@@ -47,7 +47,8 @@ class TtlPolicy:
         create: Time of saved facts.
         generate_created: Time of records that a model's reading created.
         generate_updated: Time of records that a model's reading updated.
-        revisions: Time of superseded revisions, counted from when they were recorded; kept for ever if None.
+        revisions: Time of superseded revisions, counted from when they were recorded; kept for ever if None. Revisions
+            with a `FactDetails.revision_expires_at` have one of their own.
 
     Raises:
         InvalidDataError: A time is not greater than 0.
@@ -143,7 +144,8 @@ def outlived(log: Iterable[LogEntry], now: dt.datetime, revisions: dt.timedelta 
     Args:
         log: Entries of any number of places, in any order.
         now: The present.
-        revisions: Maximum age of superseded revisions; unlimited if None.
+        revisions: Maximum age of superseded revisions that have no `FactDetails.revision_expires_at`; unlimited if
+            None.
     """
     entries = list(log)
     states = states_of(entries)
@@ -157,10 +159,9 @@ def outlived(log: Iterable[LogEntry], now: dt.datetime, revisions: dt.timedelta 
         counting = [item for item in said if item.assertion.counts(states[item.id])]
         gone = {item.id for item in _expired(said, counting, states, Moment(now=now))}
         expired += [item for item in said if item.id in gone]
-        if revisions is not None:
-            left = [item for item in counting if item.id not in gone]
-            old = (item for item in _superseded(left) if now - item.recorded_at > revisions)
-            superseded += [item for item in old if states[item.id] is AssertionState.ACTIVE]
+        left = [item for item in counting if item.id not in gone]
+        old = (item for item in _superseded(left) if _too_old(item, now, revisions))
+        superseded += [item for item in old if states[item.id] is AssertionState.ACTIVE]
     return Outlived(expired=tuple(expired), superseded=tuple(superseded))
 
 
@@ -176,6 +177,14 @@ def _expired(
         if has_expired(item.assertion, moment)
         or (last is not None and deciding_order(item) < last and states[item.id] is not AssertionState.QUARANTINED)
     ]
+
+
+def _too_old(item: Recorded, now: dt.datetime, revisions: dt.timedelta | None) -> bool:
+    """Return whether a superseded revision is older than it may be."""
+    end = item.assertion.details.revision_expires_at
+    if end is not None:
+        return end <= now
+    return revisions is not None and now - item.recorded_at > revisions
 
 
 def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:

@@ -29,6 +29,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
+from factmem.memory.observed import effects_of
 from factmem.memory.offload import off_loop
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.reader import Reader
@@ -179,6 +180,7 @@ class Writer:
         labels: Mapping[str, str] | None,
         expires_at: dt.datetime | Unset | None,
         ttl: dt.timedelta | None,
+        revision_ttl: dt.timedelta | None,
         origin: Origin | None,
     ) -> Change:
         """See `Memory.update`."""
@@ -197,6 +199,7 @@ class Writer:
             **{name: item for name, item in given.items() if item is not None},
             labels=labels or {},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
+            revision_expires_at=None if revision_ttl is None else after(self._context.clock(), revision_ttl),
         )
         said = stored = await self._stored(previous)
         if value is not UNSET:
@@ -458,6 +461,7 @@ class Writer:
         with nested(Operation.COMMIT, records_in=len(signed)) as call:
             receipts = await store.append(signed)
             call.gave(len(receipts))
+            call.did(partial(effects_of, signed, receipts))
             return receipts
 
     async def screening(self) -> Screening:

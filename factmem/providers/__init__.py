@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from factmem.providers.backups import (
+    Backup,
+    Restored,
+    back_up,
+    read_backup,
+    refuse_unfinished_restore,
+    restore_backup,
+)
 from factmem.providers.copies import check_part, misfit
 from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider
@@ -37,6 +45,7 @@ from factmem.providers.tracks import (
 
 __all__ = [
     "ENTRY_POINT_GROUP",
+    "Backup",
     "DatabaseEngine",
     "DatabaseProvider",
     "Engine",
@@ -45,9 +54,11 @@ __all__ = [
     "InMemoryProvider",
     "NoMemory",
     "Request",
+    "Restored",
     "SteadyClock",
     "ThreadedProvider",
     "TrackIndex",
+    "back_up",
     "check_expected",
     "check_part",
     "check_readable",
@@ -61,6 +72,9 @@ __all__ = [
     "provider_entry_points",
     "raised_again",
     "random_ids",
+    "read_backup",
+    "refuse_unfinished_restore",
+    "restore_backup",
     "seconds_option",
     "unknown_assertion",
     "without_secrets",

@@ -213,7 +213,7 @@ class DatabaseEngine(Engine, Protocol):
         """See `UpgradesFormat.format_versions`."""
         ...
 
-    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
         """See `UpgradesFormat.upgrade`."""
         ...
 
@@ -490,8 +490,8 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
         return await self._read(lambda engine: engine.format_versions())
 
     @override
-    async def upgrade(self, *, progress: Callable[[int, int], None] | None = None) -> None:
-        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None)))
+    async def upgrade(self, *, create: bool = False, progress: Callable[[int, int], None] | None = None) -> None:
+        await self._write(lambda engine: engine.upgrade(progress or (lambda done, of: None), create=create))
 
 
 def _commit(engine: Engine, requests: Sequence[Request]) -> None:

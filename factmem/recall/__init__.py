@@ -9,27 +9,29 @@
 
 from __future__ import annotations
 
+from factmem.recall.adopted_embedders import ForeignEmbedder, as_embedder
 from factmem.recall.deep import COMPARED, DeepSettings, Hint, Look, Results, explored
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
     MiniLMEmbedder,
-    OpenAIEmbedder,
+    MultilingualEmbedder,
     WordLlamaEmbedder,
     default_embedder,
     embedded,
     embedder_entry_points,
     embedder_named,
 )
+from factmem.recall.embedding_vendors import VENDORS, OpenAIEmbedder, RemoteEmbedder
 from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus
-from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.mirror import Glance, Mirror
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.index.source import log_source
-from factmem.recall.overtaken import marked, still_true
+from factmem.recall.overtaken import marked, rows_of_marks, still_true
 from factmem.recall.ranking import Query, ranked
 from factmem.recall.results import DeepRecall, RecallMatch, RecallMatches, ScoreParts, hydrate
 from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
@@ -41,6 +43,7 @@ from factmem.recall.text.times import TimeSpan, times_in
 __all__ = [
     "COMPARED",
     "TELLING",
+    "VENDORS",
     "Additive",
     "Boost",
     "BoundedEmbedder",
@@ -50,6 +53,8 @@ __all__ = [
     "DeepRecall",
     "DeepSettings",
     "EventTime",
+    "ForeignEmbedder",
+    "Glance",
     "Hint",
     "Kind",
     "LogPart",
@@ -58,18 +63,21 @@ __all__ = [
     "MetadataOperator",
     "MiniLMEmbedder",
     "Mirror",
+    "MultilingualEmbedder",
     "OpenAIEmbedder",
     "Query",
     "RecallFilter",
     "RecallMatch",
     "RecallMatches",
     "RecallSettings",
+    "RemoteEmbedder",
     "Results",
     "ScoreParts",
     "Standing",
     "TimeSpan",
     "WordLlamaEmbedder",
     "analyse",
+    "as_embedder",
     "asks_for_assistant",
     "chosen",
     "composite",
@@ -87,6 +95,7 @@ __all__ = [
     "marked",
     "ranked",
     "recency",
+    "rows_of_marks",
     "selected",
     "still_true",
     "timed",

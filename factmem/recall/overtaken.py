@@ -33,7 +33,7 @@ from factmem.views import Sight
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["marked", "still_true"]
+__all__ = ["marked", "rows_of_marks", "still_true"]
 
 _MOST_ROWS: Final = 128
 """Terms in more visible records than this, and in more than one of a hundred, are too common to search for."""
@@ -71,11 +71,8 @@ def marked(
             overtaken by the new value of a fact.
         concepts: The declared concepts by keyword.
     """
-    if wanted.keywords is not None or wanted.without_keywords is not None:
-        wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
-    corpus = corpus.shown(sight)
-    marks = _Marks(corpus, sight, wanted)
-    found = _results(corpus, [match.record for match in matches])
+    marks = _Marks.of(corpus, sight, wanted)
+    found = _results(marks.corpus, [match.record for match in matches])
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
     marked: list[RecallMatch] = []
@@ -86,6 +83,18 @@ def marked(
             match = attrs.evolve(match, newer=marks.shown(newer, concepts), retracted=retracted)
         marked.append(match)
     return marked
+
+
+def rows_of_marks(corpus: Corpus, rows: NDArray[np.intp], *, sight: Sight, wanted: RecallFilter) -> list[int]:
+    """Return the rows that `marked` may read for some results.
+
+    Args:
+        corpus: See `marked`.
+        rows: The results.
+        sight: See `marked`.
+        wanted: See `marked`.
+    """
+    return _Marks.of(corpus, sight, wanted).may_read(rows)
 
 
 def still_true(matches: Sequence[RecallMatch]) -> list[FactRecord[Any]]:
@@ -149,6 +158,27 @@ class _Marks:
     sight: Sight
     wanted: RecallFilter
 
+    @classmethod
+    def of(cls, corpus: Corpus, sight: Sight, wanted: RecallFilter) -> _Marks:
+        """Return the marks of a search; see `marked`."""
+        if wanted.keywords is not None or wanted.without_keywords is not None:
+            wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
+        return cls(corpus.shown(sight), sight, wanted)
+
+    def may_read(self, rows: NDArray[np.intp]) -> list[int]:
+        """Return the rows that may be read to mark some results; what is read tells which are."""
+        columns = self.corpus.columns
+        statement = columns.keywords.find(STATEMENT.keyword)
+        said = [] if statement is None else rows[columns.of_rows("keyword", rows) == statement].tolist()
+        later = list(dict.fromkeys(row for found in self._candidates(said) for row in found))
+        gone = self._retired_near(np.array([*said, *later], np.intp))
+        if not gone:
+            return later
+        present = [row for row in (self._standing(self._rivals(row)) for row in gone) if row is not None]
+        spoken = [row for row in (*said, *later) if columns["conversation"][row]]
+        beside = [row for statement in spoken for row in self._beside(statement)]
+        return list(dict.fromkeys([*later, *gone, *present, *beside]))
+
     def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:
         """Return the record of a winning row."""
         if row is None:
@@ -161,13 +191,16 @@ class _Marks:
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
         """Return the newest statement that overtakes each result, by rows; only results that have one."""
         short = [item for item in results if item.record.details.origin is Origin.USER and item.size <= _LONGEST]
+        asked = [
+            (item, said, rows)
+            for item, rows in zip(short, self._candidates([item.row for item in short]), strict=True)
+            if may_be_overtaken(said := clauses(item.record.value) if rows else ())
+        ]
+        read = self._read(list(dict.fromkeys(row for *_, rows in asked for row in rows)))
         found: dict[int, int] = {}
-        for item, rows in zip(short, self._candidates([item.row for item in short]), strict=True):
-            said = clauses(item.record.value) if rows else ()
-            if not may_be_overtaken(said):
-                continue
+        for item, said, rows in asked:
             speaker = _speaker(item.record.evidence)
-            for row, by in self._read(rows).items():  # the newest first
+            for row, by in [(row, read[row]) for row in rows if row in read]:  # the newest first
                 details = by.assertion.details
                 if details.origin is not Origin.USER or _speaker(details.evidence) != speaker:
                     continue
@@ -251,14 +284,8 @@ class _Marks:
         The fate is the fact's present row, if its value changed since and nothing of the message still holds, and
         whether a fact was retracted.
         """
-        columns = self.corpus.columns
-        retired = self.corpus.retired
-        if not len(retired) or not results:
-            return {}
-        own = np.array([item.row for item in results])
-        near = np.isin(columns["conversation"][retired], columns["conversation"][own])
-        near &= np.isin(columns["position"][retired], columns["position"][own])
-        gone = {row: item for row, item in self._read(retired[near].tolist(), filtered=False).items() if _found(item)}
+        near = self._retired_near(np.array([item.row for item in results], np.intp))
+        gone = {row: item for row, item in self._read(near, filtered=False).items() if _found(item)}
         by_message: dict[_Message, list[int]] = {}
         for row, item in gone.items():
             for message in _messages(item.assertion.details.evidence):
@@ -276,14 +303,30 @@ class _Marks:
                 found[result.row] = (max(news, default=None), taken)
         return found
 
+    def _retired_near(self, rows: NDArray[np.intp]) -> list[int]:
+        """Return the rows that are no longer current, from about the same messages as some others."""
+        columns = self.corpus.columns
+        retired = self.corpus.retired
+        if not len(retired) or not len(rows):
+            return []
+        near = np.isin(columns["conversation"][retired], columns["conversation"][rows])
+        near &= np.isin(columns["position"][retired], columns["position"][rows])
+        found: list[int] = retired[near].tolist()
+        return found
+
+    def _beside(self, row: int) -> list[int]:
+        """Return the other rows that count, from the same place in the conversation."""
+        columns, size = self.corpus.columns, len(self.corpus.counts)
+        same = columns["conversation"][:size] == columns["conversation"][row]
+        same &= columns["position"][:size] == columns["position"][row]
+        same &= self.corpus.counts
+        same[row] = False
+        found: list[int] = np.flatnonzero(same).tolist()
+        return found
+
     def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
         """Return whether a fact found in one of a statement's messages is current."""
-        columns, size = self.corpus.columns, len(self.corpus.counts)
-        same = columns["conversation"][:size] == columns["conversation"][result.row]
-        same &= columns["position"][:size] == columns["position"][result.row]
-        same &= self.corpus.counts
-        same[result.row] = False
-        read = self._read(np.flatnonzero(same).tolist(), filtered=False)
+        read = self._read(self._beside(result.row), filtered=False)
         return any(
             _found(item)
             and set(messages) & set(_messages(item.assertion.details.evidence))
@@ -299,9 +342,7 @@ class _Marks:
     def _fate(self, row: int, messages: Sequence[_Message], result: int) -> tuple[int | None, bool]:
         """Return the row that replaced a fact, if it may be shown, and whether the fact was retracted."""
         columns, counts = self.corpus.columns, self.corpus.counts
-        rivals = columns.find("fold", columns["fold"][row : row + 1])
-        rivals = rivals[rivals < len(counts)]
-        rivals = rivals[columns.of_rows("track", rivals) == columns.of_rows("track", np.array([row]))]
+        rivals = self._rivals(row)
         standing = self._standing(rivals)
         if standing is not None:
             now = self.corpus.documents.read([standing])[0]
@@ -316,6 +357,14 @@ class _Marks:
             return None, self._taken_back(row)
         removed = counts[rivals] & ((columns["flags"][rivals] & REMOVED) != 0)
         return None, bool(removed.any())
+
+    def _rivals(self, row: int) -> NDArray[np.intp]:
+        """Return all rows of the record of a row."""
+        columns = self.corpus.columns
+        rivals = columns.find("fold", columns["fold"][row : row + 1])
+        rivals = rivals[rivals < len(self.corpus.counts)]
+        same: NDArray[np.intp] = rivals[columns.of_rows("track", rivals) == columns.of_rows("track", np.array([row]))]
+        return same
 
     def _taken_back(self, row: int) -> bool:
         """Return whether a fact that does not count did so once, and has not expired."""

@@ -536,6 +536,7 @@ def ranked(
     limit: int,
     min_score: float = 0.0,
     concepts: Mapping[str, Concept[Any, Any]],
+    beside: Callable[[Rows], Sequence[int]] | None = None,
 ) -> list[RecallMatch]:
     """Return the exact best of all records that the caller sees and the filter keeps, best first.
 
@@ -549,21 +550,31 @@ def ranked(
         limit: Maximum number of results.
         min_score: The least score.
         concepts: The declared concepts by keyword.
+        beside: Returns further rows that will be read for some results; a store that is far is asked for both at once.
     """
     corpus = corpus.shown(query.sight)
-    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.sight, wanted), min_score)
+    beside = beside if corpus.documents.far else None
+    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.sight, wanted), min_score, beside)
     diversity = query.settings.diversity
     ranking = _diverse(corpus, best, limit, diversity) if diversity else best(limit)
     return [] if ranking is None else _matches(ranking, concepts)
 
 
-def _best(corpus: Corpus, query: Query, keep: Sequence[Rows | None], min_score: float, limit: int) -> _Ranking | None:
+def _best(
+    corpus: Corpus,
+    query: Query,
+    keep: Sequence[Rows | None],
+    min_score: float,
+    beside: Callable[[Rows], Sequence[int]] | None,
+    limit: int,
+) -> _Ranking | None:
     """Return the best of some rows of each part; None if there are none."""
     while (scored := search(corpus, query, keep, limit)) is not None:
         best = scored.at(_top(scored, limit, min_score))
         if not len(best.rows):
             return None
-        read = corpus.currents(Standing(best.rows, best.rows, counts=best.counts))
+        standing = Standing(best.rows, best.rows, counts=best.counts)
+        read = corpus.currents(standing, beside=() if beside is None else beside(best.rows))
         currents = [current for current in read if current is not None]
         if len(currents) == len(read):
             return _in_order(best, currents, limit)

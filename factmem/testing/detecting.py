@@ -6,6 +6,7 @@ from typing import Final
 
 from factmem.abc import (
     AgentMemoryProvider,
+    BacksUp,
     ChecksItself,
     CopiesLogs,
     Erases,
@@ -27,6 +28,7 @@ _CAPABILITIES: Final[tuple[type, ...]] = (
     KeepsFiles,
     ChecksItself,
     UpgradesFormat,
+    BacksUp,
 )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import urllib.parse
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 import attrs
 
@@ -47,6 +48,13 @@ class _QuietServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+def _parsed(body: bytes, content_type: str) -> dict[str, Any]:
+    """Return the fields of a body: JSON, or a form as sign-ins send it."""
+    if content_type == "application/x-www-form-urlencoded":
+        return dict(urllib.parse.parse_qsl(body.decode()))
+    return cast("dict[str, Any]", json.loads(body or b"{}"))
+
+
 class LoopbackOpenAIServer:
     """Listens on 127.0.0.1 while its ``with`` block runs.
 
@@ -54,7 +62,7 @@ class LoopbackOpenAIServer:
         respond: Returns the answer to a request.
 
     Attributes:
-        requests: Path and JSON of every request so far, in order.
+        requests: Path and JSON (or form fields) of every request so far, in order.
         headers: Headers of each of them, with lowercase names.
     """
 
@@ -66,7 +74,7 @@ class LoopbackOpenAIServer:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 size = int(self.headers.get("Content-Length", 0))
-                request = json.loads(self.rfile.read(size) or b"{}")
+                request = _parsed(self.rfile.read(size), self.headers.get_content_type())
                 server.headers.append({name.lower(): value for name, value in self.headers.items()})
                 server.requests.append((self.path, request))
                 answer = respond(self.path, request)

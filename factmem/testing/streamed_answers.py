@@ -42,7 +42,7 @@ def streamed(answer: Answer) -> Answer:
     Raises:
         InvalidDataError: It is neither.
     """
-    whole = {} if isinstance(answer.body, bytes) else answer.body
+    whole = answer.body if isinstance(answer.body, dict) else {}
     match whole:
         case {"object": "chat.completion", "choices": [choice]}:
             events = [*_chunks(whole, choice), "[DONE]"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Literal, TypeVar
+from pathlib import Path
+from typing import ClassVar, Final, Literal, TypeVar
 
 from factmem_file import LocalFileMemoryProvider, LocalStorage
 from factmem_file.engine import FileEngine
 from factmem_file.logs import ARRIVAL_KIND
+from typing_extensions import override
 
 from factmem.abc import Clock, LogName, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
@@ -67,6 +69,8 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         InvalidDataError: No way to a key is given, or more than one.
     """
 
+    _kind: ClassVar[str] = "encrypted"
+
     def __init__(
         self,
         root: str | os.PathLike[str],
@@ -88,6 +92,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             allow_weak=flag_option(weak_passphrase, "weak_passphrase"),
             example="encrypted:facts?key_env=FACTMEM_KEY",
         )
+        self._key_per = key_per
         self._sealed = EncryptedStorage(LocalStorage(root, form=_FORM), self._keyring, _units(key_per))
         super().__init__(root, storage=self._sealed, clock=clock, lock_timeout=lock_timeout)
 
@@ -118,6 +123,12 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             CorruptStoreError: The store is damaged or was changed; the subclass names the cause.
         """
         return await self._write(lambda _: self._verified())
+
+    @override
+    def at(self, path: Path) -> EncryptedMemoryProvider:
+        return EncryptedMemoryProvider(
+            path, self._keyring, key_per=self._key_per, clock=self._clock, lock_timeout=self._lock_timeout
+        )
 
     def _rotating(self) -> Sequence[LogName]:
         return self._locked(self._sealed.rotating) if self._sealed.exists() else ()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import apsw
-from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, create_database, starts_in_clear
+from factmem_sqlite_vec.codecs import BESIDE, PageCodec, connected, create_database, key_file_of, starts_in_clear
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.sequences import last_write
@@ -133,6 +133,20 @@ class SealedCodec(PageCodec):
             f"{path.name} does not open with the keys beside it: its beginning was changed, or one of the two files "
             "is that of another store; restore both from one backup"
         )
+
+    @contextlib.contextmanager
+    def copying(self, target: Path) -> Iterator[apsw.Connection]:
+        """See `factmem_sqlite_vec.codecs.PageCodec.copying`."""
+        with self._keys.locked():
+            # Before the database is read: its copy may only be ahead of the copy of the seal.
+            self._seal.copy_to(target.with_name(f"{target.name}.seal"))
+            self._keys.copy_to(key_file_of(target))
+            create_database(target)
+            connection = _opened(target, apsw.SQLITE_OPEN_READWRITE, 0, self._keys.roots().current)
+            if connection is None:
+                raise _cut_short(target)
+            with contextlib.closing(connection):
+                yield connection
 
     def ready(self, connection: apsw.Connection, path: Path) -> None:
         """See `factmem_sqlite_vec.codecs.PageCodec.ready`: seal a store of an earlier factmem, or one as it is."""

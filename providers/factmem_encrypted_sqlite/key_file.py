@@ -90,6 +90,14 @@ class KeyFile:
                 with self._guard:
                     self._keyring, self._seen = keyring, (document, roots)
 
+    def copy_to(self, path: Path) -> None:
+        """Copy the file to another path, where the same key opens it.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        replace_file(path, self._read())
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from making or changing the keys.

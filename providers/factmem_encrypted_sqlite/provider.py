@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import apsw
 from factmem_sqlite_vec import SqliteVecMemoryProvider
@@ -65,6 +67,8 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         InvalidDataError: No way to a key is given, or more than one; or an option's text cannot be parsed.
     """
 
+    _kind: ClassVar[str] = "encrypted-sqlite"
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -124,6 +128,10 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
         found = await super().check(progress=progress)
         return [*found, *await self._read(lambda _: self._pending())]
+
+    @override
+    def at(self, path: Path) -> EncryptedSqliteMemoryProvider:
+        return EncryptedSqliteMemoryProvider(path, self._keyring, clock=self._clock, busy_timeout=self._busy_timeout)
 
     def _pending(self) -> list[Finding]:
         rotates = self._keys.exists() and len(self._keys.roots().of_epochs) > 1

@@ -59,6 +59,15 @@ class Seal:
         """Write the seal of an existing store, in place of any other."""
         replace_file(self._path, _framed(_sealed(number, roots)))
 
+    def copy_to(self, path: Path) -> None:
+        """Copy the seal to another path, if there is one.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        if self.exists():
+            replace_file(path, _framed(self._content()))
+
     def number(self, roots: Roots) -> int | None:
         """Return the number that the database must have reached; None if the store was only begun.
 

@@ -9,12 +9,16 @@ import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
+
+from filelock import FileLock, Timeout
 
 from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, LogPart, Storage
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
+from factmem.private_files import create_file, make_folders, write_all
 from factmem.providers import Request, SteadyClock, check_part, misfit
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
@@ -22,6 +26,7 @@ from factmem_file.accesses import Accesses
 from factmem_file.counter import Counter
 from factmem_file.log_copies import LogCopies, LogCopy
 from factmem_file.logs import ARRIVAL_KIND, HISTORY_KINDS, arrival_log, assertion_id, erased_log, payload_of, place_log
+from factmem_file.marker import LOCK_NAME
 from factmem_file.plan import WritePlan
 from factmem_file.sidecars import Sidecars
 
@@ -36,6 +41,9 @@ T = TypeVar("T")
 _LOOKS: Final = 3
 _PAUSE: Final = 0.1
 """Number of looks at a store that seems damaged, and the pause between two, in seconds."""
+
+_COPIED_BYTES: Final = 1 << 20
+"""Number of bytes of a file that are copied at once."""
 
 _NO_STORE: Final = "check the path: a store is made by the first write"
 
@@ -465,6 +473,42 @@ class FileEngine:
                     return look()
             except StoreUnavailableError:
                 raise damage from None
+
+    def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
+        """Copy all files while nobody writes; see `factmem.abc.BacksUp.copy_to`.
+
+        Raises:
+            StoreUnavailableError: There is no store, or the copy cannot be written.
+        """
+        if not self._storage.exists():
+            raise StoreUnavailableError(f"there is no store {self._root}: check its path")
+        with self._storage.lock(self._lock_timeout):
+            self._storage.sweep()
+            wanted = [file for file in self.files() if file.name != LOCK_NAME]
+            for done, file in enumerate(wanted, start=1):
+                target = path / file.relative_to(self._root)
+                try:
+                    make_folders(target.parent)
+                    with file.open("rb") as source, create_file(target) as copy:
+                        for part in iter(partial(source.read, _COPIED_BYTES), b""):
+                            write_all(copy, part)
+                except OSError as error:
+                    raise StoreUnavailableError(
+                        f"the copy cannot be written: {error.strerror or type(error).__name__}"
+                    ) from error
+                progress(done, len(wanted))
+
+    def check_unused(self) -> None:
+        """Raise if another process writes just now; see `factmem.abc.BacksUp.check_unused`."""
+        lock = self._root / LOCK_NAME
+        if lock.exists():
+            try:
+                with FileLock(lock, timeout=0, mode=0o600):
+                    pass
+            except Timeout:
+                raise StoreUnavailableError(
+                    f"another program writes to {self._root.name}: end that, then try again"
+                ) from None
 
     def files(self) -> Sequence[Path]:
         """Return all files in the folder, of any origin."""

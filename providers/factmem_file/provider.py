@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from typing_extensions import override
 
-from factmem.abc import Clock, KeepsFiles, Storage, system_clock
-from factmem.errors import InvalidDataError
+from factmem.abc import BacksUp, Clock, KeepsFiles, Storage, StoreLocation, system_clock
+from factmem.errors import CapabilityError, InvalidDataError
 from factmem.names import checked_path
 from factmem.providers import ThreadedProvider, seconds_option
 from factmem_file.engine import FileEngine
@@ -18,7 +19,7 @@ from factmem_file.storage import LocalStorage
 __all__ = ["LocalFileMemoryProvider"]
 
 
-class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
+class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp):
     """Keeps facts in readable files, one per scope and subject, with every capability.
 
     Several processes may share a store. The cost of a save does not depend on the number of facts, except that the
@@ -42,6 +43,9 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
         InvalidDataError: The timeout is no number of seconds, or the path is not legal.
     """
 
+    _kind: ClassVar[str] = "file"
+    """Name in addresses."""
+
     def __init__(
         self,
         root: str | os.PathLike[str],
@@ -60,6 +64,26 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
     @override
     async def files(self) -> Sequence[Path]:
         return await self._read(lambda engine: engine.files())
+
+    @property
+    @override
+    def location(self) -> StoreLocation:
+        return StoreLocation(kind=self._kind, path=self._root.absolute())
+
+    @override
+    def at(self, path: Path) -> LocalFileMemoryProvider:
+        if not isinstance(self._storage, LocalStorage):
+            raise CapabilityError("a store in a storage of its own has no files that are known: back up that storage")
+        return LocalFileMemoryProvider(path, clock=self._clock, lock_timeout=self._lock_timeout)
+
+    @override
+    async def copy_to(self, path: Path, *, progress: Callable[[int, int], None] | None = None) -> None:
+        await self._write(lambda engine: engine.copy_to(path, progress or (lambda done, of: None)))
+
+    @override
+    async def check_unused(self) -> None:
+        """See `BacksUp.check_unused`: here only a write that is going on shows."""
+        await self._write(lambda engine: engine.check_unused())
 
     @override
     def _open_engine(self) -> FileEngine:

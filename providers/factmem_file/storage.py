@@ -29,6 +29,7 @@ from factmem.private_files import (
     sync_folder,
     write_all,
 )
+from factmem.providers import refuse_unfinished_restore
 from factmem_file.frames import DamagedFrameError, framed, parse
 from factmem_file.marker import LOCK_NAME, MARKER_NAME, PLAIN, check_marker, is_vacant, marker
 from factmem_file.names import file_path, folder_path, suffix
@@ -94,6 +95,7 @@ class LocalStorage(Storage):
 
     def _look(self) -> bool:
         """Return whether there is a store; raise if there is something else."""
+        refuse_unfinished_restore(self._root)
         while True:
             try:
                 check_marker((self._root / MARKER_NAME).read_bytes(), self._root, self._form)

@@ -189,10 +189,10 @@ class PostgresEngine:
         """Return the version of the tables, and the newest one."""
         return self._server.format_version(), len(MIGRATIONS)
 
-    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
         """Bring the tables to the newest format, in one transaction."""
         progress(0, 1)
-        self._server.upgrade()
+        self._server.upgrade(create=create)
         progress(1, 1)
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
@@ -242,6 +242,10 @@ class PostgresEngine:
 
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
         """Return assertions of a tenant by sequence number."""
+        return self.recorded_and_newest(tenant, seqs)[0]
+
+    def recorded_and_newest(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+        """Return assertions of a tenant by sequence number, and its newest one."""
         return self._read(lambda: self._reader.recorded(tenant, seqs))
 
     def _batch(self, session: Session, requests: Sequence[Prepared]) -> Batch:

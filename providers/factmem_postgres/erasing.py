@@ -8,7 +8,8 @@ erasure
    WAL; a larger store waits for its administrator to do so;
 3. is finished when the WAL has turned: the server has written over every one of its files that existed then.
 
-Each later erasure of the tenant continues from the note. Backups, archived WAL and replicas are out of reach.
+Each later erasure of the tenant continues from the note. Backups, archived WAL and replicas are out of reach. So are
+the nodes of a cluster (Citus), except for the first step: its administrator deletes the note after the others.
 """
 
 from __future__ import annotations
@@ -128,6 +129,7 @@ _ESTIMATED: Final = (
     "UPDATE {schema}.erasures SET until = rewritten + 2 * pg_size_bytes(current_setting('max_wal_size'))"
     " WHERE tenant = %s AND rewritten IS NOT NULL AND until IS NULL"
 )
+_IS_CLUSTER: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _FINISHED: Final = "DELETE FROM {schema}.erasures WHERE tenant = %s AND until <= pg_current_wal_flush_lsn()"
 
 
@@ -160,6 +162,8 @@ class Eraser:
         notes = self._notes(tenant)
         if not notes:
             return True
+        if (self._server.read(None, (_IS_CLUSTER, ())) or [[(False,)]])[0][0][0]:
+            return False
         if waiting := [seq for seq, rewritten, _ in notes if not rewritten]:
             self._rewrite(tenant, waiting)
         name = bytes_of(tenant)

@@ -43,7 +43,13 @@ _ADVICE: Final = (
     ("53", "{name} has no room for another connection or statement: raise max_connections or its memory"),
     ("57", "{name} stopped the call: try again when the server is up"),
     ("58", "the server of {name} failed to read or write its disk: see its log"),
-    ("42501", "the role may not use the tables of {name}: GRANT it SELECT, INSERT, UPDATE and DELETE on them"),
+    (
+        "42501",
+        (
+            "the role may not make or use the tables of {name}: let their owner run  factmem upgrade --create  and"
+            " GRANT it SELECT, INSERT, UPDATE and DELETE on them"
+        ),
+    ),
 )
 
 # A row that another program wrote fails wherever it is used.

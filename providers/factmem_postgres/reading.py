@@ -115,8 +115,8 @@ class Reader:
 
     def version(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant."""
-        found = self._server.read(tenant, (_COUNTER, [bytes_of(tenant)]))
-        return int(found[0][0][0]) if found and found[0] else 0
+        (counter,) = self._server.read(tenant, (_COUNTER, [bytes_of(tenant)])) or [[]]
+        return _newest(counter)
 
     def entries(self, place: Place, keyword: str | None) -> list[LogEntry]:
         """Return the log of a place, of one concept or of all."""
@@ -172,14 +172,13 @@ class Reader:
             _check_sum(sums[0][0][0], counter)
         there = [row for row in rows if row[2] is not None]
         shared: dict[bytes, bytes] = dict(parts)
-        newest = counter[0][0] if counter else 0
         return read_outlines(
             [seq for seq, _, _ in there],
             [shared[digest] for _, digest, _ in there],
             [body for _, _, body in there],
             missing=[seq for seq, _, body in rows if body is None],
             rest=_log(name, [], changed, erased),
-            until=rows[-1][0] if len(rows) == limit else newest,
+            until=rows[-1][0] if len(rows) == limit else _newest(counter),
         )
 
     def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
@@ -201,28 +200,28 @@ class Reader:
         if sums:
             _check_sum(sums[0][0][0], counter)
         log = _log(name, said, changed, erased)
-        until = log[limit - 1].seq if len(log) > limit else max(since, counter[0][0] if counter else 0)
+        until = log[limit - 1].seq if len(log) > limit else max(since, _newest(counter))
         entries = log[:limit]
         here = {entry.seq for entry in entries if isinstance(entry, Recorded)}
         vectors = {seq: np.frombuffer(row, np.float32) for seq, row, _ in rows if seq in here}
         return LogPart(since=since, until=until, entries=entries, vectors=vectors)
 
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> list[Recorded | None]:
-        """Return assertions of a tenant by sequence number, and None for each that does not exist.
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[list[Recorded | None], int]:
+        """Return assertions of a tenant by sequence number, None for each that does not exist, and its newest number.
 
         Raises:
             CorruptStoreError: An assertion is damaged, or lost while its outline is there.
         """
         name, wanted = bytes_of(tenant), [seq for seq in set(seqs) if 0 < seq <= MAX_SEQ]
-        rows = self._server.read(tenant, (_NUMBERED, [name, wanted])) or [[]]
-        found = {item.seq: item for item in map(read_recorded, rows[0])}
+        rows, counter = self._server.read(tenant, (_NUMBERED, [name, wanted]), (_COUNTER, [name])) or [[], []]
+        found = {item.seq: item for item in map(read_recorded, rows)}
         if missing := [seq for seq in wanted if seq not in found]:
             left = self._server.read(tenant, (_LEFT, [name, missing])) or [[]]
             if left[0]:
                 raise CorruptStoreError(
                     f"the assertion number {left[0][0][0]} is lost: restore the store from a backup"
                 )
-        return [found.get(seq) for seq in seqs]
+        return [found.get(seq) for seq in seqs], _newest(counter)
 
     def embedder(self) -> EmbedderIdentity | None:
         """Return the embedder that the store is bound to."""
@@ -273,6 +272,10 @@ def _log(tenant: bytes, said: Sequence[Row], changed: Sequence[Row], erased: Seq
         *(read_tombstone(tenant, row) for row in erased),
     ]
     return sorted(log, key=lambda entry: entry.seq)
+
+
+def _newest(counter: Sequence[Row]) -> int:
+    return int(counter[0][0]) if counter else 0
 
 
 def _check_sum(total: Any, counter: Sequence[Row]) -> None:

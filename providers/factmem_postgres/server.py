@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import attrs
 import psycopg
 import psycopg_pool
+from psycopg import sql
 
 from factmem.errors import CapabilityError, NewerVersionError, ProviderClosedError, StoreUnavailableError
 from factmem_postgres.address import Address
@@ -27,8 +28,8 @@ __all__ = ["Cancellation", "Ending", "Row", "Server", "Session", "Step", "of_all
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
-Step: TypeAlias = tuple[str, Sequence[Any]]
-"""A statement, which names its tables as ``{schema}.table``, and its arguments."""
+Step: TypeAlias = tuple[str | sql.Composed, Sequence[Any]]
+"""A statement, which names its tables as ``{schema}.table``, and its arguments; or a setting, with its value in it."""
 
 _Connection: TypeAlias = psycopg.Connection[Row]
 
@@ -39,15 +40,18 @@ _IDLE_CONNECTION: Final = 300.0
 """Seconds after which an unused connection is closed."""
 
 _BEGIN_TO_READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_TO_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+# Without READ WRITE: a standby refuses that as it refuses what it does not know, and writes as what they are.
+_BEGIN_TO_WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 # A database may be set to acknowledge what is not on its disk yet.
-_SETTINGS: Final = (
-    "SELECT set_config('lock_timeout', %s, true), set_config('idle_in_transaction_session_timeout', %s, true),"
-    " set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'"
+_DURABLE: Final = (
+    "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'"
     " ELSE current_setting('synchronous_commit') END, true)"
 )
-_OF_TENANT: Final = "SELECT set_config('factmem.tenant', %s, true)"
-_OF_ALL: Final = "SELECT set_config('factmem.tenants', 'all', true)"
+# Citus passes these on to its workers, and set_config not. They take no arguments.
+_LOCK_TIMEOUT: Final = sql.SQL("SET LOCAL lock_timeout = {}")
+_IDLE_TIMEOUT: Final = sql.SQL("SET LOCAL idle_in_transaction_session_timeout = {}")
+_OF_TENANT: Final = sql.SQL("SET LOCAL factmem.tenant = {}")
+_OF_ALL: Final = "SET LOCAL factmem.tenants = 'all'"
 _SHARED: Final = "SELECT pg_advisory_xact_lock_shared(%s)"
 _EXCLUSIVE: Final = "SELECT pg_advisory_xact_lock(%s)"
 
@@ -61,7 +65,8 @@ _VERSION: Final = "SELECT coalesce(max(version), 0) FROM {schema}.versions"
 
 def of_tenant(tenant: str | None) -> Step:
     """Return the step that lets the following ones see the rows of a tenant, and no others."""
-    return _OF_TENANT, ["\\x" + (tenant or "").encode(errors="surrogatepass").hex()]
+    name = "\\x" + (tenant or "").encode(errors="surrogatepass").hex()
+    return _OF_TENANT.format(sql.Literal(name)), ()
 
 
 def of_all() -> Step:
@@ -163,6 +168,13 @@ class Server:
         self.schema: str = address.schema
         digest = hashlib.blake2b(f"factmem {address.schema}".encode(), digest_size=8).digest()
         self._lock = int.from_bytes(digest, signed=True)
+        wait = round(address.timeout * 1000)
+        self._opening: Sequence[Step] = (
+            (_BEGIN_TO_WRITE, ()),
+            (_LOCK_TIMEOUT.format(sql.Literal(f"{wait}ms")), ()),
+            (_IDLE_TIMEOUT.format(sql.Literal(f"{6 * wait}ms")), ()),
+            (_DURABLE, ()),
+        )
         self._texts: dict[str, bytes] = {}
         self._guard = threading.Lock()
         self._pool: psycopg_pool.ConnectionPool[_Connection] | None = None
@@ -197,7 +209,7 @@ class Server:
             if doubtful is not None and self._landed(connection, doubtful):
                 return doubtful.result
             lock = _EXCLUSIVE if exclusive else _SHARED
-            opening = [(_BEGIN_TO_WRITE, ()), self._settings(), (lock, [self._lock])]
+            opening = [*self._opening, (lock, [self._lock])]
             doubtful = work(Session(partial(self._ask, connection), opening))
             if doubtful.steps:
                 self._commit(connection, doubtful.steps)
@@ -215,13 +227,16 @@ class Server:
         """
         return self._attempts(self._found_version)
 
-    def upgrade(self) -> None:
-        """Bring the tables up to date, if there are any.
+    def upgrade(self, *, create: bool) -> None:
+        """Bring the tables up to date.
+
+        Args:
+            create: Whether to make them if there are none.
 
         Raises:
             ProviderError: See `AgentMemoryProvider.save`.
         """
-        self._attempts(partial(self._prepare, create=False))
+        self._attempts(partial(self._prepare, create=create))
 
     def maintain(self, statement: str) -> None:
         """Run a statement that cannot be part of a transaction.
@@ -352,16 +367,14 @@ class Server:
         found = self._ask(connection, [(_BEGIN_TO_READ, ()), *steps, ("COMMIT", ())])
         return found[2:-1]
 
-    def _settings(self) -> Step:
-        wait = f"{round(self._address.timeout * 1000)}ms"
-        return _SETTINGS, [wait, f"{round(self._address.timeout * 6000)}ms"]
-
     def _ask(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]]:
         with connection.pipeline():
             cursors = [connection.execute(self._text(sql), arguments, binary=True) for sql, arguments in steps]
         return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
 
-    def _text(self, statement: str) -> bytes:
+    def _text(self, statement: str | sql.Composed) -> bytes | sql.Composed:
+        if not isinstance(statement, str):
+            return statement
         text = self._texts.get(statement)
         if text is None:
             text = self._texts[statement] = statement.replace("{schema}", f'"{self.schema}"').encode()
@@ -379,7 +392,7 @@ class Server:
         """Return whether a transaction was committed before its connection broke."""
         if not ending.proof:
             return False
-        found = self._ask(connection, [(_BEGIN_TO_WRITE, ()), self._settings(), *ending.proof])
+        found = self._ask(connection, [*self._opening, *ending.proof])
         connection.rollback()
         return bool(found[-1])
 

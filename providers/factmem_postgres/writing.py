@@ -96,7 +96,8 @@ _SLOTS: Final = (
     " AS w(place, keyword, owner, slot, n)"
     " JOIN {schema}.tracks t ON t.tenant = %s AND t.place = w.place AND t.keyword = w.keyword AND t.owner = w.owner"
     " CROSS JOIN LATERAL (SELECT l.seq, l.id, l.record_id FROM {schema}.assertions l"
-    " WHERE l.tenant = %s AND l.track = t.id AND l.slot = w.slot ORDER BY l.seq DESC LIMIT 1) a"
+    " WHERE l.tenant = %s AND l.track = t.id AND substring(l.slot FOR 7) = substring(w.slot FOR 7) AND l.slot = w.slot"
+    " ORDER BY l.seq DESC LIMIT 1) a"
     " WHERE NOT EXISTS (SELECT FROM {schema}.assertions b WHERE b.tenant = %s"
     f" AND b.record_id = coalesce(a.record_id, {OWN_RECORD}) AND b.seq > a.seq)"
 )

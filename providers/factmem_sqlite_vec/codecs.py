@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -65,6 +66,18 @@ class PageCodec(Protocol):
         """
         ...
 
+    def copying(self, target: Path) -> AbstractContextManager[apsw.Connection]:
+        """Copy the files beside the database to another path, and open an empty database there to copy it into.
+
+        The keys stay as they are meanwhile. What the database is copied from must be read afterwards.
+
+        Raises:
+            ProviderError: The files beside it cannot be read.
+            OSError: The copy cannot be written.
+            apsw.Error: The copy cannot be opened.
+        """
+        ...
+
     def ready(self, connection: apsw.Connection, path: Path) -> None:
         """Prepare an open and migrated database for its first write by this process.
 
@@ -112,6 +125,13 @@ class ClearCodec(PageCodec):
         # VACUUM rewrites everything: some builds of SQLite would do that in memory.
         connection.execute("PRAGMA temp_store=FILE")
         return connection
+
+    @override
+    @contextmanager
+    def copying(self, target: Path) -> Iterator[apsw.Connection]:
+        create_database(target)
+        with closing(self.connect(target, apsw.SQLITE_OPEN_READWRITE, 0)) as connection:
+            yield connection
 
     @override
     def ready(self, connection: apsw.Connection, path: Path) -> None:

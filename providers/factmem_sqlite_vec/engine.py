@@ -175,9 +175,9 @@ class SqliteEngine:
         found = self.store.read(format_version) if self.store.is_there() else 0
         return found, len(MIGRATIONS)
 
-    def upgrade(self, progress: Callable[[int, int], None]) -> None:
+    def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
         """Bring the file to the newest format, and compact it."""
-        if self.store.is_there():
+        if create or self.store.is_there():
             progress(0, 2)
             self.store.write(lambda connection: None)  # opening it for writing does it
             progress(1, 2)

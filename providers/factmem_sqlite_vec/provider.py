@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
-from factmem.abc import Clock, KeepsFiles, ScansVectors, system_clock
+from factmem.abc import BacksUp, Clock, KeepsFiles, ScansVectors, StoreLocation, system_clock
 from factmem.names import checked_path
 from factmem.providers import DatabaseProvider, flag_option, seconds_option
 from factmem_sqlite_vec.codecs import ClearCodec, PageCodec
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteVecMemoryProvider"]
 
 
-class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansVectors):
+class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansVectors, BacksUp):
     """Keeps facts, their history and their vectors in one SQLite file; the default provider.
 
     It has every capability. Tasks that save at the same time share one transaction and one flush to the disk. Any
@@ -43,6 +43,9 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
     Raises:
         InvalidDataError: An option cannot be parsed.
     """
+
+    _kind: ClassVar[str] = "sqlite-vec"
+    """Name in addresses."""
 
     @override
     def __init__(
@@ -64,6 +67,23 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
     @override
     async def files(self) -> Sequence[Path]:
         return await self._read(lambda engine: engine.files())
+
+    @property
+    @override
+    def location(self) -> StoreLocation:
+        return StoreLocation(kind=self._kind, path=self._path.absolute(), suffixes=("", *self._codec().beside))
+
+    @override
+    def at(self, path: Path) -> SqliteVecMemoryProvider:
+        return SqliteVecMemoryProvider(path, clock=self._clock, busy_timeout=self._busy_timeout)
+
+    @override
+    async def copy_to(self, path: Path, *, progress: Callable[[int, int], None] | None = None) -> None:
+        await self._read(lambda engine: engine.store.copy_to(path, progress or (lambda done, of: None)))
+
+    @override
+    async def check_unused(self) -> None:
+        await self._read(lambda engine: engine.store.check_unused())
 
     @override
     def vector_numbers(self, tenant: str | None, since: int = 0) -> NDArray[np.int64]:

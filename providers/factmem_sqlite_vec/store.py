@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,11 +14,13 @@ import apsw
 
 from factmem.errors import (
     CorruptStoreError,
+    FactMemError,
     ProviderClosedError,
     ReadOnlyError,
     StoreUnavailableError,
 )
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
+from factmem.providers import refuse_unfinished_restore
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 from factmem_sqlite_vec.faults import ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
@@ -38,6 +40,9 @@ _WRITER_PRAGMAS: Final = (
     "wal_autocheckpoint=4000",
 )
 
+
+_COPIED_PAGES: Final = 2_000
+"""Number of pages that are copied at once, between two reports of progress."""
 
 _MOST_CHANGES_OF_KEY: Final = 10
 """Maximum number of key changes of a database while one transaction begins."""
@@ -108,12 +113,55 @@ class Store:
             return self._is_there()
 
     def _is_there(self) -> bool:
-        return self._writer is not None or bool(self._idle) or self.codec.is_there(self._path)
+        if self._writer is not None or self._idle:
+            return True
+        refuse_unfinished_restore(self._path)
+        return self.codec.is_there(self._path)
 
     def files(self) -> list[Path]:
         """Return the existing files of the store."""
         paths = [self._path, *(self._path.with_name(self._path.name + ending) for ending in self.codec.beside)]
         return [path for path in paths if path.exists()] + [left for path in paths for left in leftovers(path)]
+
+    def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
+        """Copy the database, as it is at one moment, with the files beside it; others may write meanwhile.
+
+        Raises:
+            StoreUnavailableError: There is no store, or the copy cannot be written.
+            ProviderError: See `AgentMemoryProvider.load`.
+        """
+        if not self.is_there():
+            raise StoreUnavailableError(f"there is no store {self.name}: check its path")
+
+        def copy(connection: apsw.Connection) -> None:
+            with _errors_of_copy(), self.codec.copying(path) as target:
+                with target.backup("main", connection, "main") as backup:
+                    while not backup.done:
+                        backup.step(_COPIED_PAGES)
+                        progress(backup.page_count - backup.remaining, backup.page_count)
+                # A reader of the copy needs no log beside it.
+                target.execute("PRAGMA journal_mode=DELETE").fetchall()
+
+        self.read(copy)
+
+    def check_unused(self) -> None:
+        """Raise if another connection is open; afterwards no log lies beside a sound file.
+
+        Raises:
+            StoreUnavailableError: There is one.
+        """
+        if not self._path.exists():
+            return
+        mode: object = None
+        try:
+            with contextlib.closing(self.codec.connect(self._path, apsw.SQLITE_OPEN_READWRITE, 0)) as connection:
+                ((mode,),) = connection.execute("PRAGMA journal_mode=DELETE").fetchall()
+        except apsw.BusyError:
+            mode = "wal"
+        except (apsw.Error, FactMemError, OSError):
+            pass  # it is damaged, or of another key
+        if mode == "wal":
+            raise StoreUnavailableError(f"{self.name} is open in another program: end that, then try again")
 
     def reopen_to_write(self) -> None:
         """Close the writing connection; the next write opens another one."""
@@ -139,6 +187,19 @@ class Store:
                         tidy(self._writer)
                 self._close(self._writer)
                 self._writer = None
+            elif not self.read_only:
+                with contextlib.suppress(apsw.Error, FactMemError, OSError):
+                    self._remove_empty_log()
+
+    def _remove_empty_log(self) -> None:
+        """Remove the empty log that readers leave beside the file, unless another process has it open.
+
+        A log with content is left to the next writer, which looks after it (see `_rewrite_log`).
+        """
+        log = self._path.with_name(f"{self.name}-wal")
+        if log.exists() and not log.stat().st_size:
+            with contextlib.closing(self.codec.connect(self._path, apsw.SQLITE_OPEN_READWRITE, 0)) as connection:
+                connection.execute("PRAGMA user_version").fetchall()
 
     def _noticing_damage(self, action: Callable[[], T]) -> T:
         try:
@@ -288,6 +349,7 @@ class Store:
         return self._writer
 
     def _new_writer(self) -> apsw.Connection:
+        refuse_unfinished_restore(self._path)
         there = self.codec.is_there(self._path)
         if there:
             # Opening for writing may change the file, so check first that it is a store.
@@ -333,6 +395,19 @@ class Store:
                 f"{self.name} cannot have a write-ahead log: it must lie on a disk of this machine; "
                 "look after that disk, then open the store again"
             )
+
+
+@contextlib.contextmanager
+def _errors_of_copy() -> Iterator[None]:
+    """Convert errors of writing a copy, which say nothing about the store."""
+    try:
+        yield
+    except (apsw.FullError, apsw.CantOpenError, apsw.ReadOnlyError, OSError) as error:
+        if isinstance(error, ReadError):
+            raise
+        raise StoreUnavailableError(
+            "the copy cannot be written: free some disk space, and check the permissions of its folder"
+        ) from error
 
 
 def _rewrite_log(connection: apsw.Connection, log: Path) -> None:

@@ -57,7 +57,7 @@ LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
         ({"user": "user"}, InvalidDataError, "user"),
         ({"users": "everybody"}, InvalidDataError, "'required' or 'shared'"),
         ({"observers": [1]}, InvalidDataError, "observers"),
-        ({"embedder": "wordllama"}, InvalidDataError, "embedder"),
+        ({"embedder": "word-lama"}, InvalidDataError, "embedder"),
         ({"model": 5}, InvalidDataError, "model"),
         ({"loading": {"budget": 5}}, InvalidDataError, "loading"),
         ({"saving": "after_run"}, InvalidDataError, "saving"),

@@ -52,6 +52,14 @@ def test_what_cannot_be_upgraded_is_said(cli: CommandLine, tmp_path: Path) -> No
     assert "one format" in cli.error("--store", f"file:{tmp_path / 'facts'}", "upgrade")["message"]
 
 
+def test_an_empty_store_is_made_when_that_is_asked_for(cli: CommandLine) -> None:
+    done = cli.run("upgrade", "--create")
+    assert done.code == 0, done.err
+    assert "was made, in format" in done.out
+    assert cli.store.exists()
+    assert "has the newest format" in cli.run("upgrade", "--create").out
+
+
 def test_a_store_that_is_not_there_is_an_error(cli: CommandLine) -> None:
     done = cli.run("check")
     assert done.code == 1

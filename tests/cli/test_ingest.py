@@ -152,3 +152,33 @@ def test_images_and_files_are_counted(cli: CommandLine, tmp_path: Path, model: b
     options = ("--model", f"{unreachable_base_url()}#m") if model else ()
     summary = cli.run("ingest", str(file), *options)
     assert "1 part dropped: images, audio or files, which are not kept" in summary.out
+
+
+def test_documents_wait_in_quarantine_and_are_asked_for_by_their_name(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("handbook.md").write_text("# Venue\n\n120 seats, in the north hall.\n", encoding="utf-8")
+    Path("notes.txt").write_text("Coffee is served at nine.\n", encoding="utf-8")
+    done = cli.run("ingest", "handbook.md", "notes.txt")
+    assert done.code == 0, done.err
+    assert "handbook.md: 1 passage, 1 new, 1 waiting in quarantine" in done.out
+    assert "--trust" in done.out
+    assert cli.data("recall", "How many seats?") == []
+    (read, _) = cli.data("ingest", "handbook.md", "notes.txt", "--trust")["documents"]
+    assert (read["new"], read["let_in"]) == (0, 1)
+    found = cli.run("recall", "How many seats?", "--source", "handbook.md").out
+    assert "Venue: 120 seats, in the north hall." in found
+    assert "document, handbook.md, line 3" in found
+    assert "Coffee" not in found
+
+
+def test_documents_and_conversations_are_not_mixed_and_trust_is_for_documents(
+    cli: CommandLine, tmp_path: Path, talk: Talk
+) -> None:
+    document = tmp_path / "notes.txt"
+    document.write_text("Coffee is served at nine.\n", encoding="utf-8")
+    assert cli.run("ingest", str(document), str(talk("I sing."))).code == 2
+    assert cli.run("ingest", str(talk("I sing.")), "--trust").code == 2
+    assert cli.run("ingest", str(tmp_path / "missing.md")).code == 1
+    assert not cli.store.exists()

@@ -75,7 +75,7 @@ def test_an_id_may_be_shortened_to_what_only_one_record_has(cli: CommandLine, cu
     assert cli.data("history", id[cut])[0]["id"] == id
     (change,) = cli.data("retract", id[cut])
     assert change["record"]["id"] == id
-    (change,) = cli.data("restore", id[cut])
+    (change,) = cli.data("undo", id[cut])
     assert change["record"]["id"] == id
     assert cli.data("forget", id[cut], "--yes")["ids"] == [id]
 

@@ -21,7 +21,7 @@ COMMANDS = (
     *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
     *("rollback", "expire", "purge", "providers", "export", "import", "reembed", "audit"),
     *("remember", "extract", "resume", "profile", "dead-letters", "quarantine"),
-    *("list", "show", "update", "undo", "mcp"),
+    *("list", "show", "update", "undo", "mcp", "check", "upgrade", "backup", "move"),
 )
 
 GROUPS = {"dead-letters": ("list", "retry", "dismiss"), "quarantine": ("list", "accept", "reject")}

@@ -8,13 +8,14 @@ import io
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from factmem.abc import Conversation, Message
-from factmem.detection import conversations_in, read_conversations
+from factmem.detection import conversations_in, conversations_of, read_conversations
 from factmem.errors import ConversationFormatError
+from factmem.records import Origin
 
 CHAT: list[dict[str, Any]] = [
     {"role": "user", "content": "I moved to Lisbon."},
@@ -205,3 +206,57 @@ def test_images_audio_and_files_are_counted() -> None:
     assert [message.not_text for message in read_json(chat)[0].messages] == [4, 0]
     (seen,) = read_json({"messages": [captioned, captioned | {"blip_caption": "a cat"}]})
     assert [message.not_text for message in seen.messages] == [1, 0]
+
+
+CONTENTS: Final = [
+    {"role": "user", "parts": [{"text": "I live in Oslo."}, {"inline_data": {"mime_type": "image/png"}}]},
+    {
+        "role": "model",
+        "parts": [{"text": "Hm.", "thought": True}, {"text": "Noted."}, {"function_call": {"name": "f"}}],
+    },
+    {"role": "user", "parts": [{"function_response": {"name": "f", "response": {"result": "I live in Rome."}}}]},
+    {"parts": "And I have a cat."},
+    "A dog as well.",
+]
+
+
+@pytest.mark.parametrize("wrapped", [CONTENTS, {"contents": CONTENTS}], ids=["alone", "in a request"])
+def test_contents_of_googles_apis_are_read(wrapped: Any) -> None:
+    """Calls of functions, their results and thoughts are not words; media are counted."""
+    (conversation,) = conversations_of([("$", wrapped)])
+    assert [(message.role, message.content, message.not_text) for message in conversation.messages] == [
+        ("user", "I live in Oslo.", 1),
+        ("model", "Noted.", 0),
+        ("user", "", 0),
+        ("user", "And I have a cat.", 0),
+        ("user", "A dog as well.", 0),
+    ]
+    assert conversation.messages[1].origin is Origin.ASSISTANT
+
+
+def test_events_of_memory_bank_and_adk_are_read() -> None:
+    said_at = dt.datetime(2024, 5, 8, 12, tzinfo=dt.UTC)
+    content = CONTENTS[0]
+    of_bank = {"events": [{"content": content, "event_id": "e1", "event_time": "2024-05-08T12:00:00Z"}]}
+    of_adk = {
+        "id": "s",
+        "events": [{"content": content, "id": "e1", "timestamp": said_at.timestamp(), "author": "user"}],
+    }
+    typed = [{"content": content, "event_id": "e1", "event_time": said_at}]
+    for value, id in ((of_bank, None), (of_adk, "s"), (typed, None)):
+        (conversation,) = conversations_of([("$", value)])
+        (message,) = conversation.messages
+        assert (message.id, message.timestamp, message.content) == ("e1", said_at, "I live in Oslo.")
+        assert conversation.id == id
+    wordless: dict[str, Any] = {"author": "clerk", "content": None, "actions": {}}
+    (reply,) = conversations_of([("$", [{"author": "clerk", "content": {"parts": [{"text": "Noted."}]}}, wordless])])
+    assert [(message.origin, message.content) for message in reply.messages] == [
+        (Origin.ASSISTANT, "Noted."),
+        (Origin.ASSISTANT, ""),
+    ]
+
+
+@pytest.mark.parametrize("parts", [7, [7], [{"text": 7}], [None]])
+def test_parts_that_are_none_are_an_error(parts: Any) -> None:
+    with pytest.raises(ConversationFormatError, match=r"\$\[0\]\.parts"):
+        list(conversations_of([("$", [{"role": "user", "parts": parts}])]))

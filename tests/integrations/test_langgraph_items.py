@@ -23,7 +23,7 @@ from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, SingleFac
 from factmem.agent import AgentMemory, AgentMemoryConfig
 from factmem.errors import CapabilityError, InvalidDataError, InvalidNameError
 from factmem.integrations.langgraph import FactMemStore
-from factmem.records import AssertionState, Origin
+from factmem.records import AssertionState, Origin, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.integrations.chat_model import calling, model
 
@@ -137,6 +137,25 @@ def test_what_an_item_was_before_does_not_come_back_when_it_expires() -> None:
         item = store.get(("a",), "k")
         assert item is not None
         assert item.value == {"v": "third"}
+
+
+def assertions(provider: InMemoryProvider) -> int:
+    return sum(isinstance(entry, Recorded) for entry in provider._logs[None])
+
+
+async def test_expired_items_are_swept_on_request() -> None:
+    clock, provider = FakeClock(), InMemoryProvider()
+    with made(clock, provider) as store:
+        store.put(("a",), "k", {"v": 1}, ttl=10)
+        store.put(("a",), "stays", {"v": 2})
+        assert store.sweep_ttl() == 0
+        clock.advance(11 * MINUTE)
+        assert store.get(("a",), "k") is None
+        assert assertions(provider) == 2
+        assert await store.asweep_ttl() == 1
+        assert assertions(provider) == 1
+        assert store.sweep_ttl() == 0
+        assert [item.key for item in store.search(("a",))] == ["stays"]
 
 
 def test_putting_without_a_time_ends_the_time_that_there_was() -> None:

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import pytest
+from anyio import to_thread
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.types import Command
 
 from factmem import InMemoryProvider, Memory, SingleFact
 from factmem.agent import (
@@ -26,8 +29,8 @@ from factmem.agent import (
     save_to_memory,
     save_to_memory_auto_detect_facts,
 )
-from factmem.errors import CapabilityError
-from factmem.integrations.langgraph import ADDED_MESSAGES
+from factmem.errors import CapabilityError, InvalidDataError
+from factmem.integrations.langgraph import ADDED_MESSAGES, runnable, with_facts_from_memory
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, SEATS, well
 
@@ -215,6 +218,115 @@ async def test_a_graph_that_streams_goes_on_as_before() -> None:
         assert "Oslo" in updates[1]["node1"]["messages"][0].text
         values = [part async for part in graph.astream(WHERE, ALICE, stream_mode="values")]
         assert [block_positions(part["messages"][:2]) for part in values] == [[], [0], [0]]
+
+
+SECRET = "Samarkand"
+
+
+def bytes_of(saver: InMemorySaver) -> str:
+    """Return everything that a checkpointer keeps."""
+    return repr((dict(saver.storage), dict(saver.blobs), dict(saver.writes)))
+
+
+async def test_nothing_of_memory_is_in_the_state_or_in_a_checkpoint() -> None:
+    """The model is given it with the messages; forgetting reaches everything that is kept."""
+    given: list[Any] = []
+
+    async def call_model(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+        given.append((block_positions(state["messages"]), (config.get("configurable") or {})["thread_id"]))
+        return {"messages": [AIMessage("I have looked it up." if SECRET in repr(state) else "I do not know.")]}
+
+    saver = InMemorySaver()
+    async with opened() as memory:
+        await know(memory, SECRET)
+        agent = over(memory)
+        node = with_facts_from_memory(agent, call_model)
+        graph = graph_of(MessagesState, node, save_to_memory_auto_detect_facts(agent), checkpointer=saver)
+        for _ in range(2):
+            result = await graph.ainvoke({"messages": [HumanMessage("Where do I live?")]}, ALICE)
+            assert result["messages"][-1].text == "I have looked it up."
+            assert block_positions(result["messages"]) == []
+        assert given == [([0], "monday"), ([2], "monday")]
+        assert SECRET not in repr((await graph.aget_state(ALICE)).values)
+        assert "looked it up" in bytes_of(saver)
+        assert SECRET not in bytes_of(saver)
+        loading = graph_of(MessagesState, load_all_facts_from_memory(agent, state=ADDED_MESSAGES), checkpointer=saver)
+        await loading.ainvoke(WHERE, {"configurable": {"user_id": "alice", "thread_id": "tuesday"}})
+        assert SECRET in bytes_of(saver)  # so the test could fail: a load node's block is a part of the state
+
+
+@pytest.mark.parametrize("schema", [MessagesState, Plain, Record, Dicts], ids=lambda schema: schema.__name__)
+async def test_a_node_that_returns_the_whole_history_returns_no_block(schema: Any) -> None:
+    async def call_model(state: Any) -> Any:
+        messages = state["messages"] if isinstance(state, dict) else state.messages
+        assert SECRET in repr(messages)
+        return {"messages": [*messages]} if schema is not Record else Command(update={"messages": [*messages]})
+
+    async with opened() as memory:
+        await know(memory, SECRET)
+        graph = graph_of(schema, with_facts_from_memory(over(memory), call_model, concepts=[CITY]))
+        given = {"messages": [{"role": "user", "content": "Where?"}]} if schema is Dicts else WHERE
+        result = await graph.ainvoke(given, ALICE)
+        assert len(result["messages"]) == 1
+        assert SECRET not in repr(result)
+
+
+def blocking_agent() -> AgentMemory:
+    """A memory with a thread of its own, in which alice's city is known."""
+    config = AgentMemoryConfig(
+        store=InMemoryProvider(), agent_name="clerk", users="shared", concepts=(CITY,), embedder=HashEmbedder()
+    )
+    agent = AgentMemory(config)
+    agent.for_run().held.use_blocking(lambda memory: know(memory, SECRET))
+    return agent
+
+
+def call_sync(state: MessagesState) -> dict[str, Any]:
+    return {"messages": [AIMessage("Yes." if SECRET in repr(state) else "No.")]}
+
+
+async def test_nodes_run_sync_and_async() -> None:
+    agent = blocking_agent()
+    load, save = load_all_facts_from_memory(agent, state=ADDED_MESSAGES), save_to_memory_auto_detect_facts(agent)
+    for graph in (
+        graph_of(MessagesState, runnable(load), call_sync, runnable(save)),
+        graph_of(MessagesState, with_facts_from_memory(agent, call_sync), runnable(save)),
+    ):
+        for result in (await to_thread.run_sync(graph.invoke, WHERE, ALICE), await graph.ainvoke(WHERE, ALICE)):
+            assert result["messages"][-1].text == "Yes."
+
+    async def statements(memory: Memory) -> list[str]:
+        await memory.flush()
+        return [f"{record.subject}: {record.value}" for record in await memory.list_records(concepts=["statement"])]
+
+    assert "user:alice: Where do I live?" in await agent.for_run().held.use(statements)
+    await agent.aclose()
+
+
+async def test_a_sync_graph_says_that_an_open_memory_lives_in_a_loop() -> None:
+    async with opened() as memory:
+        graph = graph_of(MessagesState, runnable(load_all_facts_from_memory(over(memory), state=ADDED_MESSAGES)))
+        with pytest.raises(CapabilityError, match="event loop"):
+            graph.invoke(WHERE, ALICE)
+
+
+async def test_what_cannot_be_a_node_is_refused_when_it_is_made() -> None:
+    with pytest.raises(InvalidDataError, match="takes no part"):
+        with_facts_from_memory(over(opened()), call_sync, scopes=["/agent/other"])
+    chain: Any = RunnableLambda(call_sync)
+    with pytest.raises(InvalidDataError, match="function of the state"):
+        with_facts_from_memory(over(opened()), chain)
+
+
+async def test_an_object_may_be_a_node() -> None:
+    class Calling:
+        async def __call__(self, state: MessagesState) -> dict[str, Any]:
+            return call_sync(state)
+
+    async with opened() as memory:
+        await know(memory, SECRET)
+        graph = graph_of(MessagesState, with_facts_from_memory(over(memory), Calling()))
+        assert (await graph.ainvoke(WHERE, ALICE))["messages"][-1].text == "Yes."
 
 
 async def test_a_graph_has_no_place_of_its_own_for_memory() -> None:

@@ -19,14 +19,15 @@ from langgraph.store.base import (
     GetOp,
     InvalidNamespaceError,
     ListNamespacesOp,
+    MatchCondition,
     PutOp,
     SearchOp,
 )
 from langgraph.store.memory import InMemoryStore
 
 from factmem import InMemoryProvider, Memory
-from factmem.errors import InvalidDataError, ProviderClosedError
-from factmem.integrations.langgraph import FactMemStore
+from factmem.errors import CapabilityError, InvalidDataError, ProviderClosedError
+from factmem.integrations.langgraph import FactMemStore, NamespaceError
 from factmem.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder()
@@ -116,6 +117,26 @@ def test_namespaces_that_langgraph_forbids_are_refused(store: BaseStore, namespa
         store.put(namespace, "k", {"v": 1})
 
 
+@pytest.mark.parametrize("namespace", [("foo.bar",), ("foo", ""), ("foo", 1)])
+def test_operations_of_a_batch_are_checked_as_well(namespace: Any) -> None:
+    """LangGraph checks what its methods are given, and leaves the operations of ``batch`` to the store."""
+    with factmem_store() as store:
+        for op in (
+            GetOp(namespace, "k"),
+            PutOp(namespace, "k", {"v": 1}),
+            PutOp(namespace, "k", None),
+            SearchOp(namespace),
+            ListNamespacesOp((MatchCondition("prefix", namespace),)),
+        ):
+            with pytest.raises(NamespaceError) as raised:
+                store.batch([PutOp(("valid",), "k", {"v": 1}), op])
+            assert isinstance(raised.value, InvalidNamespaceError)
+        assert store.list_namespaces() == []
+        store.put(("valid",), "k", {"v": 1})
+        listed: Any = ["valid"]  # some callers pass lists
+        assert keys(store.search(listed)) == ["k"]
+
+
 def test_a_prefix_is_compared_label_by_label(store: BaseStore) -> None:
     for number, namespace in enumerate([("docs",), ("docs", "a"), ("docs", "ab"), ("docs", "a", "b"), ("docsx",)]):
         store.put(namespace, f"k{number}", {"v": number})
@@ -159,6 +180,31 @@ def test_filters(store: BaseStore, wanted: dict[str, Any], found: str, query: st
     for item in ITEMS:
         store.put(("items",), item["name"], item)
     assert keys(store.search(("items",), filter=wanted, query=query)) == list(found)
+
+
+def test_a_filter_takes_paths_with_dots() -> None:
+    """As LangGraph's stores in SQLite and PostgreSQL; a key that has dots itself goes first, as in that of memory."""
+    with factmem_store() as store:
+        for item in ITEMS:
+            store.put(("items",), item["name"], item)
+        store.put(("items",), "e", {"meta.lang": "fr", "meta": {"lang": "en"}})
+        for wanted, found in (
+            ({"meta.lang": "en"}, "ac"),
+            ({"meta.year": {"$gte": 2021}}, "bc"),
+            ({"meta.lang": "fr"}, "e"),
+            ({"meta.lang.deeper": "en"}, ""),
+            ({"missing.lang": "en"}, ""),
+            ({"name.first": "a"}, ""),
+        ):
+            assert keys(store.search(("items",), filter=wanted)) == list(found)
+
+
+def test_single_fields_cannot_be_indexed_and_that_is_said() -> None:
+    with factmem_store() as store:
+        with pytest.raises(CapabilityError, match="single fields"):
+            store.put(("a",), "k", {"v": 1}, index=["v"])
+        store.put(("a",), "k", {"v": 1}, index=["$"])
+        assert store.search(("a",), query="v")[0].score is not None
 
 
 def test_an_unknown_operator_is_refused(store: BaseStore) -> None:

@@ -107,13 +107,11 @@ CACHED = shaped(cached_tokens=4)
     ("response", "usage"),
     [
         (
-            shaped(usage=shaped(prompt_tokens=9, completion_tokens=2, prompt_tokens_details=shaped(cached_tokens=4))),
+            shaped(usage=shaped(prompt_tokens=9, completion_tokens=2, prompt_tokens_details=CACHED)),
             Usage(input_tokens=9, cached_tokens=4, output_tokens=2),
         ),
         (
-            shaped(
-                usage=shaped(input_tokens=9, output_tokens=2, input_tokens_details=shaped(cached_tokens=4)), model="x"
-            ),
+            shaped(usage=shaped(input_tokens=9, output_tokens=2, input_tokens_details=CACHED), model="x"),
             Usage(model="x", input_tokens=9, cached_tokens=4, output_tokens=2),
         ),
         (
@@ -126,10 +124,14 @@ CACHED = shaped(cached_tokens=4)
             shaped(usage_metadata=shaped(prompt_token_count=9, candidates_token_count=2, cached_content_token_count=4)),
             Usage(input_tokens=9, cached_tokens=4, output_tokens=2),
         ),
+        (
+            {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2, "cachedContentTokenCount": 4}},
+            Usage(input_tokens=9, cached_tokens=4, output_tokens=2),
+        ),
         (shaped(usage=None), Usage()),
         (shaped(), Usage()),
     ],
-    ids=["chat completions", "responses", "Anthropic", "Google", "no usage", "nothing"],
+    ids=["chat completions", "responses", "Anthropic", "Google", "Google in JSON", "no usage", "nothing"],
 )
 def test_tokens_are_read_in_the_shape_of_each_provider(response: Any, usage: Usage) -> None:
     assert usage_of(response) == usage

@@ -168,7 +168,6 @@ _COMMANDS = (
     ("undo", "0123"),
     ("forget", "0123"),
     ("retract", "0123"),
-    ("restore", "0123"),
     ("rollback", "7"),
     ("purge", "--scope", "/product/alpha"),
     ("expire",),

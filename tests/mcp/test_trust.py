@@ -96,10 +96,11 @@ async def test_an_update_that_was_let_in_does_not_make_a_record_the_clients_own(
 async def test_an_empty_answer_explains_the_quarantine_and_how_to_release() -> None:
     """The hint is given once for each of the usual first calls, with and without a result."""
     async with opened() as memory, connected(memory) as client:
-        assert (await answer(client, "recall", query="tea"))["note"] is None
         result = [(await answer(client, "remember", text="Maya likes tea."))["note"]]
         result.append((await answer(client, "recall", query="tea"))["note"])
         result.append((await answer(client, "load", keyword="drink"))["note"])
+        result.append((await answer(client, "list"))["note"])
+        result.append((await answer(client, "info"))["note"])
         for note in result:
             assert "1 statement waits in quarantine" in note
             assert "factmem quarantine accept" in note
@@ -111,7 +112,33 @@ async def test_an_empty_answer_explains_the_quarantine_and_how_to_release() -> N
         async with connected(memory, trust=True) as trusted:
             assert "--trust" not in (await answer(trusted, "recall", query="tea"))["note"]
         await memory.quarantine.reject(*(record.id for record in await memory.quarantine.list()))
-        assert (await answer(client, "recall", query="tea"))["note"] is None
+        for tool, arguments in FIRST_CALLS.items():
+            assert (await answer(client, tool, **arguments))["note"] is None
+
+
+FIRST_CALLS: dict[str, dict[str, Any]] = {
+    "recall": {"query": "tea"},
+    "load": {"keyword": "drink"},
+    "list": {},
+    "info": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "Nothing is known yet: `remember` and `save_fact` keep what the user says."),
+        ({"read_only": True}, "Nothing is known yet."),
+        ({"scopes": ["/product/a"], "read_only": True}, "Nothing is known yet in the scopes and subjects that this"),
+    ],
+)
+async def test_an_empty_memory_says_so_and_what_to_do(options: dict[str, Any], expected: str) -> None:
+    async with opened() as memory, connected(memory, **options) as client:
+        for tool, arguments in FIRST_CALLS.items():
+            assert (await answer(client, tool, **arguments))["note"].startswith(expected), tool
+        await memory.save(SingleFact(CITY, "Oslo"), scope="/product/a")
+        for tool, arguments in FIRST_CALLS.items():
+            assert (await answer(client, tool, **arguments))["note"] is None, tool
 
 
 @pytest.mark.parametrize(

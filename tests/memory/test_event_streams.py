@@ -240,3 +240,30 @@ async def test_without_a_model_events_are_kept_as_they_are(provider: AgentMemory
         await (await add_events(memory, event("I have a dog.", 2))).wait()
         assert await known(memory) == ["I have a cat.", "I live in Oslo.", "dog"]
     assert len(model.prompts) == 1
+
+
+async def test_what_is_found_in_an_event_carries_the_details_of_its_own_call(provider: AgentMemoryProvider) -> None:
+    """Labels, metadata and expiries: also if events of several calls are read together."""
+    end = dt.datetime.now(dt.UTC) + dt.timedelta(days=9)
+    async with opened(provider, ScriptedModel(well)) as memory:
+        first: dict[str, Any] = {"labels": {"run": "1"}, "metadata": {"app": "a"}, "expires_at": end}
+        await add_events(memory, OSLO, trigger=LATER, **first)
+        await add_events(memory, CAT, trigger=LATER, labels={"run": "2"}, revision_ttl=MINUTE)
+        await memory.flush()
+        city, cat = sorted(await memory.list_records(), key=lambda record: record.timestamp)
+        assert (city.value, city.details.labels, city.details.metadata) == ("Oslo", {"run": "1"}, {"app": "a"})
+        assert (city.details.expires_at, city.details.revision_expires_at) == (end, None)
+        assert (cat.value, cat.details.labels, cat.details.expires_at) == ("cat", {"run": "2"}, None)
+        assert cat.details.revision_expires_at is not None
+
+
+async def test_events_of_memory_bank_are_taken_as_they_are() -> None:
+    content = {"role": "user", "parts": [{"text": "I live in Oslo."}]}
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for _ in range(2):
+            event = {"content": content, "event_id": "e1", "event_time": BEGAN.isoformat()}
+            await memory.ingest_events("chat", [event], trigger=LATER, subject=USER)
+        (said_so,) = await memory.list_records()
+        assert (said_so.value, said_so.timestamp, said_so.evidence[0].message_id) == ("I live in Oslo.", BEGAN, "e1")
+        await memory.flush()
+        assert await known(memory) == ["Oslo"]

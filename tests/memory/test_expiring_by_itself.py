@@ -130,3 +130,20 @@ async def test_a_store_that_fails_is_logged_and_asked_again(
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
     assert "StoreUnavailableError" in caplog.messages[0]
     assert "Oslo" not in caplog.text
+
+
+async def test_a_superseded_revision_goes_at_its_own_time(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    """The policy does not matter, and a current revision stays; private ones have such a time, too."""
+    memory = over(provider, clock)
+    for whose in (memory, memory.as_viewer("alice")):
+        details = FactDetails(revision_expires_at=clock() + DAY)
+        (record,) = await whose.save(SingleFact(CITY, "Oslo"), details=details, private=whose is not memory)
+        await whose.update(record.id, value="Rome", revision_ttl=3 * DAY)
+    clock.advance(2 * DAY)
+    async with over(provider, clock):
+        pass
+    assert [revision.value for revision in await memory.as_viewer("alice").history(CITY)] == ["Rome", "Rome"]
+    clock.advance(2 * DAY)
+    async with over(provider, clock):
+        pass
+    assert len(await kept(provider)) == 2, "the present revision stays"

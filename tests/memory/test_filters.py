@@ -6,13 +6,15 @@ import base64
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
+from time import process_time
 from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, MultipleFacts
+from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError
 from factmem.memory import RecordOrder
+from factmem.patterns import linear_search
 from factmem.recall import MetadataCondition, MetadataOperator
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import Json
@@ -229,3 +231,49 @@ async def test_a_history_shows_the_labels_of_its_revisions_and_can_be_narrowed_t
     assert (await memory.history(NOTE, labels={"run": "1"}))[0].details.labels == {"run": "1", "by": "alice"}
     assert await memory.history(NOTE, labels={"run": "1", "by": "bob"}) == []
     assert len(await memory.history(NOTE)) == 2
+
+
+async def test_a_pattern_is_searched_for_in_the_value(memory: Memory) -> None:
+    """Before ranking, like any filter, and in values of every type; not in keywords, sources or evidence."""
+    await note(memory, "Tea in May", source="teahouse")
+    await note(memory, "coffee, not tea, in June")
+    await note(memory, "a teapot")
+    await memory.save(SingleFact(Concept.single("tea_seats", "Seats for tea", int), 120))
+    assert await both(memory, "tea", pattern=r"(?i)\btea\b") == {"Tea in May", "coffee, not tea, in June"}
+    assert await both(memory, "tea", pattern="^tea") == set()
+    (seats,) = await memory.list_records(pattern="^1.0$")
+    assert seats.value == 120
+    assert await both(memory, "tea", pattern="(May|June)$", sources=["teahouse"]) == {"Tea in May"}
+    assert len(await memory.forget(pattern="teapot", dry_run=True)) == 1
+    (entry,) = (await memory.audit(pattern="May")).entries
+    assert entry.record is not None
+    assert entry.record.value == "Tea in May"
+
+
+async def test_a_pattern_never_looks_behind_a_wall(memory: Memory) -> None:
+    await note(memory, "secret tea", private=True)
+    await memory.save(SingleFact(Concept.single("city", "City"), "secret Oslo"), scope="/product/alpha")
+    for view in (memory.as_viewer("nobody"), memory.scope("/product/alpha")):
+        found = await view.list_records(pattern="secret")
+        assert [record.value for record in found] == ["secret Oslo"]
+    assert await memory.scope("/product/beta").list_records(pattern=".") == []
+
+
+@pytest.mark.parametrize("pattern", ["", "(", "a(?=b)", r"(a)\1", r"\w{999}{999}", 7, ["tea"], "a\ud800"])
+async def test_a_pattern_that_cannot_be_searched_for_is_refused(memory: Memory, pattern: Any) -> None:
+    with pytest.raises(InvalidDataError):
+        await memory.list_records(pattern=pattern)
+    with pytest.raises(InvalidDataError):
+        await memory.forget(pattern=pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(a|a)*b", r"(.*a){12}!", r"a.*a.*a.*b", r"(a*)*c"])
+def test_a_pattern_takes_time_linear_in_the_text(pattern: str) -> None:
+    """Backtracking would take hours for the last text."""
+    search, times = linear_search(pattern), []
+    for size in (100_000, 1_000_000):
+        began = process_time()
+        for _ in range(5):
+            assert not search("a" * size + "?")
+        times.append(process_time() - began)
+    assert times[1] < 40 * max(times[0], 0.01)

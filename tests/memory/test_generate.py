@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import types
 from typing import Any
 
 import attrs
+import pydantic
 import pytest
 
 from factmem import (
@@ -19,9 +21,9 @@ from factmem import (
     TtlPolicy,
 )
 from factmem.abc import MANAGED_TOPICS, Action, DetectionRequest, Novelty, Prompt, Verdict, Verdicts
-from factmem.errors import InvalidDataError, ReadOnlyError, RecordNotFoundError
+from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import STATEMENT
-from factmem.memory import Memory, StoredSession
+from factmem.memory import Memory, ReadyFact, StoredSession
 from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import (
@@ -43,6 +45,9 @@ from tests.memory.telling import (
 
 HOUR = dt.timedelta(hours=1)
 OLD, NEW = "The user works in the old office in Lyon.", "The user works in the new office in Lyon."
+
+
+CITY_FACT = CITY.fact(["Oslo"], timestamp=BEGAN)
 
 
 def statement(text: str, minute: int = 0) -> Any:
@@ -257,7 +262,9 @@ async def test_what_is_generated_privately_is_ones_own() -> None:
         assert await memory.as_viewer("bob").list_records() == []
 
 
-@pytest.mark.parametrize("source", [[], "a text", [SEATS], [statement(OLD), Message(content="x")], None])
+@pytest.mark.parametrize(
+    "source", [[], " ", [SEATS], [statement(OLD), Message(content="x")], [ReadyFact("x"), "x"], None]
+)
 async def test_what_is_no_source_is_refused_and_nothing_is_kept(source: Any) -> None:
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(well)) as memory:
@@ -281,3 +288,104 @@ async def test_calls_of_functions_and_what_is_no_text_give_nothing() -> None:
         assert [record.value for record in await memory.quarantine.list()] == ["I live in Rome."]
         assert outcome.changes == ()
     assert model.prompts == []
+
+
+async def test_a_session_kept_at_one_place_gives_memories_at_another(provider: AgentMemoryProvider) -> None:
+    """They carry the details of this call; what was said stays where it is, and what it is about there."""
+    session = StoredSession(id="s", subject="user", scope="/product/alpha")
+    request = DetectionRequest(subjects=[USER.individual("alice")], concepts=[CITY])
+    async with opened(provider) as memory:
+        await memory.remember(talk("I live in Oslo.", id="s"), subject=USER, scope="/product/alpha", source="chat")
+    async with opened(provider, ScriptedModel(well)) as memory:
+        target: dict[str, Any] = {"subject": "user:alice", "scope": "/feature/trips"}
+        with pytest.raises(RecordNotFoundError, match="StoredSession"):
+            await memory.generate(StoredSession(id="s"), **target)
+        given = {"looking_for": request, "metadata": {"run": 7}, "labels": {"run": "7"}}
+        (outcome,) = await generated(memory, session, **target, **given)
+        (record,) = outcome.records
+        assert (record.value, str(record.subject), str(record.scope)) == ("Oslo", "user:alice", "/feature/trips")
+        assert (record.details.metadata, record.details.labels) == ({"run": 7}, {"run": "7"})
+        assert record.details.source == "chat"
+        assert record.evidence[0].conversation_id == "s"
+        (words_kept,) = await memory.list_records(scope="/product/alpha")
+        assert words_kept.value == "I live in Oslo."
+        with pytest.raises(OutOfViewError):
+            await memory.scope("/feature/trips").generate(session, **target)
+
+
+async def test_what_is_generated_may_be_erased_earlier_than_the_policy_says(clock: FakeClock) -> None:
+    """``revision_ttl``: it counts from the call, and only once a later revision has superseded this one."""
+    clock.set(BEGAN + 24 * HOUR)
+    provider = InMemoryProvider(clock=clock)
+    policies = attrs.evolve(FOUND_ALONE, ttl=TtlPolicy(revisions=99 * HOUR))
+    async with opened(provider, ScriptedModel(well), clock=clock, policies=policies) as memory:
+        for number, city in enumerate(("Oslo", "Rome", "Bern")):
+            ttl = None if city == "Rome" else HOUR
+            source = talk(f"I live in {city}.", id=city, start=BEGAN + number * HOUR)
+            request = DetectionRequest(subjects=[USER], concepts=[CITY])
+            await generated(memory, source, looking_for=request, revision_ttl=ttl)
+        clock.advance(2 * HOUR)
+        assert (await memory.expire()).superseded == 1
+        assert [item.value for item in await memory.history(CITY)] == ["Rome", "Bern"]
+        with pytest.raises(InvalidDataError, match="ttl"):
+            await memory.generate(talk("I live in Faro."), revision_ttl=dt.timedelta(0))
+
+
+SPOKEN: Any = types.MappingProxyType({"role": "user", "parts": ({"text": "I live in Oslo."},)})
+
+
+class Content(pydantic.BaseModel):
+    """Content as Google's SDK has it."""
+
+    role: str | None = None
+    parts: list[dict[str, Any]] | None = None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "I live in Oslo.",
+        ["I live in Oslo.", "It rains."],
+        [{"role": "user", "content": "I live in Oslo."}],
+        SPOKEN,
+        [SPOKEN, "It rains."],
+        {"contents": "I live in Oslo."},
+        {"contents": [SPOKEN]},
+        {"events": [{"content": SPOKEN, "event_id": "e1"}]},
+        Content(role="user", parts=[{"text": "I live in Oslo."}]),
+        [Content(parts=[{"text": "I live in Oslo."}])],
+        {"events": [{"content": Content(parts=[{"text": "I live in Oslo."}])}]},
+    ],
+)
+async def test_words_in_every_form_are_read_by_the_model(source: Any) -> None:
+    """Texts, dicts, contents and events of Memory Bank: dicts, other mappings, and the models of Google's SDK."""
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        request = DetectionRequest(subjects=[USER], concepts=[CITY])
+        (outcome,) = await generated(memory, source, looking_for=request)
+        assert [change.record.value for change in outcome.changes] == ["Oslo"]
+
+
+async def test_ready_facts_carry_topics(provider: AgentMemoryProvider) -> None:
+    """Those of Memory Bank's ``direct_memories``: texts or typed facts, each with its own topics."""
+    facts = [
+        ReadyFact("Ana likes tea.", topics=["preferences"]),
+        ReadyFact(SEATS.fact([12], timestamp=BEGAN)),
+        CITY_FACT,
+    ]
+    async with opened(provider) as memory:
+        (outcome,) = await generated(memory, facts)
+        assert {record.value: record.details.topics for record in outcome} == {
+            "Ana likes tea.": ("preferences",),
+            12: (),
+            "Oslo": (),
+        }
+        assert [record.value for record in await memory.list_records(topics=["preferences"])] == ["Ana likes tea."]
+        with pytest.raises(InvalidDataError):
+            ReadyFact("Ana likes tea.", topics="preferences")
+
+
+async def test_a_value_of_several_conversations_is_refused() -> None:
+    several = {"haystack_sessions": [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]]}
+    async with opened(InMemoryProvider()) as memory:
+        with pytest.raises(InvalidDataError, match="not one conversation but 2"):
+            await memory.generate(several)

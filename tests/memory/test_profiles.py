@@ -7,7 +7,7 @@ import enum
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import attrs
 import pydantic
@@ -17,17 +17,21 @@ from factmem import (
     AgentMemoryProvider,
     BlockingMemory,
     Concept,
+    InMemoryProvider,
     Memory,
     MemoryScope,
     MemorySubject,
     MultipleFacts,
     SingleFact,
+    Topic,
 )
-from factmem.errors import ConceptConflictError, IncompleteProfileError, InvalidDataError, ReadOnlyError
+from factmem.abc import DetectionRequest
+from factmem.errors import ConceptConflictError, FactMemError, IncompleteProfileError, InvalidDataError, ReadOnlyError
 from factmem.facts import FactType
 from factmem.memory import ProfileSchema, concepts_of
 from factmem.providers import NoMemory
-from factmem.testing import FakeClock, HashEmbedder
+from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
+from tests.memory.telling import BEGAN, opened, talk, well
 
 pytestmark = pytest.mark.processes
 
@@ -221,3 +225,138 @@ def test_profiles_of_attrs_classes_do_without_pydantic() -> None:
         "assert 'pydantic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+class Pet(pydantic.BaseModel):
+    """A second profile, of a JSON Schema."""
+
+    pets: list[str] = []
+    seats: int | None = pydantic.Field(default=None, description="How many seats are booked")
+    mood: Literal["good", "bad"] = "good"
+    born: dt.date | None = None
+    home: dict[str, Any] | None = None
+
+
+@attrs.frozen
+class Home:
+    """A profile that a model fills."""
+
+    city: str = attrs.field(metadata={"description": "Where somebody lives"})
+
+
+SCHEMA: dict[str, Any] = {
+    "title": "trip",
+    "type": "OBJECT",
+    "properties": {
+        "seats": {"type": "INTEGER", "description": "How many seats are booked"},
+        "nights": {"type": "integer", "nullable": True},
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}},
+        "class": {"enum": ["first", "second"], "default": "second"},
+        "leaves": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        "plan": {"type": "object", "properties": {"x": {"type": "integer"}}},
+    },
+    "required": ["seats", "nights", "leaves"],
+    "$defs": {"tag": {"type": "string"}},
+}
+
+
+def test_the_properties_of_a_json_schema_are_concepts() -> None:
+    schema = ProfileSchema.of(SCHEMA)
+    assert schema.name == "trip"
+    kinds = {concept.keyword: (concept.fact_type.value, concept.shape) for concept in schema.concepts}
+    assert kinds == {
+        "seats": ("single", "int"),
+        "nights": ("single", "int"),
+        "tags": ("multiple", "str"),
+        "class": ("single", {"enum": ["first", "second"]}),
+        "leaves": ("single", "date"),
+        "plan": ("single", "json"),
+    }
+    assert schema.concepts[0].description == "How many seats are booked"
+    assert [field.attribute for field in schema.fields if field.required] == ["seats"]
+
+
+async def test_a_profile_of_a_json_schema_is_a_dict(memory: Memory) -> None:
+    """With the values as JSON, as Memory Bank returns them, and the defaults."""
+    schema = ProfileSchema.of(SCHEMA)
+    with pytest.raises(IncompleteProfileError, match="seats"):
+        await memory.profile(schema)
+    for concept, value in zip(schema.concepts, (3, 2, "sea", "first", dt.date(2026, 5, 1), {"x": 1}), strict=True):
+        await memory.save(concept.fact([value], timestamp=BEGAN), subject=USER)
+        if concept.keyword == "seats":
+            assert await memory.profile(schema, subject=USER) == {"seats": 3, "class": "second"}
+    assert await memory.profile(schema, subject=USER) == {
+        "seats": 3,
+        "nights": 2,
+        "tags": ["sea"],
+        "class": "first",
+        "leaves": "2026-05-01",
+        "plan": {"x": 1},
+    }
+
+
+def test_the_schema_of_a_pydantic_model_gives_the_same_concepts() -> None:
+    def told(concepts: Any) -> list[Any]:
+        return [(item.keyword, item.fact_type, item.description) for item in concepts]
+
+    of_schema = ProfileSchema.of(Pet.model_json_schema(), name="Pet").concepts
+    typed = {concept.keyword: concept.shape for concept in of_schema}
+    assert told(of_schema) == [
+        (item.keyword, item.fact_type, item.description if item.keyword == "seats" else item.keyword.title())
+        for item in concepts_of(Pet)
+    ]
+    assert {key: typed[key] for key in ("pets", "seats", "mood", "born", "home")} == {
+        "pets": "str",
+        "seats": "int",
+        "mood": {"enum": ["good", "bad"]},
+        "born": "date",
+        "home": "json",
+    }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "string"}}},
+        {"title": "t", "type": "string"},
+        {"title": "t", "properties": {"a": {"$ref": "#/$defs/none"}}},
+        {"title": "t", "properties": {"a": {"$ref": "#/properties/a"}}},
+        {"title": "t", "properties": {"a": 7}},
+        {"title": "t", "properties": {"": {}}},
+        {"title": "t", "properties": {"a": {"enum": [[1]]}}},
+    ],
+)
+def test_what_is_no_schema_of_a_profile_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(FactMemError):
+        ProfileSchema.of(schema)
+
+
+async def test_every_detection_fills_the_profiles_and_all_of_them_are_listed() -> None:
+    """It does not matter what else is looked for: concepts, topics, or anything."""
+    options: dict[str, Any] = {"concepts": (), "profiles": [Home, Pet]}
+    requests = (
+        DetectionRequest(subjects=[USER], topics=[Topic("work")]),
+        DetectionRequest(subjects=[USER], concepts=[Concept.single("job", "What somebody does")]),
+        DetectionRequest(subjects=[USER]),
+        None,
+    )
+    for number, request in enumerate(requests):
+        async with opened(InMemoryProvider(), ScriptedModel(well), **options) as memory:
+            talked = talk("I live in Oslo.", "I have a cat.", "We booked 12 seats.", id=str(number))
+            await memory.remember(talked, subject=USER, looking_for=request, scope="/product/alpha")
+            found = await memory.profile(subject=USER, scope="/product/alpha")
+            assert {name: item.profile for name, item in found.items()} == {
+                "Home": Home("Oslo"),
+                "Pet": Pet(pets=["cat"], seats=12),
+            }
+            elsewhere = await memory.scope("/product/beta").profile()
+            assert {name: item.missing for name, item in elsewhere.items()} == {"Home": ("city",), "Pet": ()}
+
+
+def test_profiles_that_contradict_each_other_are_refused() -> None:
+    other = attrs.make_class("Other", {"city": attrs.field(type=int)})
+    for profiles, concepts in (([Home, other], ()), ([Home], [Concept.single("city", "c", int)]), ([Home, Home], ())):
+        with pytest.raises(InvalidDataError, match=r"profiles"):
+            Memory("memory:", profiles=profiles, concepts=concepts)
+    with pytest.raises(InvalidDataError, match="list"):
+        Memory("memory:", profiles=Home)  # type: ignore[arg-type]

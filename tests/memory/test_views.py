@@ -92,6 +92,36 @@ async def test_a_path_that_climbs_is_refused() -> None:
             await memory.scope(ALPHA).recall("city", scope="/product/alpha/../beta")
 
 
+async def test_a_path_without_a_leading_slash_is_relative_to_a_view_of_one_scope(provider: AgentMemoryProvider) -> None:
+    """As CrewAI's `subscope`: the view below the present one."""
+    async with opened(provider) as memory:
+        await filled(memory)
+        view = memory.scope(ALPHA)
+        plan = view.scope("plan")
+        assert said(await plan.list_records()) == ["Rome"]
+        (record,) = await plan.scope("2026/draft", read_only=False).save(SingleFact(CITY, "Nice"), subject=USER)
+        assert str(record.scope) == "/product/alpha/plan/2026/draft"
+        assert said(await view.slice(["plan/2026"]).list_records()) == ["Nice"]
+        assert said(await view.slice([], exact=["plan"]).list_records()) == ["Rome"]
+        assert said(await view.scope("/product/alpha/plan/2026").list_records()) == ["Nice"]
+        assert said(await view.scope("product/alpha/plan/2026").list_records()) == ["Nice"]
+        assert said(await memory.scope("product/beta").list_records()) == ["Bern"]
+
+
+@pytest.mark.parametrize(
+    "path", ["..", "../beta", "plan/../../beta", "", " ", "plan//x", "/", "product/beta", "//@acme/x"]
+)
+async def test_no_relative_path_leads_out_of_a_view(path: str) -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await filled(memory)
+        view = memory.scope(ALPHA)
+        try:
+            shown = await view.scope(path).list_records()
+        except (InvalidNameError, OutOfViewError, InvalidDataError):
+            return
+        assert shown == []
+
+
 async def test_no_id_of_another_branch_works_in_a_view(provider: AgentMemoryProvider) -> None:
     async with opened(provider) as memory:
         ids = await filled(memory)

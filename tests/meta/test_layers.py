@@ -18,6 +18,7 @@ VOCABULARY = {
     "hidden",
     "json_stream",
     "lazy_names",
+    "media",
     "patterns",
     "names",
     "records",
@@ -34,7 +35,7 @@ VOCABULARY = {
     "views",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
-INTERFACES = {"integrations", "tui", "mcp"}
+INTERFACES = {"integrations", "browse", "mcp"}
 STARTERS = {"cli"}
 """The command line starts the other interfaces."""
 LAYERS = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +15,21 @@ import pytest
 from numpy.typing import NDArray
 
 from factmem import BlockingMemory, Conversation, InMemoryProvider, Memory, MemoryScope, SingleFact
-from factmem.abc import EmbedderIdentity, Operation, OperationCompleted, OperationEvent, OperationStarted
+from factmem.abc import (
+    DropReason,
+    Effect,
+    EmbedderIdentity,
+    Operation,
+    OperationCompleted,
+    OperationEvent,
+    OperationStarted,
+    Prompt,
+)
 from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
 from factmem.memory import RecordOrder
 from factmem.observing import current_call
-from factmem.records import FactDetails
+from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
@@ -199,6 +209,35 @@ async def test_what_is_read_in_the_background_names_what_handed_it_over(watcher:
     (detected,) = watcher.completed(Operation.DETECT)
     assert watcher.within(detected) == [Operation.ASK]
     assert (detected.records_in, detected.records_out) == (1, 1)
+
+
+async def test_a_commit_names_its_effects_and_a_reading_what_it_dropped(watcher: Watcher) -> None:
+    """Words wait, are read, and leave findings; a page's words are held back; the same again is nothing."""
+
+    def script(prompt: Prompt, answer: type[Any]) -> dict[str, Any]:
+        found = well(prompt, answer)
+        if "city" in found:
+            found["city"].append({"quote": "nobody said so", "message": 1, "value": "Rome"})
+        return found
+
+    async with opened(InMemoryProvider(), ScriptedModel(script), observers=[watcher]) as memory:
+        await memory.remember(talk("I live in Lima"), subject=USER)
+        effects = sum((Counter(event.effects) for event in watcher.completed(Operation.COMMIT)), Counter[Effect]())
+        assert effects == {Effect.WAITING: 1, Effect.READ: 1, Effect.LEARNT: 1}
+        (read,) = watcher.completed(Operation.READ)
+        assert read.dropped == {DropReason.QUOTE_NOT_FOUND: 1}
+        watcher.events.clear()
+        fact = SingleFact(SEATS, 5)
+        for _ in range(2):
+            await memory.save(fact, details=FactDetails(origin=Origin.DOCUMENT))
+        assert [event.effects for event in watcher.completed(Operation.COMMIT)] == [{Effect.QUARANTINED: 1}, {}]
+        (listed,) = await memory.quarantine.list()
+        await memory.quarantine.accept(listed.id)
+        await memory.retract((await memory.list_records(concepts=[SEATS]))[0].id)
+        assert [event.effects for event in watcher.completed(Operation.COMMIT)][2:] == [
+            {Effect.ACCEPTED: 1},
+            {Effect.RETRACTED: 1},
+        ]
 
 
 async def test_a_question_has_its_model_and_tokens(watcher: Watcher) -> None:

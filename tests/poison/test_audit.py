@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from factmem_sqlite_vec.rows import read_state
 from factmem_sqlite_vec.schema import APPLICATION_ID, MIGRATIONS
 from typer.testing import CliRunner
 
-from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message, SingleFact
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Message, SingleFact
 from factmem.cli.app import app
 from factmem.codec import decode_entry, encode_entry
 from factmem.errors import InvalidDataError, OutOfViewError, RecordNotFoundError
@@ -182,6 +183,35 @@ async def test_the_trail_is_limited_to_a_viewer_and_a_view() -> None:
             await view.audit(scope="/product/alpha")
         assert len(await happened(memory)) == 3
         assert PLANTED not in repr(await happened(memory)), "private values are not in a repr"
+
+
+async def test_the_trail_of_a_record_is_that_part_of_the_whole_trail() -> None:
+    async with Memory("memory:", actor="app:fair", embedder=HashEmbedder()) as memory:
+        await memory.remember(Message(content=PLANTED, role="tool"))
+        (kept,) = await memory.save(SingleFact(CITY, "Oslo"), subject="user:maya")
+        await memory.save(SingleFact(CITY, "Rome"), subject="user:maya")
+        await memory.retract(kept.id)
+        await memory.save(SingleFact(CITY, "Bern"), subject="user:leo")
+        (apart,) = await memory.quarantine.list()
+        whole = await happened(memory)
+        for id in (kept.id, apart.id):
+            assert await happened(memory, id) == [entry for entry in whole if entry.record and entry.record.id == id]
+            assert await happened(memory, id) != []
+
+
+async def test_the_trail_of_a_record_costs_no_more_in_a_large_store(tmp_path: Path) -> None:
+    """A record's page must open at once among a hundred thousand others."""
+    costs = []
+    for size in (200, 6_000):
+        async with Memory(tmp_path / f"{size}.db", embedder=HashEmbedder()) as memory:
+            facts = [SingleFact(Concept.single(f"city{number}", "A city"), "Oslo") for number in range(size)]
+            saved = await memory.save_many(facts)
+            await memory.audit(saved[0].id)
+            began = time.process_time()
+            for record in saved[:20]:
+                await memory.audit(record.id)
+            costs.append(time.process_time() - began)
+    assert costs[1] < 8 * costs[0]
 
 
 async def test_organizations_see_nothing_of_each_other_not_even_erasures() -> None:

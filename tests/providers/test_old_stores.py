@@ -30,7 +30,7 @@ from factmem.codec import decode_entry
 from factmem.facts import Concept
 from factmem.findings import FindingKind
 from factmem.memory import move
-from factmem.providers import open_provider
+from factmem.providers import back_up, open_provider, restore_backup
 from factmem.recall import CallableEmbedder
 from factmem.records import AssertionState, Recorded, StateChange, Tombstone, assertions_of
 
@@ -118,6 +118,24 @@ async def check(provider: AgentMemoryProvider, store: OldStore) -> None:
             assert list(await provider.entries(place)) == [
                 entry for entry in log if getattr(entry, "assertion_id", getattr(entry, "id", None)) in here
             ]
+
+
+async def test_the_backup_of_an_old_store_brings_it_back_and_the_next_write_upgrades_it(
+    store: OldStore, tmp_path: Path
+) -> None:
+    async with open_provider(store.address) as provider:
+        await back_up(provider, tmp_path / "backup")
+    there = store.at(tmp_path / "restored")
+    async with open_provider(there.address) as provider:
+        await restore_backup(tmp_path / "backup", provider)
+    async with open_provider(there.address) as provider:
+        await check(provider, store)
+        if isinstance(provider, UpgradesFormat):
+            before, newest = await provider.format_versions()
+            assert before < newest
+            await provider.upgrade()
+            assert await provider.format_versions() == (newest, newest)
+        await check(provider, store)
 
 
 async def test_an_old_store_gives_what_it_held(store: OldStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -185,3 +186,14 @@ def test_what_was_read_stays_as_it_was_when_more_is_appended() -> None:
 
     assert (one.tolist(), two.tolist()) == ([1, 2], [3, 4])
     assert growing["one"].tolist() == [1, 2, *range(3000)]
+
+
+def test_the_log_of_a_tenant_that_nobody_asks_takes_little_memory() -> None:
+    TenantLog(None)  # what all share
+    tracemalloc.start()
+    try:
+        logs = [TenantLog(str(number)) for number in range(100)]
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / len(logs) < 9_000

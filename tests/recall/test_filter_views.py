@@ -76,6 +76,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "recorded_until": days,
     "min_importance": st.none() | st.sampled_from([0.0, 0.25, 0.6]),
     "max_importance": st.none() | st.sampled_from([0.5, 1.0]),
+    "pattern": st.none() | st.sampled_from(["[0-9]", "^.$", "(?i)NOTE", "nowhere"]),
     "metadata": st.sampled_from([{}, {"n": 1}]),
     "where": st.lists(st.lists(conditions, min_size=1, max_size=2), max_size=2),
     "record_ids": st.none() | st.lists(st.sampled_from(["r1", "r2", "r29", "other"])),
@@ -121,6 +122,7 @@ def test_every_facet_has_a_filter() -> None:
         recorded_since=NOW,
         min_importance=0.5,
         metadata={"n": 1},
+        pattern=".",
     )
     assert {condition.facet for condition in everything.conditions} == set(Facet)
 

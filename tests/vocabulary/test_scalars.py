@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from factmem import scalars, structuring
-from factmem.cli.options import parsed_value
+from factmem.browse.texts import parsed_value
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of, words_for
 from factmem.detection.response_models import answer_type, read_value

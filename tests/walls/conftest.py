@@ -38,4 +38,4 @@ def _nothing_expires_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     async def stay(memory: Memory) -> None:
         return None
 
-    monkeypatch.setattr(Memory, "_keep_expiring", stay)
+    monkeypatch.setattr(Memory, "_expire", stay)

@@ -59,10 +59,11 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "NoMemory": CAPABILITIES,
     "HistoryProvider": CAPABILITIES,
     "ThreadedProvider": CAPABILITIES,
+    "DatabaseProvider": CAPABILITIES,
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
     **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),
-    **dict.fromkeys(("Erases", "CopiesLogs", "KeepsFiles", "ChecksItself", "UpgradesFormat"), CAPABILITIES),
+    **dict.fromkeys(("Erases", "CopiesLogs", "KeepsFiles", "ChecksItself", "UpgradesFormat", "BacksUp"), CAPABILITIES),
 }
 """The paths of every class through which facts can be read, by its name."""
 

@@ -11,6 +11,7 @@ import attrs
 
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent import MEMORY_NAME, TOOL_NAMES, AgentMemory, MemoryBlock, MemoryRun, RunIdentity
+from factmem.detection import MediaParts, media_of
 from factmem.errors import MissingPackageError
 
 try:
@@ -92,14 +93,24 @@ def _said(
 ) -> Iterator[Message]:
     """Yield the text and the tool results of a content, without thoughts and calls."""
     said_at = None if when is None else dt.datetime.fromtimestamp(when, dt.UTC)
-    not_text = sum(bool(part.inline_data or part.file_data) for part in content.parts or ())
-    if (text := text_of(content)).strip() or not_text:
+    parts = media_of(map(_bytes_of, filter(_is_media, content.parts or ())))
+    if (text := text_of(content)).strip() or parts != MediaParts():
         speaker = name if role == "assistant" else None
-        yield Message(content=text, role=role, name=speaker, id=id, timestamp=said_at, not_text=not_text)
+        media, not_text = parts.media, parts.not_text
+        yield Message(content=text, role=role, name=speaker, id=id, timestamp=said_at, media=media, not_text=not_text)
     for number, (tool, answer) in enumerate(_answers(content), start=1):
         if answer.strip() and tool not in _OWN_TOOLS:
             answer_id = None if id is None else f"{id}/{number}"
             yield Message(content=answer, role="tool", name=tool, id=answer_id, timestamp=said_at)
+
+
+def _is_media(part: types.Part) -> bool:
+    return bool(part.inline_data or part.file_data)
+
+
+def _bytes_of(part: types.Part) -> tuple[bytes, str] | None:
+    found = part.inline_data
+    return None if found is None or not found.data else (found.data, found.mime_type or "")
 
 
 def _answers(content: types.Content) -> Iterator[tuple[str | None, str]]:

@@ -17,7 +17,13 @@ import attrs
 
 from factmem.abc import Clock, system_clock
 from factmem.agent import AgentMemory, AgentMemoryConfig, Store
-from factmem.errors import InvalidDataError, MissingPackageError, RecordNotFoundError
+from factmem.errors import (
+    CapabilityError,
+    InvalidDataError,
+    InvalidNameError,
+    MissingPackageError,
+    RecordNotFoundError,
+)
 from factmem.facts import Concept, SingleConcept, SingleFact
 from factmem.memory import Filters, FlaggedPolicy, Memory
 from factmem.recall import Boost, MetadataCondition, RecallSettings
@@ -30,6 +36,7 @@ try:
     from langgraph.store.base import (
         BaseStore,
         GetOp,
+        InvalidNamespaceError,
         Item,
         ListNamespacesOp,
         MatchCondition,
@@ -43,16 +50,43 @@ try:
 except ModuleNotFoundError as _missing:
     raise MissingPackageError("langgraph", extra="langgraph") from _missing
 
-__all__ = ["FactMemStore"]
+__all__ = ["FactMemStore", "NamespaceError"]
 
 _SOURCE: Final = "langgraph"
 _PREFIX: Final = "item:"
 _SIMILARITY: Final = RecallSettings(composite=Boost(recency_weight=0.0, importance_weight=0.0))
 _INDEXED: Final = ((MetadataCondition("indexed", True),),)
+_WHOLE: Final = ["$"]
+"""LangGraph's path of the whole item."""
+
 _REFRESH_SHARE: Final = 0.05
 """Elapsed share of a time to live from which on a read renews it; a renewal is a revision of its own."""
 
 _Namespace = tuple[str, ...]
+
+
+class NamespaceError(InvalidNameError, InvalidNamespaceError):
+    """Raised when a namespace has a label that LangGraph forbids: an empty one, one with a period, or no string."""
+
+
+def _check_namespaces(op: Op) -> None:
+    """Check the labels of an operation. LangGraph checks those of its methods, and none of ``batch``.
+
+    Raises:
+        NamespaceError: A label is not legal.
+    """
+    match op:
+        case GetOp() | PutOp():
+            named: Iterable[Sequence[Any]] = (op.namespace,)
+        case SearchOp():
+            named = (op.namespace_prefix,)
+        case ListNamespacesOp():
+            named = [condition.path for condition in op.match_conditions or ()]
+        case _:
+            named = ()
+    for label in (label for labels in named for label in labels):
+        if not isinstance(label, str) or not label or "." in label:
+            raise NamespaceError("a label of a namespace is a text that is not empty and has no period")
 
 
 @attrs.define(eq=False)
@@ -202,16 +236,16 @@ class _Reader:
         return Item(**self.layout.item(record))
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
-        query = (op.query or "").strip()
+        query, prefix = (op.query or "").strip(), tuple(op.namespace_prefix)
         stop = op.offset + op.limit
         kept = None
         if op.filter:
-            kept = [record for record in await self._listing(op.namespace_prefix) if _holds(record.value, op.filter)]
+            kept = [record for record in await self._listing(prefix) if _holds(record.value, op.filter)]
             if not kept:
                 return []
         ranked: list[tuple[FactRecord[Any], float | None]] = []
         if query and stop > 0:
-            within: Filters = {**self.layout.items_below(op.namespace_prefix), "where": _INDEXED}
+            within: Filters = {**self.layout.items_below(prefix), "where": _INDEXED}
             if kept is not None:
                 within["record_ids"] = {record.id for record in kept}
             found = await self.memory.recall(
@@ -220,7 +254,7 @@ class _Reader:
             ranked = [(match.record, match.score) for match in found]
         if len(ranked) < stop and not (query and self.min_score):
             known = {record.id for record, _ in ranked}
-            others = await self._listing(op.namespace_prefix) if kept is None else kept
+            others = await self._listing(prefix) if kept is None else kept
             ranked += [(record, None) for record in others if record.id not in known]
         page = ranked[op.offset : stop]
         if op.refresh_ttl:
@@ -247,12 +281,13 @@ class FactMemStore(BaseStore):
     - A key is a SINGLE concept with the keyword ``item:<key>``; its value is the fact, a JSON object. Replaced
       values stay in `Memory.history`. Deleted items are retracted.
     - ``search`` with a query is factmem's exact recall over whole items. An item put with ``index=False`` comes
-      last, without a score; a list of fields has no effect. Filters apply before ranking. Without a query, the
-      newest item comes first.
+      last, without a score; ``index=[…]`` with fields raises `CapabilityError`, since parts of an item cannot be
+      searched by themselves. Filters apply before ranking; a name with dots is a path if the item has no such key:
+      ``{"home.city": "Oslo"}``. Without a query, the newest item comes first. ``min_score`` is the threshold.
     - A value is returned as it was put, or ``put`` raises. Values that read like instructions or hide text are
       flagged (`FactDetails.flags`), and agents never see them.
     - A time to live is in minutes since the last read or write, exact to five percent of it. Expired items are
-      invisible; `Memory.expire` erases their bytes.
+      invisible; `sweep_ttl` erases their bytes.
 
     Operations that are awaited at the same time in one event loop are executed as one batch. As in LangGraph's own
     stores, a batch reads before it writes, and of several puts of one key the last one counts. Unlike there, an
@@ -272,7 +307,7 @@ class FactMemStore(BaseStore):
         root: The scope that namespaces lie below. Below a scope of an agent, such as ``/agent/planner``, the agent
             recalls the items as well, except flagged ones.
         subject: The subject of all items.
-        ttl: Default times to live. Expired items are not swept.
+        ttl: Default times to live. Expired items are swept by `sweep_ttl` alone, and by an open `Memory` once a day.
         settings: Weights of a search with a query (default: similarity alone).
         min_score: Minimum score of a search with a query, from 0 to 1; see `RecallMatch.score`. Above 0, items
             without a score are left out as well.
@@ -314,9 +349,10 @@ class FactMemStore(BaseStore):
         """Execute operations; see `BaseStore.batch`.
 
         Raises:
-            InvalidNameError: A label or a key is not legal.
+            NamespaceError: A label is not legal.
+            InvalidNameError: A key is not legal.
             InvalidDataError: A value cannot be stored, or a filter has an unknown operator.
-            CapabilityError: The store is an open `Memory`.
+            CapabilityError: The store is an open `Memory`, or single fields of an item are to be indexed.
         """
         submission = _Submission(list(ops))
         self._memory.for_run().held.use_blocking(partial(self._execute, submissions=[submission]))
@@ -346,6 +382,22 @@ class FactMemStore(BaseStore):
         finally:
             # After a cancellation, the next task that gets the lock executes the others again: puts are idempotent.
             gathering.waiting[:0] = [submission for submission in submissions if not submission.done]
+
+    def sweep_ttl(self) -> int:
+        """Erase the bytes of expired items, and of all else that has expired; return the number of records.
+
+        Raises:
+            CapabilityError: The store is an open `Memory`, or the provider cannot erase.
+        """
+        return self._memory.for_run().held.use_blocking(_swept)
+
+    async def asweep_ttl(self) -> int:
+        """Erase like `sweep_ttl`.
+
+        Raises:
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._memory.for_run().held.use(_swept)
 
     def close(self) -> None:
         """Close the memory, unless it belongs to an agent."""
@@ -379,6 +431,8 @@ class FactMemStore(BaseStore):
         facts: dict[int, SingleFact[dict[str, Any]] | None] = {}
         for submission in submissions:
             with submission.catching():
+                for op in submission.ops:
+                    _check_namespaces(op)
                 facts |= {id(op): self._fact(op) for op in submission.ops if isinstance(op, PutOp)}
         valid = [submission for submission in submissions if submission.error is None]
         keys: dict[_Namespace, set[str]] = {}
@@ -420,7 +474,13 @@ class FactMemStore(BaseStore):
                 details = FactDetails(source=_SOURCE, origin=Origin.ASSISTANT, metadata=metadata)
             elif ttl is None and present.timestamp < write.fact.timestamp:
                 details = attrs.evolve(
-                    present.details, metadata=metadata, labels={}, evidence=(), flags=(), expires_at=None
+                    present.details,
+                    metadata=metadata,
+                    labels={},
+                    evidence=(),
+                    flags=(),
+                    expires_at=None,
+                    revision_expires_at=None,
                 )
             else:
                 # An update: the replaced value must not come back when the new one expires.
@@ -467,6 +527,11 @@ class FactMemStore(BaseStore):
     def _fact(self, op: PutOp) -> SingleFact[dict[str, Any]] | None:
         """Return the fact of an item; None for a deletion."""
         self._layout.scope(op.namespace)
+        if isinstance(op.index, list) and op.index != _WHOLE:
+            raise CapabilityError(
+                "single fields of an item cannot be searched: leave index out, so that the whole item is, or give "
+                "index=False"
+            )
         concept = _concept(op.namespace, op.key)
         if op.value is None:
             return None
@@ -503,6 +568,11 @@ def _is_id(label: str) -> bool:
     return True
 
 
+async def _swept(memory: Memory) -> int:
+    receipt = await memory.expire()
+    return receipt.expired
+
+
 def _minutes(ttl: float) -> dt.timedelta:
     return dt.timedelta(minutes=ttl)
 
@@ -519,7 +589,17 @@ def _json(value: Any) -> Any:
 
 
 def _holds(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(_passes(value.get(name), condition) for name, condition in wanted.items())
+    return all(_passes(_at(value, name), condition) for name, condition in wanted.items())
+
+
+def _at(value: Any, name: str) -> Any:
+    """Return the value of a key, or of a path of keys with dots between them; None if there is none."""
+    if not isinstance(value, Mapping):
+        return None
+    if name in value:
+        return value[name]
+    key, dot, rest = name.partition(".")
+    return _at(value.get(key), rest) if dot else None
 
 
 def _passes(found: Any, wanted: Any) -> bool:

@@ -36,6 +36,7 @@ __all__ = [
     "BODY_FIELDS",
     "JOB",
     "KINDS_FROM",
+    "LIMITED",
     "MULTIPLE",
     "NEVER",
     "OUTLINE_VERSION",
@@ -71,7 +72,10 @@ ASSISTANT, ASKS = (1 << bit for bit in range(2))
 """Signs of a body: said by the assistant, ends with a question. The kinds of values that it holds follow."""
 
 KINDS_FROM: Final = 2
-"""First bit of the kinds among the signs; see `factmem.recall.text.signs.Kind`."""
+"""First of five bits of kinds among the signs; see `factmem.recall.text.signs.Kind`."""
+
+LIMITED: Final = 1 << 7
+"""Highest bit of the signs: the revision has an expiry of its own, `FactDetails.revision_expires_at`."""
 
 STATES: Final = (
     AssertionState.ACTIVE,
@@ -249,6 +253,7 @@ def _signs(said: Assertion, text: str) -> int:
     shown = (
         (ASSISTANT, said.details.origin is Origin.ASSISTANT),
         (ASKS, ends_with_question(text)),
+        (LIMITED, said.details.revision_expires_at is not None),
     )
     return sum(sign for sign, holds in shown if holds) | kinds_held(said) << KINDS_FROM
 

@@ -8,7 +8,7 @@ Only ``state`` and ``slot`` change in place, for the writing thread. Texts are s
 
 from __future__ import annotations
 
-import json
+import functools
 import sys
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -347,11 +347,12 @@ def subject_text(name: str, individual: str | None) -> str:
 
 
 def _place_text(head: Head) -> str:
-    return json.dumps([head.scope, head.subject, head.individual, head.owner])
+    # Names hold no NUL and are never empty, so this is unambiguous; a large store has too many heads for JSON.
+    return f"{head.scope}\0{head.subject}\0{head.individual or ''}\0{head.owner or ''}"
 
 
 def _track_text(head: Head) -> str:
-    return json.dumps([head.scope, head.subject, head.individual, head.keyword, head.owner])
+    return f"{_place_text(head)}\0{head.keyword}"
 
 
 def _distinct(items: Sequence[bytes]) -> tuple[list[bytes], NDArray[np.intp]]:
@@ -408,7 +409,7 @@ class Growing:
         self._types = types
         self._room = 0
         self.length: int = 0
-        self._arrays: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in types.items()}
+        self._arrays: Mapping[str, NDArray[Any]] = _no_items(tuple(types.items()))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return one array; of two read one after the other, the second may be longer."""
@@ -433,10 +434,20 @@ class Growing:
             return
         # Exactly the room needed at first: most stores are read more than they are written.
         self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
-        for name, old in self._arrays.items():
+        arrays = self._arrays = dict(self._arrays)  # others may share it
+        for name, old in arrays.items():
             new = np.empty(self._room, self._types[name])
             new[: self.length] = old[: self.length]
-            self._arrays[name] = new
+            arrays[name] = new
+
+
+@functools.cache
+def _no_items(types: tuple[tuple[str, Any], ...]) -> Mapping[str, NDArray[Any]]:
+    """Return arrays without items, which all empty mirrors share: many tenants are open that nobody asks."""
+    return {name: np.empty(0, kind) for name, kind in types}
+
+
+_NOTHING_SORTED: Final = (np.empty(0, np.uint64), np.empty(0, np.int32))
 
 
 class Finder:
@@ -444,7 +455,7 @@ class Finder:
 
     def __init__(self) -> None:
         # One tuple, replaced as a whole, so that keys and rows are always of the same sorting.
-        self._sorted = (np.empty(0, np.uint64), np.empty(0, np.int32))
+        self._sorted = _NOTHING_SORTED
 
     def find(self, keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the rows that have one of some keys, ascending.

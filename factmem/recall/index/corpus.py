@@ -56,7 +56,13 @@ _FEW: Final = 16
 
 
 class Documents(Protocol):
-    """The assertions in full, by the rows of the columns."""
+    """The assertions in full, by the rows of the columns.
+
+    Attributes:
+        far: Whether reading takes a round trip, so that it pays to read at once what may be needed soon.
+    """
+
+    far: bool
 
     def read(self, rows: Sequence[int]) -> Sequence[Recorded | None]:
         """Return assertions; None for those erased meanwhile. Blocks: for worker threads only."""
@@ -347,16 +353,17 @@ class Corpus:
         if len(found) <= _KNOWN_UPDATES:
             self._updates.update({(seen.key, row): updates for row, updates in found.items()})
 
-    def currents(self, standing: Standing) -> list[Current | None]:
+    def currents(self, standing: Standing, *, beside: Sequence[int] = ()) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.
 
         Args:
             standing: Records of this corpus.
+            beside: Other rows, to be read with them because they may be needed next.
         """
         rows: list[list[int]] = [[row] for row in standing.rows.tolist()]
         for at in np.flatnonzero(standing.counts > 1).tolist():
             rows[at] += said_the_same(self.columns, rows[at][0], self.counts, self.moment).tolist()
-        read = iter(self.documents.read([row for group in rows for row in group]))
+        read = iter(self.documents.read([*(row for group in rows for row in group), *beside]))
         return [_current([next(read) for _ in group]) for group in rows]
 
     def embeddings(self, standing: Standing) -> list[NDArray[np.float32] | None]:

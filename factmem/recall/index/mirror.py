@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import numpy as np
 from anyio import Lock, to_thread
 
@@ -35,7 +36,7 @@ from factmem.recall.embedders import embedded
 from factmem.recall.index.blob import OUTLINE_VERSION, drop_known_words, outline_of, term_numbers
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
 from factmem.recall.index.selection import LogPart
-from factmem.recall.index.source import LogSource, Pulled, Stored
+from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.recall.text.analysis import analyse, indexed_text
 from factmem.recall.text.related_words import Term, term_of, topics_of
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.corpus import Corpus
 
-__all__ = ["Mirror"]
+__all__ = ["Glance", "Mirror"]
 
 _BATCH: Final = 1024
 """Number of texts that are embedded, and whose vectors are stored, at a time."""
@@ -58,6 +59,20 @@ _PROBE: Final = "A text that any embedder has a vector for."
 
 
 _LOG: Final = logging.getLogger("factmem")
+
+
+@attrs.frozen(eq=False)
+class Glance:
+    """Records of a mirror before the store was asked for new ones.
+
+    Attributes:
+        corpus: The records.
+        holds: Tells, after they were read, whether they were all that the store had when the glance began. Blocks: for
+            worker threads only.
+    """
+
+    corpus: Corpus
+    holds: Callable[[], bool]
 
 
 class Mirror:
@@ -150,19 +165,18 @@ class Mirror:
         """Include some subjects and scopes in the next read of a provider that cannot enumerate."""
         self._source.look_in(subjects, scopes)
 
-    def up_to_date(self, *, embedded: bool) -> Corpus | None:
-        """Return the current records if the store has nothing new. Blocks: for worker threads only.
+    def glance(self, *, embedded: bool) -> Glance | None:
+        """Return the current records if these are likely to be all; None if not. Blocks: for worker threads only.
 
         Args:
             embedded: See `corpus`.
         """
-        if (embedded and not self._compared) or not self._source.is_pulled():
-            return None
-        corpus = self._log.up_to_date(Moment(now=self._clock()))
-        if corpus is None or (embedded and not corpus.embedded):
+        holds = None if embedded and not self._compared else self._source.watch()
+        corpus = None if holds is None else self._log.up_to_date(Moment(now=self._clock()))
+        if holds is None or corpus is None or (embedded and not corpus.embedded):
             return None
         self._cache.was_read(self, self._mirror_limit)
-        return corpus
+        return Glance(corpus, holds)
 
     async def log(self, part: LogPart | None = None) -> Sequence[LogEntry]:
         """Return the tenant's log, in step with the store.
@@ -206,13 +220,12 @@ class Mirror:
         return self._log.nbytes
 
     def drop(self) -> None:
-        """Drop everything held; the next read begins anew. No call may be under way but `up_to_date` and `vector`."""
+        """Drop everything held; the next read begins anew. No call may be under way but `glance` and `vector`."""
         self._begin()
         drop_known_words()  # what is erased while nothing is held would stay in these caches
 
     def _begin(self) -> None:
-        documents = Stored(self._outlines, self._tenant) if self._outlines is not None else None
-        self._log = TenantLog(self._tenant, documents)
+        self._log = TenantLog(self._tenant, self._source.library())
         self._source.restart()
         self._vectors_until = 0
 

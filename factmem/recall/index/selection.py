@@ -18,11 +18,12 @@ import numpy as np
 from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.blob import JOB, MULTIPLE, NEVER, STATES, microseconds
+from factmem.recall.index.blob import JOB, LIMITED, MULTIPLE, NEVER, STATES, microseconds
 from factmem.recall.index.column_fold import Standing, affected, joined, takes_part
 from factmem.recall.index.columns import Columns, spread, subject_text
-from factmem.recall.index.corpus import Corpus, Part
+from factmem.recall.index.corpus import Corpus, Documents, Part
 from factmem.recall.strength import Contender, level_of, strongest
+from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.views import Sight
@@ -61,7 +62,7 @@ def kept_by_part(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> list[Row
         else:
             rows = _of_heads(part, heads)
             rows = rows if mask is None else rows[mask[rows]]
-        kept.append(rows[passing(corpus.columns, part.segment.rows[rows], wanted)])
+        kept.append(rows[passing(corpus.columns, part.segment.rows[rows], wanted, corpus.documents)])
     return list(_strongest(corpus, kept) if wanted.strongest and kept else kept)
 
 
@@ -74,6 +75,9 @@ def without(corpus: Corpus, sight: Sight, kept: Sequence[Rows | None], gone: Row
         left.append(rows[~np.isin(part.segment.rows[rows], gone)])
     return left
 
+
+_AT_A_TIME: Final = 2_000
+"""Number of documents that are read at a time for conditions on texts."""
 
 _OF_TRACKS: Final = (Facet.SCOPE, Facet.SUBJECT, Facet.PLACE, Facet.KEYWORD)
 
@@ -134,17 +138,31 @@ def _of_heads(part: Part, heads: NDArray[np.bool_] | None) -> Rows:
     return np.sort(order[spread(low, high)]).astype(np.intp)
 
 
-def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter) -> NDArray[np.bool_]:
-    """Return which rows of the columns pass the conditions that are not on tracks."""
+def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, documents: Documents) -> NDArray[np.bool_]:
+    """Return which rows of the columns pass the conditions that are not on tracks.
+
+    Only a condition on texts reads documents, some at a time.
+    """
     keep = np.ones(len(rows), np.bool_)
     for condition in wanted.conditions:
         match condition:
             case Satisfies(Facet.METADATA, test):
                 left = np.flatnonzero(keep)
                 keep[left] = [test(json.loads(columns.metadata.get(row, "{}"))) for row in rows[left].tolist()]
+            case Satisfies(Facet.TEXT):
+                left = np.flatnonzero(keep)
+                keep[left] = _texts_pass(rows[left].tolist(), condition, documents)
             case _ if condition.facet not in _OF_TRACKS:
                 keep &= _holds_of_rows(columns, rows, condition)
     return keep
+
+
+def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Documents) -> list[bool]:
+    passed: list[bool] = []
+    for start in range(0, len(rows), _AT_A_TIME):
+        read = documents.read(rows[start : start + _AT_A_TIME])
+        passed += [item is not None and condition.holds(plain(item.assertion.data)) for item in read]
+    return passed
 
 
 def _holds_of_rows(columns: Columns, rows: NDArray[Any], condition: Condition) -> NDArray[np.bool_]:
@@ -239,6 +257,7 @@ class LogPart:
         jobs: Only assertions with a job: they wait for a model, or once did.
         apart: Only assertions that did not count when they were recorded, such as quarantined ones.
         expired: Only assertions expired at this time.
+        limited: Only assertions with a `FactDetails.revision_expires_at`.
         kept: A filter that they pass.
         related: Add all assertions that affect the current state of the selected records.
     """
@@ -251,11 +270,12 @@ class LogPart:
     jobs: bool = False
     apart: bool = False
     expired: dt.datetime | None = None
+    limited: bool = False
     kept: RecallFilter | None = None
     related: bool = False
 
 
-def rows_of(columns: Columns, part: LogPart) -> NDArray[np.intp]:
+def rows_of(columns: Columns, part: LogPart, documents: Documents) -> NDArray[np.intp]:
     """Return the rows of a part of a log, ascending."""
     rows = _named(columns, part)
     if part.conversations is not None:
@@ -268,8 +288,10 @@ def rows_of(columns: Columns, part: LogPart) -> NDArray[np.intp]:
         rows = rows[~takes_part(columns["first_state"][rows], columns["flags"][rows])]
     if part.expired is not None:
         rows = rows[columns["expires_at"][rows] <= microseconds(part.expired)]
+    if part.limited:
+        rows = rows[(columns["signs"][rows] & LIMITED) != 0]
     if part.kept is not None:
-        rows = rows[_kept(columns, rows, part.kept)]
+        rows = rows[_kept(columns, rows, part.kept, documents)]
     return affected(columns, rows) if part.related else rows
 
 
@@ -287,9 +309,9 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     return rows
 
 
-def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter) -> NDArray[np.bool_]:
+def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Documents) -> NDArray[np.bool_]:
     heads = heads_of(columns, wanted)
     keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
     left = np.flatnonzero(keep)
-    keep[left] = passing(columns, rows[left], wanted)
+    keep[left] = passing(columns, rows[left], wanted, documents)
     return keep

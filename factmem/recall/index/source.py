@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 import hashlib
+import itertools
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import attrs
 import numpy as np
 from anyio import to_thread
 
-from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
+from factmem.abc import (
+    AgentMemoryProvider,
+    FeedsChanges,
+    KeepsOutlines,
+    Outline,
+    SparesRoundTrips,
+    number_of_id,
+)
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.recall.index.blob import microseconds, outline_of
 from factmem.recall.index.columns import Rows
@@ -52,8 +61,17 @@ class LogSource(Protocol):
         """Let the next pull read the whole log."""
         ...
 
-    def is_pulled(self) -> bool:
-        """Return whether there is certainly nothing new. Blocks: for worker threads only."""
+    def watch(self) -> Callable[[], bool] | None:
+        """Begin to read what was pulled. Blocks, and so does the result: for worker threads only.
+
+        Returns:
+            Tells after the reading whether there certainly was nothing new when it began; None if there may be
+            something.
+        """
+        ...
+
+    def library(self) -> Library:
+        """Return an empty library for the assertions in full."""
         ...
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
@@ -122,12 +140,59 @@ class _Feed:
         """See `LogSource.restart`."""
         self._seq = 0
 
-    def is_pulled(self) -> bool:
-        """See `LogSource.is_pulled`; not known without awaiting the provider."""
-        return False
+    def watch(self) -> None:
+        """See `LogSource.watch`; nothing is known without awaiting the provider."""
+
+    def library(self) -> Held:
+        """See `LogSource.library`."""
+        return Held()
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
         """See `LogSource.look_in`."""
+
+
+class _Reads:
+    """Reads of a tenant's assertions in full, and the newest sequence numbers that they have come upon.
+
+    Any thread may use it.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+
+    Attributes:
+        far: Whether a read takes a round trip, which tells the newest number as well.
+    """
+
+    def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._spares = store if isinstance(store, SparesRoundTrips) else None  # slow to find out
+        self._moments = itertools.count()
+        self._last = (-1, 0)
+        self.far: bool = self._spares is not None
+
+    def recorded(self, seqs: Sequence[int]) -> Sequence[Recorded | None]:
+        """See `KeepsOutlines.recorded`."""
+        if self._spares is None:
+            return self._store.recorded(self._tenant, seqs)
+        began = self.moment()
+        read, newest = self._spares.recorded_and_newest(self._tenant, seqs)
+        self._last = max(self._last, (began, newest))
+        return read
+
+    def moment(self) -> int:
+        """Return the number of the present moment."""
+        return next(self._moments)
+
+    def newest(self, since: int | None = None) -> int:
+        """Return the newest number, as far as known from a read that began after a moment, or else as the store says.
+
+        Args:
+            since: The moment; None for the present.
+        """
+        began, newest = self._last
+        return newest if since is not None and began > since else self._store.newest(self._tenant)
 
 
 @attrs.define
@@ -137,6 +202,11 @@ class _OutlineFeed:
     _provider: KeepsOutlines
     _tenant: str | None
     _seq: int = attrs.field(default=0, init=False)
+    _reads: _Reads = attrs.field(
+        default=attrs.Factory(lambda self: _Reads(self._provider, self._tenant), takes_self=True), init=False
+    )
+    _steady: bool = attrs.field(default=True, init=False)
+    """Whether the store had nothing new lately, so that reading before asking is seldom in vain."""
 
     async def pull(self) -> Pulled | None:
         """See `LogSource.pull`."""
@@ -150,7 +220,7 @@ class _OutlineFeed:
         return read
 
     def _pull(self) -> tuple[Pulled, dict[int, Outline]] | None:
-        if self._provider.newest(self._tenant) == self._seq:
+        if self._reads.newest() == self._seq:
             return None
         log = self._provider.outlined(self._tenant, self._seq, limit=_PAGE)
         rows = Rows(
@@ -179,12 +249,28 @@ class _OutlineFeed:
         """See `LogSource.restart`."""
         self._seq = 0
 
-    def is_pulled(self) -> bool:
-        """See `LogSource.is_pulled`."""
-        return self._provider.newest(self._tenant) == self._seq
+    def watch(self) -> Callable[[], bool] | None:
+        """See `LogSource.watch`. A store at the end of a wire is asked by the reading itself."""
+        if self._reads.far and self._steady:
+            return functools.partial(self._stood, self._seq, self._reads.moment())
+        self._steady = self._reads.newest() == self._seq
+        return _certain if self._steady else None
+
+    def _stood(self, seq: int, since: int) -> bool:
+        """Return whether a number was the newest at a moment."""
+        self._steady = self._reads.newest(since) == seq
+        return self._steady
+
+    def library(self) -> Stored:
+        """See `LogSource.library`."""
+        return Stored(self._reads)
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
         """See `LogSource.look_in`."""
+
+
+def _certain() -> bool:
+    return True
 
 
 @attrs.define
@@ -218,9 +304,12 @@ class _Waist:
         """See `LogSource.restart`."""
         self._known = {}
 
-    def is_pulled(self) -> bool:
-        """See `LogSource.is_pulled`; not known without awaiting the provider."""
-        return False
+    def watch(self) -> None:
+        """See `LogSource.watch`; nothing is known without awaiting the provider."""
+
+    def library(self) -> Held:
+        """See `LogSource.library`."""
+        return Held()
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
         """See `LogSource.look_in`."""
@@ -274,7 +363,7 @@ def _numbered(assertion: Any, seq: int) -> Recorded:
 
 
 _KNOWN: Final = 1024
-"""Number of assertions in full that are cached."""
+"""Number of assertions in full that are cached; more than half of it at once are not."""
 
 
 _IN_FULL: Final = 3000
@@ -286,10 +375,12 @@ class Library(abc.ABC):
 
     Attributes:
         seqs: The sequence number of each row.
+        far: Whether reading takes a round trip, so that it pays to read at once what may be needed soon.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, far: bool = False) -> None:
         self.seqs: NDArray[np.int64] = np.empty(0, np.int64)
+        self.far = far
 
     @abc.abstractmethod
     def read(self, rows: Sequence[int]) -> list[Recorded | None]:
@@ -338,14 +429,12 @@ class Stored(Library):
     """Assertions that stay in the store, and are read on demand.
 
     Args:
-        store: The store.
-        tenant: The tenant.
+        reads: Reads of the store.
     """
 
-    def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
-        super().__init__()
-        self._store = store
-        self._tenant = tenant
+    def __init__(self, reads: _Reads) -> None:
+        super().__init__(far=reads.far)
+        self._reads = reads
         self._known: dict[int, Recorded] = {}
 
     def read(self, rows: Sequence[int]) -> list[Recorded | None]:
@@ -356,8 +445,8 @@ class Stored(Library):
         new = [seq for seq in seqs if seq not in found]
         if not new:
             return [found[seq] for seq in seqs]
-        read = {item.seq: item for item in self._store.recorded(self._tenant, new) if item is not None}
-        if len(read) < _KNOWN // 8:
+        read = {item.seq: item for item in self._reads.recorded(new) if item is not None}
+        if len(read) <= _KNOWN // 2:
             self._known = (known if len(known) + len(read) <= _KNOWN else {}) | read
         found |= read
         return [found.get(seq) for seq in seqs]
@@ -367,7 +456,7 @@ class Stored(Library):
 
     def without(self, left: NDArray[np.intp]) -> Self:
         """See `Library.without`."""
-        return type(self)(self._store, self._tenant)
+        return type(self)(self._reads)
 
     @property
     def nbytes(self) -> int:

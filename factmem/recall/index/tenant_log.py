@@ -114,7 +114,7 @@ class TenantLog:
         """Return the log, or a part of it, without erased assertions."""
         if part is None:
             return [*self._in_full(range(len(self._columns))), *self._changes]
-        rows = rows_of(self._columns, part).tolist()
+        rows = rows_of(self._columns, part, self.documents).tolist()
         inside = set(rows)
         pairs = zip(self._changes, self._changed_rows, strict=True)
         return [*self._in_full(rows), *(change for change, row in pairs if row in inside)]

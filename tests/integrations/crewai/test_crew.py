@@ -185,6 +185,6 @@ def test_memory_goes_into_crews_without_one(memory: AgentMemory, model: Scripted
     with pytest.raises(InvalidDataError, match="FactMemStorage"):
         install(memory, into=own)
     with pytest.raises(CapabilityError, match="Crew"):
-        install(memory, into=crew.agents[0])
+        install(memory, into=crew.tasks[0])
     with pytest.raises(CapabilityError, match="event loop"):
         install(agent_memory(store=Memory(InMemoryProvider())), into=crew_of(model, "Hello."))

@@ -23,6 +23,8 @@ from tests.providers.encrypted_sqlite.processes import STAGES
 from tests.providers.encrypted_sqlite.worlds import KEY, append, numbers_in, opened
 
 CHANGES = 6
+SHORT = 2.0
+"""Seconds to wait for the seal, which a rotation that halts at its last stage keeps locked; saves do not need it."""
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -69,8 +71,12 @@ async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_sa
     """Providers opened before, used at every stage, or opened at that moment can all read and save."""
     ring = {"default": KEY, "second": SecretKey.generate(), "third": SecretKey.generate()}
     keys, stops, saved = Keyring(ring, "default"), Stops(), 60
-    async with opened(path, keys) as rotating, opened(path, keys) as always, anyio.create_task_group() as tasks:
-        waiting = [opened(path, keys) for _ in range(2 * len(STAGES))]
+    async with (
+        opened(path, keys) as rotating,
+        opened(path, keys, busy_timeout=SHORT) as always,
+        anyio.create_task_group() as tasks,
+    ):
+        waiting = [opened(path, keys, busy_timeout=SHORT) for _ in range(2 * len(STAGES))]
         for provider in waiting:
             await provider.version(None)
             await append(provider, [saved])
@@ -80,7 +86,7 @@ async def test_at_every_stage_of_two_rotations_all_who_have_the_keys_read_and_sa
                 tasks.start_soon(rotating.rotate, Keyring(ring, name))
                 for stage in STAGES:
                     await stops.halted()
-                    async with waiting.pop() as late, opened(path, keys) as new:
+                    async with waiting.pop() as late, opened(path, keys, busy_timeout=SHORT) as new:
                         for provider in (late, always, new):
                             assert (
                                 sum([await provider.version(tenant) for tenant in (None, "acmetenant")]),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 
@@ -69,8 +72,35 @@ async def test_an_erasure_waits_for_those_who_still_see_the_rows(address: str) -
         assert _rewritten(address) == [True]
 
 
-def _rewritten(address: str) -> list[bool]:
+async def test_an_erasure_on_a_cluster_is_left_to_its_administrator(address: str) -> None:
+    """The tables and the log that this node could show are not those that hold the rows."""
+    async with PostgresMemoryProvider(address) as provider:
+        gone = await only(provider, said(CITY, CANARY))
+        with _citus(address) as connection:
+            for records in ([gone.record_id], []):
+                assert (await provider.erase(records, tenant=None)).pending
+            assert _rewritten(address) == [False]
+            assert [finding.kind for finding in await provider.check()] == [FindingKind.PENDING_ERASURE]
+            connection.execute(f"DELETE FROM {schema_of(address)}.erasures".encode())
+            assert not (await provider.erase([], tenant=None)).pending
 
+
+@contextmanager
+def _citus(address: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """Let a database say that Citus is installed, and return a connection to it."""
+    with connected(address) as connection:
+        connection.execute("SET allow_system_table_mods = on")
+        connection.execute(
+            "INSERT INTO pg_extension(oid, extname, extowner, extnamespace, extrelocatable, extversion)"
+            " VALUES (99999, 'citus', 10, 'public'::regnamespace, false, '13')"
+        )
+        try:
+            yield connection
+        finally:
+            connection.execute("DELETE FROM pg_extension WHERE oid = 99999")
+
+
+def _rewritten(address: str) -> list[bool]:
     with connected(address) as connection:
         rows = connection.execute(
             f"SELECT rewritten IS NOT NULL FROM {schema_of(address)}.erasures".encode()

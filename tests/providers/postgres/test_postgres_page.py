@@ -77,9 +77,12 @@ async def _remember(address: str) -> None:
 
 
 async def test_the_roles_of_the_page_can_do_their_work(server: PostgresServer) -> None:
-    await _remember(_address(server, "factmem_owner"))
+    async with PostgresMemoryProvider(_address(server, "factmem_owner")) as owner:
+        await owner.upgrade(create=True)
+        assert list(await owner.check()) == []
     with _connected(server) as connection:
         connection.execute(_sql("Roles")[1].encode())
+    await _remember(_address(server, "factmem_app"))
     async with Memory(_address(server, "factmem_app"), organization="acme", embedder=HashEmbedder()) as memory:
         await memory.remember("Bo has a lamp.")
         (match, *_) = await memory.recall("Who has a lamp?")
@@ -134,13 +137,14 @@ async def test_vectors_can_be_searched_by_pgvector(server: PostgresServer) -> No
 
 async def test_the_statements_for_citus_distribute_every_table_by_its_tenant(server: PostgresServer) -> None:
     await _remember(_address(server, "factmem_owner"))
-    (statements,) = _sql("Citus")
+    setting, statements = _sql("Citus")
     found = CITUS.findall(statements)
     assert len(found) == statements.count(";")
     distributed = [(table, by, beside) for how, table, by, beside in found if how == "create_distributed_table"]
     assert distributed[0] == (TABLES[0], "tenant", "")
     assert distributed[1:] == [(table, "tenant", TABLES[0]) for table in TABLES[1:]]
     with _connected(server) as connection:
+        connection.execute(setting.encode())
         connection.execute(STAND_INS.encode())
         connection.execute(statements.encode())
         there = connection.execute(

@@ -7,17 +7,18 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import Memory, MultipleFacts
+from factmem import Conversation, Evidence, FactDetails, Memory, Message, MultipleFacts, SingleFact
 from factmem.abc import AgentMemoryProvider
 from factmem.facts import STATEMENT
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
-from factmem.testing.conformance.samples import LANGUAGES, PLANNER, USER, multiple
+from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, USER, multiple
 from factmem.testing.postgres import RoundTrips
 from tests.conftest import Promise
 from tests.postgres import postgres_address
@@ -47,16 +48,83 @@ async def test_a_commit_takes_two_round_trips_whatever_its_size(
     promise("round trips of a commit to PostgreSQL", f"{values} values: {turns}")
 
 
-async def test_a_warm_recall_takes_one_round_trip(wire: RoundTrips, promise: Promise) -> None:
+async def test_a_warm_recall_takes_one_round_trip_whatever_is_asked(wire: RoundTrips, promise: Promise) -> None:
+    """One that names an event has to read the records that tell its time before it can rank."""
+    chance, turns = random.Random(3), []
+    texts = [f"{' '.join(chance.choices(WORDS, k=6))} {number}" for number in range(200)]
     async with Memory(wire.address, embedder=HashEmbedder()) as memory:
-        await memory.save(multiple(LANGUAGES, "Thai", "Ewe", "Lao"), subject=USER, scope=PLANNER)
-        found = [match.record.id for match in await memory.recall("Thai")]
+        await memory.remember_many(texts)
+        for query in ["amber", *(" ".join(chance.sample(WORDS, 3)) for _ in range(30)), "amber"]:
+            before = wire.count
+            assert await memory.recall(query, limit=5)
+            turns.append(wire.count - before)
+    assert set(turns[1:]) == {1}
+    promise("round trips of a warm recall from PostgreSQL", f"1 each of {len(turns) - 1} questions")
+
+
+async def test_what_overtakes_a_result_is_read_in_the_same_round_trip(wire: RoundTrips) -> None:
+    async with Memory(wire.address, embedder=HashEmbedder(), concepts=[CITY]) as memory:
+        for number, (city, text) in enumerate([("Oslo", "I live in Oslo."), ("Lisbon", "I moved to Lisbon.")]):
+            at = NOW + dt.timedelta(days=number)
+            said = Message(content=text, id=f"m{number}", timestamp=at)
+            await memory.remember(Conversation(messages=(said,), id="talk"))
+            quote = Evidence(quote=city, message_id=f"m{number}", conversation_id="talk", role="user", position=0)
+            await memory.save(SingleFact(CITY, city, timestamp=at), details=FactDetails(evidence=(quote,)))
+        outside = MultipleFacts(STATEMENT, tuple(f"Oslo has {number} parks." for number in range(600)))
+        await memory.save(outside, subject=USER)  # in no conversation: none of them stands beside another
+        await memory.recall("599 parks", limit=1)
+        await memory.recall("599 parks", limit=1)
         before = wire.count
-        again = [match.record.id for match in await memory.recall("Thai")]
+        match = next(it for it in await memory.recall("live in Oslo", limit=5) if it.record.value == "I live in Oslo.")
         turns = wire.count - before
-    assert again == found != []
+    assert match.newer is not None
+    assert match.newer.value in ("I moved to Lisbon.", "Lisbon")
     assert turns == 1
-    promise("round trips of a warm recall from PostgreSQL", f"{turns}")
+
+
+async def test_a_recall_sees_what_others_wrote_before_it_began(tmp_path: Path) -> None:
+    """Whether the store was quiet before or not, and whether the results are at hand or not."""
+    async with (
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as writer,
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as reader,
+    ):
+        await writer.remember("The harbor is closed.")
+        for number in range(12):
+            text = f"The harbor has {number} ships."
+            (record,) = (await writer.remember(text)).records
+            assert text in [match.record.value for match in await reader.recall("ships in the harbor", limit=50)]
+            for _ in range(number % 4):
+                await reader.recall(f"a letter {number}")
+            await writer.forget(record.id)
+            assert text not in [match.record.value for match in await reader.recall("ships in the harbor", limit=50)]
+            for _ in range(number % 3):
+                await reader.recall("ships in the harbor", limit=50)
+
+
+async def test_recalls_beside_a_writer_see_what_was_acknowledged_before_they_began(tmp_path: Path) -> None:
+    """Recalls of one memory share what their reads say of the store."""
+    acknowledged: list[str] = []
+    done = anyio.Event()
+    async with (
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as writer,
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as reader,
+    ):
+
+        async def read() -> None:
+            while not done.is_set():
+                before = set(acknowledged)
+                found = {match.record.value for match in await reader.recall("ships", limit=100)}
+                assert before <= found
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(read)
+            for number in range(40):
+                text = f"The harbor has {number} ships."
+                await writer.remember(text)
+                acknowledged.append(text)
+                await anyio.sleep(0.02 * (number % 3))  # so that some recalls find nothing new
+            done.set()
 
 
 async def _filled(provider: AgentMemoryProvider) -> list[object]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Final
 
 import psycopg
 import pytest
@@ -42,6 +47,29 @@ def test_a_server_answers_over_its_socket_alone_and_leaves_nothing(
     assert not server.folder.exists()
     assert not _is_running(pid)
     server.stop()
+
+
+_STARTED: Final = """
+import sys
+from factmem.testing.postgres import PostgresServer
+server = PostgresServer({"fsync": "off"})
+print((server.data / "postmaster.pid").read_text().split()[0], server.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_ends_with_a_process_that_is_killed(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", _STARTED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pid, folder = process.stdout.readline().decode().split()
+        assert _is_running(int(pid))
+        process.send_signal(number)
+    for _ in range(100):
+        if not (Path(folder).exists() or _is_running(int(pid))):
+            return
+        time.sleep(0.1)
+    pytest.fail("the server outlived the process that started it")
 
 
 def test_a_killed_server_recovers_what_was_committed() -> None:

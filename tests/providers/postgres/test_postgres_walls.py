@@ -166,3 +166,7 @@ async def test_a_role_without_rights_is_reported_with_the_next_step(
     async with PostgresMemoryProvider(durable_server.address(user=role, schema=schema_of(address))) as provider:
         with pytest.raises(StoreUnavailableError, match="GRANT"):
             await provider.load(CITY, USER, PLANNER)
+    async with PostgresMemoryProvider(durable_server.address(user=role, schema="not_there_yet")) as provider:
+        assert await provider.load(CITY, USER, PLANNER) is None
+        with pytest.raises(StoreUnavailableError, match="upgrade --create"):
+            await provider.save(single(CITY, "Oslo"), USER, PLANNER)

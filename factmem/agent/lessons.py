@@ -1,0 +1,401 @@
+"""Lessons: what people correct in an agent's outputs, kept and applied to the next ones."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Final, ParamSpec
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import LanguageModel
+from factmem.agent.config import RunIdentity
+from factmem.agent.plugin import AgentMemory
+from factmem.agent.rendering import MemoryBlock, in_force
+from factmem.agent.run import MemoryRun
+from factmem.detection import flags_in, redact
+from factmem.detection.corrections import Distilled, distilled, grounded, rewritten
+from factmem.detection.redaction import Span
+from factmem.detection.statements import says_something
+from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelError
+from factmem.facts import Concept, MultipleFacts
+from factmem.llm import element, language_model
+from factmem.memory import Memory
+from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.validators import check_whole
+
+__all__ = ["LESSON", "TASK", "Lessons", "Reviewed", "Reviewer"]
+
+P = ParamSpec("P")
+
+_log = logging.getLogger("factmem")
+
+LESSON: Final = Concept.multiple("lesson", "A rule for later outputs, from what a person said about an earlier one")
+"""The concept of lessons."""
+
+TASK: Final = MemorySubject("task", "the work that an agent's output is for", priority_level=2)
+"""The subject of lessons, narrowed to one task: ``TASK.individual("draft")``."""
+
+Reviewer = Callable[[str], Awaitable[str]]
+"""Function that shows an output to a person, and returns what they say about it; empty if nothing."""
+
+_HEADING: Final = (
+    "What people corrected in earlier outputs of this task, newest first. Follow it where it applies; what the user"
+    " says now goes first."
+)
+_MOST: Final = 200
+"""Maximum number of lessons of one task that are considered, newest first."""
+_LONGEST_OUTPUT: Final = 500
+"""Maximum length of the output in a lesson's evidence, in characters; its beginning is kept."""
+_HARMLESS: Final = frozenset({"standing order"})
+"""Flags of a lesson that is followed: a rule for later is an order by its nature."""
+
+_told: ContextVar[MemoryBlock | None] = ContextVar("factmem_lessons", default=None)
+_NOBODY: Final = RunIdentity()
+
+
+@attrs.frozen(kw_only=True)
+class Reviewed:
+    """An output that a person has seen.
+
+    Attributes:
+        output: The output, as the person saw it.
+        feedback: What they said about it; empty if nothing.
+        lessons: The lessons learnt from it.
+    """
+
+    output: str = attrs.field(repr=False)
+    feedback: str = attrs.field(default="", repr=False)
+    lessons: tuple[FactRecord[str], ...] = attrs.field(default=(), repr=False)
+
+
+class Lessons:
+    """The lessons that people teach an agent: a correction of one output is applied to the next ones of the same task.
+
+        lessons = Lessons(memory)
+
+        @lessons.reviewed(by=ask_a_person)
+        async def draft(topic: str) -> str:
+            return await model(f"{lessons.block.text} Write to our customers about {topic}.")
+
+        reviewed = await draft("the new prices")
+
+    The decorator is a shorthand of three methods, which fit into any loop: `recall` before an output is made, `apply`
+    to improve one that was made, `learn` from what a person said about it.
+
+    Each lesson is a record of the concept `LESSON` about a task (`TASK`), in a scope and with a source of its own, so
+    that memory blocks do not show it. It can be listed, updated, retracted and forgotten like any other:
+    ``memory.list_records(concepts=[LESSON])``. The person's words are its origin. The output is evidence: nothing that
+    only the output says becomes a lesson. A lesson whose wording is flagged as an attack is kept, and not applied.
+
+    With a language model, feedback is distilled: praise teaches nothing, and one remark may teach several lessons.
+    Without one, and if the model fails, the person's words are the lesson. They are on disk before the model is asked.
+
+    Args:
+        memory: The agent's memory. A run that names a user sees the lessons of this user and shared ones.
+        scope: Scope of the lessons, one of the agent's (default: ``lessons`` below the scope of its facts).
+        shared: Whether a lesson is for every user. Otherwise it is private to the user of the run that it is learnt in,
+            if the run names one. The evidence of a shared one names no user, and has no output that was made for one.
+        model: Language model, or its address (default: `AgentMemoryConfig.model`).
+        source: Source of the lessons. Only lessons of this source are applied.
+        limit: Maximum number of lessons that are applied at a time; those closest to the work at hand.
+
+    Raises:
+        InvalidDataError: The scope is not one of the agent's, or the limit is out of range.
+    """
+
+    def __init__(
+        self,
+        memory: AgentMemory,
+        *,
+        scope: MemoryScope | str | None = None,
+        shared: bool = False,
+        model: LanguageModel | str | None = None,
+        source: str = "feedback",
+        limit: int = 20,
+    ) -> None:
+        config = memory.config
+        check_whole(limit, "limit", least=1)
+        self._memory = memory
+        self.scope: Final = config.home / "lessons" if scope is None else config.scope_of(scope)
+        self.shared: Final = shared
+        self.source: Final = source
+        self._limit = limit
+        chosen = config.model if model is None else model
+        self._model = language_model(chosen) if isinstance(chosen, str) else chosen
+
+    @property
+    def block(self) -> MemoryBlock:
+        """The lessons for the call of a `reviewed` function that is under way; empty outside of one."""
+        return _told.get() or MemoryBlock()
+
+    async def recall(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
+        """Return the lessons of a task, rendered for a prompt.
+
+        A lesson that a newer one about the same overtakes is left out.
+
+        Args:
+            task: The name of the task.
+            about: The work at hand, to which the closest lessons are chosen if there are too many.
+            identity: The identity of the run; that of `AgentMemory.run` takes precedence.
+
+        Raises:
+            InvalidNameError: The name of the task is not legal.
+            MissingUserError: The run names no user, the memory separates users, and lessons are not shared.
+            FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.load):
+            return MemoryBlock()
+        try:
+            return await run.held.use(partial(self._recalled, run, task=task, about=about))
+        except FactMemError as error:
+            run.failed("no lessons could be loaded", error, run.config.loading.on_failure)
+            return MemoryBlock()
+
+    async def apply(self, task: str, output: str, *, identity: RunIdentity = _NOBODY) -> str:
+        """Return an output with the lessons of its task applied by the language model.
+
+        It is returned as it is if there are no lessons, or if it holds secrets, which are not sent to a model.
+
+        Args:
+            task: The name of the task.
+            output: The output.
+            identity: The identity of the run.
+
+        Raises:
+            CapabilityError: There is no language model.
+            FactMemError: See `recall`; the model's failure is treated in the same way.
+        """
+        if (model := self._model) is None:
+            raise CapabilityError(
+                "there is no language model to rewrite an output: give one to Lessons(model=...) or to the agent's "
+                "memory, or put the text of recall() into the prompt that makes the output"
+            )
+        block = await self.recall(task, output, identity=identity)
+        if not block or (await to_thread.run_sync(redact, output)).findings:
+            return output
+        run, taught = self._memory.for_run(identity), [str(record.value) for record in block.records]
+
+        async def rewrite(memory: Memory) -> str:
+            return await rewritten(model, output, taught)
+
+        try:
+            return await run.held.use(rewrite)
+        except FactMemError as error:
+            run.failed("lessons could not be applied", error, run.config.loading.on_failure)
+            return output
+
+    async def learn(
+        self,
+        task: str,
+        output: str,
+        feedback: str,
+        *,
+        taught: Sequence[str] | None = None,
+        identity: RunIdentity = _NOBODY,
+    ) -> tuple[FactRecord[str], ...]:
+        """Keep what a person said about an output as lessons, and return them. They are on disk when this returns.
+
+        Args:
+            task: The name of the task.
+            output: The output that the person saw.
+            feedback: What they said; nothing is learnt from an empty text.
+            taught: The lessons in it, if the program or its framework found them; the model is not asked then.
+            identity: The identity of the run.
+
+        Raises:
+            InvalidNameError: The name of the task is not legal.
+            MissingUserError: The run names no user, the memory separates users, and lessons are not shared.
+            CapabilityError: The provider cannot keep lessons.
+            FactMemError: Nothing could be saved, and the policy is `FailurePolicy.RAISE`.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.save):
+            return ()
+        try:
+            learnt = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
+            return await run.held.use(learnt)
+        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be learnt
+            raise
+        except FactMemError as error:
+            run.failed("no lesson could be saved", error, run.config.saving.on_failure)
+            return ()
+
+    def reviewed(
+        self, *, by: Reviewer, task: str | None = None, rewrite: bool = False
+    ) -> Callable[[Callable[P, Awaitable[str]]], Callable[P, Awaitable[Reviewed]]]:
+        """Decorate an async function that makes an output, so that a person sees it and the agent learns.
+
+        The function finds the lessons for its call in `block`. Texts among its arguments choose the closest ones.
+
+        Args:
+            by: Function that shows the output to a person, and returns what they say.
+            task: The name of the task (default: that of the function).
+            rewrite: Whether the language model applies the lessons to the output as well, for a function that does not
+                read `block`.
+
+        Raises:
+            CapabilityError: Outputs are to be rewritten, and there is no language model.
+        """
+        if rewrite and self._model is None:
+            raise CapabilityError("there is no language model to rewrite outputs: give one to Lessons(model=...)")
+
+        def decorate(function: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[Reviewed]]:
+            name = str(task or getattr(function, "__name__", type(function).__name__))
+
+            @functools.wraps(function)
+            async def reviewing(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
+                about = "\n".join(text for text in (*args, *kwargs.values()) if isinstance(text, str))
+                token = _told.set(await self.recall(name, about))
+                try:
+                    output = await function(*args, **kwargs)
+                finally:
+                    _told.reset(token)
+                if rewrite:
+                    output = await self.apply(name, output)
+                feedback = await by(output)
+                return Reviewed(output=output, feedback=feedback, lessons=await self.learn(name, output, feedback))
+
+            return reviewing
+
+        return decorate
+
+    def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
+        """Recall like `recall`, without an event loop, and raise every error.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.load):
+            return MemoryBlock()
+        return run.held.use_blocking(partial(self._recalled, run, task=task, about=about))
+
+    def learn_blocking(
+        self,
+        task: str,
+        output: str,
+        feedback: str,
+        *,
+        taught: Sequence[str] | None = None,
+        identity: RunIdentity = _NOBODY,
+    ) -> tuple[FactRecord[str], ...]:
+        """Learn like `learn`, without an event loop, and raise every error.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.save):
+            return ()
+        learnt = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
+        return run.held.use_blocking(learnt)
+
+    def _takes_part(self, run: MemoryRun, *, wanted: bool) -> bool:
+        """Return whether a run uses lessons, after a check of its user."""
+        if not wanted or run.config.keeps_nothing:
+            return False
+        if not self.shared:
+            run.check_user()
+        return True
+
+    def _view(self, run: MemoryRun, memory: Memory) -> Memory:
+        seen = memory if run.identity.user_id is None else memory.as_viewer(run.identity.user_id)
+        return seen.scope(self.scope)
+
+    async def _recalled(self, run: MemoryRun, memory: Memory, *, task: str, about: str) -> MemoryBlock:
+        view, subject = self._view(run, memory).reviewed(), TASK.individual(task)
+        records = await view.list_records(limit=_MOST, concepts=[LESSON], subjects=[subject], sources=[self.source])
+        lessons = in_force(filter(_is_applied, records), _wording)
+        if len(lessons) > self._limit and about.strip():
+            ids = [record.id for record in lessons]
+            matches = await view.recall(about, limit=self._limit, record_ids=ids, settings=run.config.recall)
+            closest = {match.record.id for match in matches}
+            lessons = [record for record in lessons if record.id in closest]
+        loading = run.config.loading
+        return _rendered(lessons[: self._limit], loading.budget, loading.count_tokens)
+
+    async def _learnt(
+        self, run: MemoryRun, memory: Memory, *, task: str, output: str, feedback: str, taught: Sequence[str] | None
+    ) -> tuple[FactRecord[str], ...]:
+        said, shown, *texts = await to_thread.run_sync(_cleaned, feedback, output, *(taught or ()))
+        if not says_something(said):
+            return ()
+        view, whole = self._view(run, memory), (0, len(said))
+        keep = partial(self._kept, run, view, TASK.individual(task), shown, said)
+        verbatim = await keep(said, whole)
+        try:
+            if taught is not None:
+                lessons_in = [Distilled(text, whole) for text in texts if says_something(text)]
+                found = await to_thread.run_sync(grounded, lessons_in, shown, said)
+            elif self._model is not None:
+                found = await distilled(self._model, shown, said)
+            else:
+                return (verbatim,)
+        except ModelError as error:
+            _log.warning("feedback is kept as it was said, since the model failed: %s", type(error).__name__)
+            return (verbatim,)
+        lessons = {record.id: record for record in [await keep(item.text, item.span) for item in found]}
+        if verbatim.id not in lessons and verbatim.state is AssertionState.ACTIVE:
+            await view.retract(verbatim.id, reason="distilled")
+        return tuple(lessons.values())
+
+    async def _kept(
+        self, run: MemoryRun, view: Memory, task: MemorySubject, output: str, feedback: str, text: str, span: Span
+    ) -> FactRecord[str]:
+        user, (start, end) = run.identity.user_id, span
+        everyones = self.shared and user is not None
+        speaker = None if everyones else user
+        evidence = [Evidence(quote=feedback[start:end], role="user", speaker=speaker, start=start, end=end)]
+        if output.strip() and not everyones:  # what was written for one user may tell others about them
+            name = run.config.agent_name
+            evidence.append(Evidence(quote=output[:_LONGEST_OUTPUT], role="assistant", speaker=name))
+        details = FactDetails(origin=Origin.USER, source=self.source, evidence=tuple(evidence))
+        (record,) = await view.save(
+            MultipleFacts(LESSON, (text,)),
+            subject=task,
+            scope=self.scope,
+            details=details,
+            private=not self.shared and user is not None,
+        )
+        return record
+
+
+def _cleaned(*texts: str) -> list[str]:
+    """Return texts without secrets and without space around them."""
+    return [redact(text).text.strip() for text in texts]
+
+
+def _wording(record: FactRecord[Any]) -> str:
+    return str(record.value)
+
+
+def _is_applied(record: FactRecord[Any]) -> bool:
+    """Return whether a lesson is a person's, and worded without a flag other than ``standing order``."""
+    return record.trust >= Origin.USER.rank and _HARMLESS.issuperset(flags_in(_wording(record)))
+
+
+def _rendered(lessons: Sequence[FactRecord[Any]], budget: int, count_tokens: Callable[[str], int]) -> MemoryBlock:
+    left = budget - count_tokens(_block([]))
+    lines: list[str] = []
+    told: list[FactRecord[Any]] = []
+    for record in lessons:
+        line = element("lesson", _wording(record), said=f"{record.timestamp:%Y-%m-%d}")
+        if (cost := count_tokens(line + "\n")) <= left:
+            left -= cost
+            lines.append(line)
+            told.append(record)
+    if not told:
+        return MemoryBlock(left_out=len(lessons))
+    return MemoryBlock(text=_block(lines), records=tuple(told), left_out=len(lessons) - len(told))
+
+
+def _block(lines: Sequence[str]) -> str:
+    return "\n".join(["<lessons>", _HEADING, *lines, "</lessons>"])

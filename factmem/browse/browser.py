@@ -1,0 +1,811 @@
+"""`Browser`: the pages of a browser of memories as plain data, and what people do on them.
+
+Both browsers, the one in the terminal and the local web page, ask it for everything. It sees what its memory sees and
+nothing else: a memory of one viewer, or a view of some scopes, makes a browser of exactly that.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+import attrs
+
+from factmem.abc import Message
+from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, UserPolicy
+from factmem.browse.charts import Bar, Graph, Mark, Tally, bars_of, graph_of, marks_of, tallies_of
+from factmem.browse.past import biography_of, undo_last
+from factmem.browse.rows import RecordRow, row_of
+from factmem.browse.texts import shown, typed_value, value_json, value_text
+from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
+from factmem.facts import FactType
+from factmem.memory import AuditEntry, DeadLetter, Filters, Memory, RecordOrder, ScopeTree
+from factmem.recall import RecallMatch
+from factmem.records import Change, FactRecord
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+__all__ = [
+    "Asked",
+    "Branch",
+    "Browser",
+    "Done",
+    "Doomed",
+    "Dossier",
+    "Edit",
+    "Event",
+    "Found",
+    "Hit",
+    "InboxPage",
+    "Letter",
+    "Listing",
+    "Narrowing",
+    "Opened",
+    "Overview",
+    "SubjectPage",
+    "Told",
+]
+
+_PAGE_SIZE: Final = 50
+_MOST_OF_A_SUBJECT: Final = 500
+_MOST_WAITING: Final = 200
+_MOST_DOOMED: Final = 100
+_MOST_CHILDREN: Final = 100
+"""Maximum number of scopes shown below one."""
+_USER: Final = MemorySubject("user")
+
+
+@attrs.frozen(kw_only=True)
+class Opened:
+    """The opening of a memory, for the head of each page and for what to offer.
+
+    Attributes:
+        store: Address of the store, without secrets.
+        viewer: User who reads and writes; empty for nobody.
+        walls: The scopes and subjects that the memory is confined to, as people write them.
+        user: User whose memory it is, if it is one user's.
+        read_only: Whether every write is refused.
+        has_model: Whether a language model can read dead letters again.
+    """
+
+    store: str = ""
+    viewer: str = ""
+    walls: tuple[str, ...] = ()
+    user: str = ""
+    read_only: bool = False
+    has_model: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Narrowing:
+    """Conditions on records, as people type them; empty ones are none. All of them must hold.
+
+    Attributes:
+        scope: Path of the scope, with its subtree.
+        exact: Leave out the subtree.
+        subject: The subject, with the individual after a colon.
+        keyword: Keyword of the concept.
+        category: A category.
+        source: Name of the source.
+    """
+
+    scope: str = ""
+    exact: bool = False
+    subject: str = ""
+    keyword: str = ""
+    category: str = ""
+    source: str = ""
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any condition."""
+        return attrs.evolve(self, exact=False) != Narrowing()
+
+    def filters(self) -> Filters:
+        """Return the conditions as filters of `Memory`."""
+        found: Filters = {}
+        if self.scope:
+            found |= {"scope": self.scope, "exact": self.exact}
+        if self.subject:
+            found["subject"] = self.subject
+        if self.keyword:
+            found["concepts"] = [self.keyword]
+        if self.category:
+            found["categories"] = [self.category]
+        if self.source:
+            found["sources"] = [self.source]
+        return found
+
+
+@attrs.frozen(kw_only=True)
+class Branch:
+    """One node of the tree of scopes.
+
+    Attributes:
+        name: Last segment of the path.
+        path: Path of the scope; empty for a kind of scopes that holds no records itself.
+        records: Number of records here and below.
+        share: The number as a share of all records, from 0 to 1.
+        children: The nodes one level down, by name; of many, those that hold the most records.
+        left_out: Number of nodes one level down that are left out.
+    """
+
+    name: str
+    path: str
+    records: int
+    share: float
+    children: tuple[Branch, ...] = ()
+    left_out: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Overview:
+    """The first page: the memory at a glance.
+
+    Attributes:
+        records: Number of current records.
+        oldest: Time when the oldest one was said, in UTC.
+        newest: Time when the newest one was said, in UTC.
+        branches: The tree of scopes, below its root.
+        subjects: Records by subject, most first.
+        keywords: Records by keyword, most first.
+        categories: Records by category, most first.
+        recent: The records recorded last, newest first.
+        waiting: Number of statements in quarantine.
+        unread: Number of dead letters.
+    """
+
+    records: int
+    oldest: dt.datetime | None
+    newest: dt.datetime | None
+    branches: tuple[Branch, ...]
+    subjects: tuple[Tally, ...]
+    keywords: tuple[Tally, ...]
+    categories: tuple[Tally, ...]
+    recent: tuple[RecordRow, ...]
+    waiting: int
+    unread: int
+
+
+@attrs.frozen(kw_only=True)
+class Listing:
+    """One page of current records.
+
+    Attributes:
+        narrowing: The conditions.
+        rows: The records, newest first.
+        next_page: Token of the next page; None after the last one.
+    """
+
+    narrowing: Narrowing
+    rows: tuple[RecordRow, ...]
+    next_page: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Hit:
+    """One result of a search.
+
+    Attributes:
+        row: The record.
+        score: From 0 to 1.
+        bars: Parts of the score.
+        reasons: Reasons for the match; see `factmem.recall.RecallMatch`.
+        newer: The newer record that overtakes it, if there is one.
+        retracted: Whether a fact that was found in the same words was retracted.
+        earlier: Earlier revisions, newest first.
+    """
+
+    row: RecordRow
+    score: float
+    bars: tuple[Bar, ...]
+    reasons: tuple[str, ...]
+    newer: RecordRow | None = None
+    retracted: bool = False
+    earlier: tuple[RecordRow, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """Results of a search.
+
+    Attributes:
+        query: The query.
+        narrowing: The conditions.
+        hits: The results, best first.
+        words_only: The reason why meaning did not count, if it did not.
+    """
+
+    query: str
+    narrowing: Narrowing
+    hits: tuple[Hit, ...]
+    words_only: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Event:
+    """One action on a record.
+
+    Attributes:
+        action: Name of the action; see `factmem.memory.AuditAction`.
+        at: Time of it, in UTC.
+        actor: Name of the actor; empty if they gave none.
+        reason: Reason; empty if the actor gave none.
+        revision: Number of the revision.
+        value: The value of that revision.
+    """
+
+    action: str
+    at: dt.datetime | None
+    actor: str
+    reason: str
+    revision: int
+    value: str
+
+
+@attrs.frozen(kw_only=True)
+class Dossier:
+    """All about one record.
+
+    Attributes:
+        row: The record as it is now, or as it was last.
+        description: Description of its concept.
+        single: Whether its concept has one value at a time.
+        editable: The value as text to edit: strings with their lines, anything else as JSON.
+        details: Further details, by name.
+        revisions: Its revisions on a timeline, oldest first.
+        trail: The actions on it, oldest first.
+        apart: Whether it was never accepted from quarantine: it can be accepted or rejected, and nothing else.
+    """
+
+    row: RecordRow
+    description: str
+    single: bool
+    editable: str
+    details: Mapping[str, str]
+    revisions: tuple[Mark, ...]
+    trail: tuple[Event, ...]
+    apart: bool
+
+
+@attrs.frozen(kw_only=True)
+class SubjectPage:
+    """The facts of one subject.
+
+    Attributes:
+        subject: The subject, with the individual after a colon.
+        description: Description of the subject.
+        records: Number of records about it.
+        rows: Its typed facts by keyword, then its statements; the newest ones first.
+        graph: Its typed facts as a graph.
+    """
+
+    subject: str
+    description: str
+    records: int
+    rows: tuple[RecordRow, ...]
+    graph: Graph
+
+
+@attrs.frozen(kw_only=True)
+class Letter:
+    """A dead letter: words that a language model could not read.
+
+    Attributes:
+        id: Id of the letter.
+        rows: The words, as they are kept.
+        failure: Name of the error of the last attempt.
+        failed_at: Time of the last attempt, in UTC.
+    """
+
+    id: str
+    rows: tuple[RecordRow, ...]
+    failure: str
+    failed_at: dt.datetime
+
+
+@attrs.frozen(kw_only=True)
+class InboxPage:
+    """The page of things that wait for a decision.
+
+    Attributes:
+        waiting: Quarantined records, oldest first.
+        rejected: Rejected ones, newest first; `Browser.accept` takes them as well.
+        letters: Dead letters, oldest first.
+        left_out: Number of quarantined records that are not on the page.
+    """
+
+    waiting: tuple[RecordRow, ...]
+    rejected: tuple[RecordRow, ...]
+    letters: tuple[Letter, ...]
+    left_out: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A question to an agent, and the names of that agent; see `factmem.agent.AgentMemoryConfig`.
+
+    Attributes:
+        question: Words of the user; empty for a conversation that has just begun.
+        user: The individual of the subject ``user``; empty for nobody in particular. It chooses whose facts are chosen
+            and never who reads them: that is the viewer.
+        agent: Name of the agent.
+        feature: Name of the feature.
+        product: Name of the product.
+        budget: Maximum number of tokens of the block.
+    """
+
+    question: str = ""
+    user: str = ""
+    agent: str = ""
+    feature: str = ""
+    product: str = ""
+    budget: int = Loading().budget
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """The block that the plugin would put into the agent's request.
+
+    Attributes:
+        asked: The question.
+        text: The block, exactly as the model gets it; empty if nothing is known.
+        rows: The records in it.
+        left_out: Number of records that did not fit.
+        tokens: Estimated number of tokens of the block.
+        scopes: The scopes that were looked in.
+    """
+
+    asked: Asked
+    text: str
+    rows: tuple[RecordRow, ...]
+    left_out: int
+    tokens: int
+    scopes: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Edit:
+    """Changes of one record, as people type them; None leaves a field as it is.
+
+    Attributes:
+        value: The new value; see `Dossier.editable`.
+        scope: The scope to move it to.
+        importance: From 0 to 1.
+        categories: Categories, in place of the present ones.
+        source: Name of the source.
+    """
+
+    value: str | None = None
+    scope: str | None = None
+    importance: float | None = None
+    categories: tuple[str, ...] | None = None
+    source: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Done:
+    """One change that was made.
+
+    Attributes:
+        kind: ``created``, ``updated`` or ``deleted``.
+        row: The record as it is now; a deleted one as it was.
+    """
+
+    kind: str
+    row: RecordRow
+
+
+@attrs.frozen(kw_only=True)
+class Doomed:
+    """A dry run of `Browser.forget`.
+
+    Attributes:
+        records: Number of records that would be erased, with all their history.
+        rows: Some of them, oldest first.
+        phrase: The words that a person must type to confirm it.
+        seal: A mark of exactly these records: if others would be erased by then, nothing is.
+    """
+
+    records: int
+    rows: tuple[RecordRow, ...]
+    phrase: str
+    seal: str
+
+
+class Browser:
+    """The pages over one memory.
+
+        browser = Browser(memory)
+        page = await browser.search("Where does Maya live?")
+        for hit in page.hits:
+            print(hit.row.value, hit.score)
+
+    Args:
+        memory: An open memory, or a view of one. Its viewer and its walls are those of every page.
+        opened: The opening of it.
+    """
+
+    def __init__(self, memory: Memory, opened: Opened | None = None) -> None:
+        self._memory = memory
+        self.opened: Opened = opened or Opened()
+
+    # -- Looking --------------------------------------------------------------------------------------------------
+
+    async def mark(self) -> str:
+        """Return a mark that changes with the visible records, whichever process changes them.
+
+        A browser compares it now and then, and reads its page again if it is another one.
+        """
+        info = await self._memory.info()
+        newest = await self._memory.list_records(limit=1, order_by=RecordOrder.RECORDED)
+        seen = [info, [record.revision for record in newest], await self._memory.quarantine.count()]
+        seen.append([letter.id for letter in await self._memory.dead_letters.list()])
+        return hashlib.blake2b(repr(seen).encode(), digest_size=12).hexdigest()
+
+    async def waiting(self) -> int:
+        """Return the number of statements in quarantine, quickly."""
+        return await self._memory.quarantine.count()
+
+    async def overview(self) -> Overview:
+        """Return the first page."""
+        info, tree = await self._memory.info(), await self._memory.tree()
+        recent = await self._memory.list_records(limit=10, order_by=RecordOrder.RECORDED)
+        return Overview(
+            records=info.records,
+            oldest=info.oldest,
+            newest=info.newest,
+            branches=tuple(_branch(child, max(1, info.records)) for child in tree.children),
+            subjects=tallies_of(info.subjects),
+            keywords=tallies_of(info.keywords),
+            categories=tallies_of(info.categories),
+            recent=tuple(map(row_of, recent)),
+            waiting=await self.waiting(),
+            unread=len(await self._memory.dead_letters.list()),
+        )
+
+    async def listing(self, narrowing: Narrowing, *, page: str | None = None, size: int = _PAGE_SIZE) -> Listing:
+        """Return one page of current records, newest first.
+
+        Args:
+            narrowing: The conditions.
+            page: `Listing.next_page` of the page before; None for the first one.
+            size: Maximum number of records of the page.
+
+        Raises:
+            InvalidDataError: A condition or the page is not legal.
+            OutOfViewError: The scope or the subject lies outside of the memory's view.
+        """
+        found = await self._memory.list_records(limit=size, page=page, **narrowing.filters())
+        return Listing(narrowing=narrowing, rows=tuple(map(row_of, found)), next_page=found.next_page)
+
+    async def search(self, query: str, narrowing: Narrowing | None = None, *, limit: int = 20) -> Found:
+        """Return the best records for a query, each with the parts of its score.
+
+        Args:
+            query: The query, in words.
+            narrowing: Conditions on the records.
+            limit: Maximum number of results.
+
+        Raises:
+            InvalidDataError: The query is blank, or a condition is not legal.
+            OutOfViewError: The scope or the subject lies outside of the memory's view.
+        """
+        given = narrowing or Narrowing()
+        matches = await self._memory.recall(query, limit=limit, history=True, **given.filters())
+        return Found(query=query, narrowing=given, hits=tuple(map(_hit, matches)), words_only=matches.failure)
+
+    async def record(self, id: str) -> Dossier:
+        """Return all about one record, whatever its state.
+
+        Args:
+            id: The id of the record, in full.
+
+        Raises:
+            RecordNotFoundError: No visible record has this id.
+        """
+        found = await biography_of(self._memory, id)
+        concept = found.record.concept
+        return Dossier(
+            row=row_of(found.record),
+            description=shown(concept.description),
+            single=concept.fact_type is FactType.SINGLE,
+            editable=value_text(value_json(found.record)),
+            details=_details(found.record),
+            revisions=marks_of([row_of(revision) for revision in found.revisions]),
+            trail=tuple(_event(entry) for entry in found.trail),
+            apart=not found.revisions,
+        )
+
+    async def subject(self, subject: str) -> SubjectPage:
+        """Return the facts of one subject.
+
+        Args:
+            subject: The subject, with the individual after a colon.
+
+        Raises:
+            InvalidNameError: The name is not legal.
+            OutOfViewError: The subject lies outside of the memory's view.
+        """
+        found = await self._memory.list_records(subject=subject, limit=_MOST_OF_A_SUBJECT)
+        rows = sorted(map(row_of, found), key=lambda row: (row.statement, row.keyword))
+        info = await self._memory.info(subjects=[subject])
+        return SubjectPage(
+            subject=subject,
+            description=shown(found[0].subject.prompt_description) if found else "",
+            records=info.records,
+            rows=tuple(rows),
+            graph=graph_of(shown(subject), [row for row in rows if not row.statement]),
+        )
+
+    async def inbox(self) -> InboxPage:
+        """Return what waits for a decision: quarantined records and dead letters."""
+        waiting = await self._memory.quarantine.list()
+        rejected = await self._memory.quarantine.list(rejected=True)
+        return InboxPage(
+            waiting=tuple(map(row_of, waiting[:_MOST_WAITING])),
+            rejected=tuple(map(row_of, rejected[: -_MOST_WAITING - 1 : -1])),
+            letters=tuple(map(_letter, await self._memory.dead_letters.list())),
+            left_out=max(0, len(waiting) - _MOST_WAITING),
+        )
+
+    async def told(self, asked: Asked) -> Told:
+        """Return the block that the plugin would put into the request of an agent, for this memory's viewer.
+
+        Raises:
+            InvalidDataError: A name or the budget is not legal, or the agent takes part in no visible scope.
+            OutOfViewError: One of the agent's scopes lies outside of the memory's view.
+        """
+        everything, everywhere = MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT
+        config = AgentMemoryConfig(
+            store=self._memory,
+            agent_name=asked.agent or None,
+            feature_name=asked.feature or None,
+            product_name=asked.product or None,
+            cross_product=await self._reaches(scope=everywhere),
+            user=_USER.individual(asked.user) if asked.user else _USER,
+            users=UserPolicy.SHARED,
+            subjects=[everything] if await self._reaches(subject=everything) else [],
+            loading=Loading(budget=asked.budget),
+        )
+        said = [Message(content=asked.question, role="user")] if asked.question.strip() else []
+        block = await AgentMemory(config).for_run().load(said)
+        return Told(
+            asked=asked,
+            text=block.text,
+            rows=tuple(map(row_of, block.records)),
+            left_out=block.left_out,
+            tokens=config.loading.count_tokens(block.text),
+            scopes=tuple(map(str, config.scopes)),
+        )
+
+    async def _reaches(self, *, scope: MemoryScope | None = None, subject: MemorySubject | None = None) -> bool:
+        """Return whether a scope or a subject lies in the memory's view."""
+        try:
+            await self._memory.list_records(limit=1, scope=scope, exact=scope is not None, subject=subject)
+        except OutOfViewError:
+            return False
+        return True
+
+    async def export(self, target: Path | IO[str]) -> int:
+        """Write everything visible as JSON Lines; return the number of lines. See `Memory.export`."""
+        return await self._memory.export(target)
+
+    # -- Changing -------------------------------------------------------------------------------------------------
+
+    async def update(self, id: str, edit: Edit) -> Done:
+        """Change a record; its history keeps the revision before.
+
+        Fields that are as they were do not count as changed. A record that moves has another id afterwards.
+
+        Raises:
+            RecordNotFoundError: No record that is current and visible has this id.
+            InvalidDataError: The value is not of its type, or nothing would change.
+            OutOfViewError: The scope lies outside of the memory's view.
+            StateConflictError: The scope holds this value, or another one of the concept.
+            ReadOnlyError: The memory is read-only.
+        """
+        present = await self._memory.get(id)
+        changes = _changes(present, edit)
+        if not changes:
+            raise InvalidDataError("nothing is changed: edit a field first")
+        return _done(await self._memory.update(id, **changes))
+
+    async def retract(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+        """Retract records; `restore` brings them back. See `Memory.retract`."""
+        return _all_done(await self._memory.retract(*ids, reason=reason or None))
+
+    async def restore(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+        """Bring retracted records back. See `Memory.restore`."""
+        return _all_done(await self._memory.restore(*ids, reason=reason or None))
+
+    async def undo(self, id: str, *, reason: str = "") -> tuple[Done, ...]:
+        """Undo the last change of a record; undone twice, it is made again. See `factmem.browse.past.undo_last`."""
+        return _all_done(await undo_last(self._memory, id, reason=reason or None))
+
+    async def rollback(self, revision: int, *, reason: str = "") -> Done:
+        """Return a record to a revision. See `Memory.rollback`."""
+        return _done(await self._memory.rollback(revision, reason=reason or None))
+
+    async def accept(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+        """Accept quarantined or rejected records. See `Quarantine.accept`."""
+        return _all_done(await self._memory.quarantine.accept(*ids, reason=reason or None))
+
+    async def reject(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+        """Reject quarantined records. See `Quarantine.reject`."""
+        return _all_done(await self._memory.quarantine.reject(*ids, reason=reason or None))
+
+    async def retry(self, ids: Sequence[str]) -> tuple[Done, ...]:
+        """Read dead letters again; those that fail again stay. See `DeadLetters.retry`.
+
+        Raises:
+            CapabilityError: No language model was named.
+            RecordNotFoundError: An id names no dead letter.
+            ModelError: Some could not be read again; the others were.
+        """
+        if not self.opened.has_model:
+            raise CapabilityError(
+                "reading again needs a language model: start the browser with --model ADDRESS or FACTMEM_MODEL"
+            )
+        results = await self._memory.dead_letters.retry(*ids)
+        if failures := [result.failure for result in results if result.failure is not None]:
+            names = ", ".join(dict.fromkeys(failures))
+            raise ModelError(f"{len(failures)} of {len(results)} texts could not be read again ({names}): try later")
+        return tuple(_done(change) for result in results for change in result.changes)
+
+    async def dismiss(self, ids: Sequence[str]) -> None:
+        """Keep the words of dead letters as they were said. See `DeadLetters.dismiss`."""
+        await self._memory.dead_letters.dismiss(*ids)
+
+    async def doomed(self, narrowing: Narrowing | None = None, ids: Sequence[str] = ()) -> Doomed:
+        """Return what `forget` would erase.
+
+        Args:
+            narrowing: Conditions on the records.
+            ids: Only these records.
+
+        Raises:
+            InvalidDataError: There is neither a condition nor an id.
+            OutOfViewError: The scope or the subject lies outside of the memory's view.
+        """
+        return _doomed(await self._dry_run(narrowing, ids))
+
+    async def _dry_run(self, narrowing: Narrowing | None, ids: Sequence[str]) -> Sequence[FactRecord[Any]]:
+        filters = (narrowing or Narrowing()).filters()
+        return (await self._memory.forget(*ids, dry_run=True, **filters)).records
+
+    async def forget(
+        self, narrowing: Narrowing | None = None, ids: Sequence[str] = (), *, typed: str, seal: str
+    ) -> Doomed:
+        """Erase records for good, with all their history, after a person has seen which and has typed the phrase.
+
+        Args:
+            narrowing: Conditions on the records.
+            ids: Only these records.
+            typed: The words typed; `Doomed.phrase` confirms it.
+            seal: `Doomed.seal` of what the person has seen.
+
+        Returns:
+            The records that were erased.
+
+        Raises:
+            InvalidDataError: The words typed are others, or there is neither a condition nor an id.
+            StateConflictError: Other records than those seen would be erased; nothing was.
+            ReadOnlyError: The memory is read-only.
+        """
+        found = await self._dry_run(narrowing, ids)
+        doomed = _doomed(found)
+        if doomed.seal != seal:
+            raise StateConflictError("other records would be erased by now: look again; nothing was erased")
+        if " ".join(typed.split()).casefold() != doomed.phrase:
+            raise InvalidDataError(f"to erase them for good, type: {doomed.phrase}; nothing was erased")
+        if found:
+            await self._memory.forget(*[record.id for record in found])
+        return doomed
+
+
+def _branch(node: ScopeTree, all_records: int) -> Branch:
+    largest = sorted(node.children, key=lambda child: -child.records)[:_MOST_CHILDREN]
+    return Branch(
+        name=node.name,
+        path=str(node.scope) if node.scope else "",
+        records=node.records,
+        share=node.records / all_records,
+        children=tuple(_branch(child, all_records) for child in sorted(largest, key=lambda child: child.name)),
+        left_out=len(node.children) - len(largest),
+    )
+
+
+def _hit(match: RecallMatch) -> Hit:
+    return Hit(
+        row=row_of(match.record),
+        score=match.score,
+        bars=bars_of(match.parts),
+        reasons=match.reasons,
+        newer=None if match.newer is None else row_of(match.newer),
+        retracted=match.retracted,
+        earlier=tuple(map(row_of, match.earlier)),
+    )
+
+
+def _event(entry: AuditEntry) -> Event:
+    assert entry.record is not None  # a biography holds no erasures
+    return Event(
+        action=entry.action.value,
+        at=entry.at,
+        actor=shown(entry.actor or ""),
+        reason=shown(entry.reason or ""),
+        revision=entry.record.revision,
+        value=shown(value_text(value_json(entry.record))),
+    )
+
+
+def _letter(letter: DeadLetter) -> Letter:
+    return Letter(
+        id=letter.id,
+        rows=tuple(map(row_of, letter.records)),
+        failure=shown(letter.failure),
+        failed_at=letter.failed_at,
+    )
+
+
+def _doomed(found: Sequence[FactRecord[Any]]) -> Doomed:
+    ids = sorted(record.id for record in found)
+    return Doomed(
+        records=len(found),
+        rows=tuple(map(row_of, found[:_MOST_DOOMED])),
+        phrase=f"forget {len(found)} {'record' if len(found) == 1 else 'records'}",
+        seal=hashlib.blake2b("\n".join(ids).encode(), digest_size=12).hexdigest(),
+    )
+
+
+def _details(record: FactRecord[Any]) -> dict[str, str]:
+    """Return the details that a row does not have, as lines of text."""
+    details, fact = record.details, record.fact
+    found = {
+        "metadata": _listed(details.metadata),
+        "labels": _listed(details.labels),
+        "valid from": _moment(fact.valid_from),
+        "valid to": _moment(fact.valid_to),
+        "expires": _moment(details.expires_at),
+    }
+    return {name: shown(text) for name, text in found.items() if text}
+
+
+def _listed(items: Mapping[str, Json]) -> str:
+    return ", ".join(f"{key}={value_text(value)}" for key, value in items.items())
+
+
+def _moment(moment: dt.datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
+
+
+def _changes(present: FactRecord[Any], edit: Edit) -> dict[str, Any]:
+    """Return the arguments of `Memory.update` for the fields of an edit that differ from the present record."""
+    details = present.details
+    changes: dict[str, Any] = {}
+    value = value_text(value_json(present))
+    sent_back = value.replace("\r\n", "\n").replace("\r", "\n")  # forms change line ends
+    if edit.value is not None and edit.value not in (value, sent_back):
+        changes["value"] = typed_value(edit.value, present.concept.value_type)
+    if edit.scope is not None and edit.scope != str(present.scope):
+        changes["scope"] = edit.scope
+    if edit.importance is not None and edit.importance != details.importance:
+        changes["importance"] = edit.importance
+    if edit.categories is not None and edit.categories != details.categories:
+        changes["categories"] = edit.categories
+    if edit.source is not None and edit.source != (details.source or ""):
+        changes["source"] = edit.source
+    return changes
+
+
+def _done(change: Change) -> Done:
+    return Done(kind=change.kind.value, row=row_of(change.record))
+
+
+def _all_done(changes: Sequence[Change]) -> tuple[Done, ...]:
+    return tuple(map(_done, changes))

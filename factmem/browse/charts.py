@@ -1,0 +1,177 @@
+"""Charts as numbers: bars of a score, marks on a timeline, the graph of a subject. Browsers only draw them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from factmem.browse.rows import RecordRow
+from factmem.recall import ScoreParts
+
+__all__ = ["Bar", "Graph", "GraphEdge", "GraphNode", "Mark", "Tally", "bars_of", "graph_of", "marks_of", "tallies_of"]
+
+_MEANINGS: Final = {
+    "similarity": "words and meaning together",
+    "lexical": "words that agree",
+    "semantic": "meaning that agrees",
+    "named": "the query names the speaker, subject or concept",
+    "dated": "closeness to a time in the query",
+    "cosine": "raw closeness of the embeddings",
+    "recency": "1 for now, halved with each half-life",
+    "importance": "importance of the record",
+}
+_MOST_CONCEPTS: Final = 12
+_MOST_VALUES: Final = 4
+"""Maximum number of values drawn for one concept; the rest is counted."""
+
+
+@attrs.frozen(kw_only=True)
+class Bar:
+    """One part of a score.
+
+    Attributes:
+        name: Name of the part; see `factmem.recall.ScoreParts`.
+        share: Its size, from 0 to 1.
+        meaning: Its meaning, in a few words.
+    """
+
+    name: str
+    share: float
+    meaning: str
+
+
+@attrs.frozen(kw_only=True)
+class Tally:
+    """A name and the number of records that have it.
+
+    Attributes:
+        name: The name.
+        records: Number of records.
+        share: The number as a share of the largest one of its list, from 0 to 1.
+    """
+
+    name: str
+    records: int
+    share: float
+
+
+@attrs.frozen(kw_only=True)
+class Mark:
+    """One revision on a timeline.
+
+    Attributes:
+        row: The revision.
+        position: Its place between the first revision and the last one, from 0 to 1.
+    """
+
+    row: RecordRow
+    position: float
+
+
+@attrs.frozen(kw_only=True)
+class GraphNode:
+    """One node of a graph: the subject, a concept, or a value.
+
+    Attributes:
+        label: Its text.
+        ring: 0 for the subject in the middle, 1 for a concept, 2 for a value.
+        x: Its place from left (-1) to right (1).
+        y: Its place from top (-1) to bottom (1).
+        record_id: The record of a value; None for the others, and for a count of further values.
+    """
+
+    label: str
+    ring: int
+    x: float
+    y: float
+    record_id: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class GraphEdge:
+    """A line of a graph, as the positions of its nodes."""
+
+    start: GraphNode
+    end: GraphNode
+
+
+@attrs.frozen(kw_only=True)
+class Graph:
+    """The facts of one subject as a tree around it.
+
+    Attributes:
+        nodes: The subject first, then each concept before its values.
+        edges: The lines between them.
+        left_out: Number of concepts that are not drawn.
+    """
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    left_out: int = 0
+
+
+def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
+    """Return the parts of a score as bars."""
+    return tuple(
+        Bar(name=name, share=min(1.0, max(0.0, share)), meaning=_MEANINGS[name])
+        for name, share in attrs.asdict(parts).items()
+    )
+
+
+def tallies_of(counts: Mapping[str, int]) -> tuple[Tally, ...]:
+    """Return counts by name as tallies, largest first."""
+    most = max(counts.values(), default=1)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Tally(name=name, records=count, share=count / most) for name, count in ordered)
+
+
+def marks_of(revisions: Sequence[RecordRow]) -> tuple[Mark, ...]:
+    """Return the revisions of a record on a timeline, oldest first; equally spaced if all were said at one time."""
+    if not revisions:
+        return ()
+    first = min(row.said_at for row in revisions)
+    span = max(row.said_at for row in revisions) - first
+    if span <= dt.timedelta():
+        steps = max(1, len(revisions) - 1)
+        return tuple(Mark(row=row, position=number / steps) for number, row in enumerate(revisions))
+    return tuple(Mark(row=row, position=(row.said_at - first) / span) for row in revisions)
+
+
+def graph_of(subject: str, rows: Sequence[RecordRow]) -> Graph:
+    """Return the facts of a subject as a graph: concepts around it, and values around each concept.
+
+    Args:
+        subject: Name of the subject.
+        rows: Its facts, the most important first; those of the first concepts are drawn.
+    """
+    by_concept: dict[str, list[RecordRow]] = {}
+    for row in rows:
+        by_concept.setdefault(row.keyword, []).append(row)
+    drawn = list(by_concept.items())[:_MOST_CONCEPTS]
+    middle = GraphNode(label=subject, ring=0, x=0.0, y=0.0)
+    nodes, edges = [middle], []
+    leaves = [_leaves(values) for _, values in drawn]
+    turn = 2 * math.pi / max(1, sum(map(len, leaves)))
+    angle = -math.pi / 2
+    for (keyword, _), labels in zip(drawn, leaves, strict=True):
+        towards = angle + turn * (len(labels) - 1) / 2
+        concept = GraphNode(label=keyword, ring=1, x=0.48 * math.cos(towards), y=0.48 * math.sin(towards))
+        nodes.append(concept)
+        edges.append(GraphEdge(start=middle, end=concept))
+        for label, id in labels:
+            leaf = GraphNode(label=label, ring=2, x=math.cos(angle), y=math.sin(angle), record_id=id)
+            nodes.append(leaf)
+            edges.append(GraphEdge(start=concept, end=leaf))
+            angle += turn
+    return Graph(nodes=tuple(nodes), edges=tuple(edges), left_out=len(by_concept) - len(drawn))
+
+
+def _leaves(values: Sequence[RecordRow]) -> list[tuple[str, str | None]]:
+    """Return the labels and ids of the values of one concept; the last one counts those that are not drawn."""
+    named: list[tuple[str, str | None]] = [(row.value, row.id) for row in values[:_MOST_VALUES]]
+    rest = len(values) - len(named)
+    return [*named, (f"and {rest} more", None)] if rest else named

@@ -1,0 +1,80 @@
+"""The past of a record: its revisions, the actions on it, and how to undo the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from factmem.errors import RecordNotFoundError
+from factmem.records import AssertionState, Change, FactRecord
+
+if TYPE_CHECKING:
+    from factmem.memory import AuditEntry, Memory
+
+__all__ = ["Biography", "biography_of", "undo_last"]
+
+_WHOLE_TRAIL: Final = 100_000
+"""More entries than the audit trail of one record has."""
+
+
+@attrs.frozen(kw_only=True)
+class Biography:
+    """A record with its past.
+
+    Attributes:
+        record: The record as it is now, or as it was last.
+        revisions: Its revisions, oldest first.
+        trail: The actions on it, oldest first.
+    """
+
+    record: FactRecord[Any]
+    revisions: Sequence[FactRecord[Any]]
+    trail: Sequence[AuditEntry]
+
+
+async def biography_of(memory: Memory, id: str) -> Biography:
+    """Return a record with its past; a quarantined or retracted one as well.
+
+    Args:
+        memory: The memory.
+        id: The id of the record, in full.
+
+    Raises:
+        RecordNotFoundError: No visible record has this id.
+    """
+    trail = [entry for entry in (await memory.audit(id, descending=False, size=_WHOLE_TRAIL)).entries if entry.record]
+    try:
+        revisions = await memory.history(id)
+    except RecordNotFoundError:  # it was never accepted from quarantine
+        revisions = []
+    last = [entry.record for entry in trail if entry.record is not None][-1]
+    current = [record for record in revisions if record.state is AssertionState.ACTIVE]
+    return Biography(record=current[-1] if current else last, revisions=revisions, trail=trail)
+
+
+async def undo_last(memory: Memory, id: str, *, reason: str | None = None) -> Sequence[Change]:
+    """Undo the last change of a record; undone twice, it is made again.
+
+    A new value gives way to the one before, a new record is retracted, and a retracted one restored.
+
+    Args:
+        memory: The memory.
+        id: The id of the record, in full.
+        reason: The reason, for the audit trail.
+
+    Raises:
+        RecordNotFoundError: No visible record has this id, or it was never accepted from quarantine.
+    """
+    revisions = await memory.history(id)
+    current = [record for record in revisions if record.state is AssertionState.ACTIVE]
+    if not current:
+        return await memory.restore(id, reason=reason)
+    newest = max(revisions, key=lambda record: record.revision)
+    if newest.state is AssertionState.RETRACTED:  # by an undo
+        return [await memory.rollback(newest, reason=reason)]
+    earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
+    if not earlier:
+        return await memory.retract(id, reason=reason)
+    return [await memory.rollback(earlier[-1], reason=reason)]

@@ -1,0 +1,64 @@
+"""Values as text for people, and what people type as values."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any, Final
+
+from factmem.errors import InvalidDataError
+from factmem.hidden import HIDDEN
+from factmem.records import FactRecord
+from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of
+from factmem.values import Json, decode_value, encode_value
+
+__all__ = ["masked", "parsed_value", "shown", "typed_value", "value_json", "value_text"]
+
+_JSON: Final = scalar_named(JSON_SHAPE)
+
+
+def masked(text: str) -> str:
+    """Return a text of the same length with each control and hidden character visible; tabs and line ends stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        "\ufffd" if char not in "\t\n" and unicodedata.category(char) in ("Cc", "Cs") else char
+        for char in HIDDEN.sub(lambda found: "\ufffd" * len(found[0]), text)
+    )
+
+
+def shown(text: str) -> str:
+    """Return a text as one line, with control and hidden characters made visible."""
+    return masked(" ".join(text.split()))
+
+
+def value_json(record: FactRecord[Any]) -> Json:
+    """Return a record's value as JSON."""
+    return encode_value(record.value, record.concept.value_type)
+
+
+def value_text(value: Json) -> str:
+    """Return a value as text: strings as they are, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def parsed_value(text: str, wanted: Scalar) -> Any:
+    """Parse a value of a scalar type.
+
+    Raises:
+        InvalidDataError: The text is not a value of the type.
+    """
+    try:
+        return wanted.parse(text) if wanted.parse is not None else wanted.read(json.loads(text))
+    except (ValueError, OverflowError, RecursionError):
+        raise InvalidDataError(f"the value is not a valid {wanted.shape}: correct it, or choose another type") from None
+
+
+def typed_value(text: str, value_type: Any) -> Any:
+    """Parse a value of a concept's type: of a scalar type as `parsed_value` does it, otherwise as JSON.
+
+    Raises:
+        InvalidDataError: The text is not a value of the type.
+    """
+    scalar = scalar_of(value_type)
+    return decode_value(parsed_value(text, _JSON), value_type) if scalar is None else parsed_value(text, scalar)

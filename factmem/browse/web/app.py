@@ -1,0 +1,426 @@
+"""The pages of the local web page, as an ASGI app over a `Browser`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+from anyio import from_thread, to_thread
+from starlette.applications import Starlette
+from starlette.datastructures import FormData, QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import Buffer
+
+from factmem.browse.browser import Asked, Browser, Done, Dossier, Edit, Narrowing
+from factmem.browse.charts import Tally
+from factmem.browse.web.guard import Guard, visit_of, was_let_in
+from factmem.browse.web.templating import address, render
+from factmem.errors import (
+    CapabilityError,
+    FactMemError,
+    InvalidDataError,
+    OutOfViewError,
+    ReadOnlyError,
+    RecordNotFoundError,
+    StateConflictError,
+)
+
+__all__ = ["make_app"]
+
+_Page: TypeAlias = Callable[[Request], Awaitable[Response]]
+_Action: TypeAlias = Callable[[Request, FormData], Awaitable[Response]]
+
+_STATUS: Final[Sequence[tuple[type[FactMemError], int]]] = (
+    (RecordNotFoundError, 404),
+    (OutOfViewError, 403),
+    (ReadOnlyError, 403),
+    (StateConflictError, 409),
+    (InvalidDataError, 400),
+    (CapabilityError, 400),
+)
+"""HTTP status of each error; the first that fits counts, and any other is 503."""
+
+_LONGEST_FIELD: Final = 4_000_000
+"""Maximum size of a form's field in bytes: more than the largest value takes."""
+
+_FIELDS: Final = ("scope", "subject", "keyword", "category", "source")
+
+
+def make_app(browser: Browser, *, token: str, hosts: Iterable[str]) -> ASGIApp:
+    """Return the pages behind their guard.
+
+    Args:
+        browser: The pages as data: one viewer's, within its walls.
+        token: The one-time token of the address to open.
+        hosts: Names that the server answers for, each with its port.
+    """
+    site = _Site(browser)
+    reads: dict[str, _Page] = {
+        "/": site.overview,
+        "/records": site.records,
+        "/names": site.names,
+        "/search": site.search,
+        "/record/{id}": site.record,
+        "/subject": site.subject,
+        "/inbox": site.inbox,
+        "/agent": site.agent,
+        "/forget": site.forget,
+    }
+    acts: dict[str, _Action] = {
+        "/record/{id}/update": site.update,
+        "/record/{id}/retract": site.retract,
+        "/record/{id}/restore": site.restore,
+        "/record/{id}/undo": site.undo,
+        "/record/{id}/rollback": site.rollback,
+        "/inbox/accept": site.accept,
+        "/inbox/reject": site.reject,
+        "/inbox/retry": site.retry,
+        "/inbox/dismiss": site.dismiss,
+        "/forget": site.erase,
+    }
+    app = Starlette(
+        routes=[
+            *(Route(path, _marked(site.browser, page), methods=["GET"]) for path, page in reads.items()),
+            Route("/changes", site.changes, methods=["GET"]),
+            Route("/export", site.export, methods=["GET"]),
+            *(Route(path, _submitted(act), methods=["POST"]) for path, act in acts.items()),
+            Mount("/static", StaticFiles(packages=[("factmem.browse.web", "static")])),
+        ],
+        exception_handlers={FactMemError: site.failed, 404: site.missing},
+    )
+    return Guard(app, token=token, hosts=hosts, open_paths=("/static/",))
+
+
+def _marked(browser: Browser, page: _Page) -> _Page:
+    """Return the endpoint of a page that is read again after changes.
+
+    The mark is read before the page: what changes meanwhile is taken for a change, and never missed.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        request.state.mark = await browser.mark()
+        return await page(request)
+
+    return endpoint
+
+
+def _submitted(act: _Action) -> _Page:
+    """Return the endpoint of an action: it reads the form and checks its token."""
+
+    async def endpoint(request: Request) -> Response:
+        async with request.form(max_files=0, max_fields=1_000, max_part_size=_LONGEST_FIELD) as form:
+            if not visit_of(request.scope).sent(_text(form, "form_token")):
+                raise InvalidDataError("this form is not one of these pages', or an old one: open the page again")
+            return await act(request, form)
+
+    return endpoint
+
+
+@attrs.frozen
+class _Site:
+    """The endpoints: each reads the request, asks the browser, and renders a template."""
+
+    browser: Browser
+
+    async def overview(self, request: Request) -> Response:
+        return await self._page(request, "overview", page=await self.browser.overview())
+
+    async def records(self, request: Request) -> Response:
+        asked = request.query_params
+        page = await self.browser.listing(_narrowing(asked), page=asked.get("page"))
+        return await self._page(request, "records", page=page, narrowing=page.narrowing)
+
+    async def names(self, request: Request) -> Response:
+        of = request.query_params.get("of", "subjects")
+        overview = await self.browser.overview()
+        lists: dict[str, tuple[Tally, ...]] = {
+            "subjects": overview.subjects,
+            "keywords": overview.keywords,
+            "categories": overview.categories,
+        }
+        if of not in lists:
+            raise InvalidDataError("there are lists of subjects, keywords and categories")
+        return await self._page(request, "names", of=of, tallies=lists[of])
+
+    async def search(self, request: Request) -> Response:
+        asked = request.query_params
+        query, narrowing = asked.get("q", ""), _narrowing(asked)
+        found = await self.browser.search(query, narrowing) if query.strip() else None
+        return await self._page(request, "search", query=query, narrowing=narrowing, found=found)
+
+    async def record(self, request: Request) -> Response:
+        return await self._record(request, await self.browser.record(request.path_params["id"]))
+
+    async def _record(
+        self, request: Request, dossier: Dossier, *, typed: Mapping[str, str] | None = None, problem: str = ""
+    ) -> Response:
+        return await self._page(
+            request,
+            "record",
+            page=dossier,
+            fields=typed or _as_it_is(dossier),
+            problem=problem,
+            status=400 if problem else 200,
+            follows=not problem,
+        )
+
+    async def subject(self, request: Request) -> Response:
+        page = await self.browser.subject(request.query_params.get("name", ""))
+        return await self._page(request, "subject", page=page)
+
+    async def inbox(self, request: Request) -> Response:
+        return await self._page(request, "inbox", page=await self.browser.inbox())
+
+    async def agent(self, request: Request) -> Response:
+        asked = _asked(request.query_params, user=self.browser.opened.user)
+        told = await self.browser.told(asked) if "question" in request.query_params else None
+        return await self._page(request, "agent", asked=asked, told=told)
+
+    async def forget(self, request: Request) -> Response:
+        return await self._forget(request, _narrowing(request.query_params), request.query_params.getlist("id"))
+
+    async def _forget(
+        self, request: Request, narrowing: Narrowing, ids: Sequence[str], *, problem: str = ""
+    ) -> Response:
+        doomed = await self.browser.doomed(narrowing, ids) if narrowing.given or ids else None
+        return await self._page(
+            request,
+            "forget",
+            narrowing=narrowing,
+            ids=ids,
+            page=doomed,
+            problem=problem,
+            status=400 if problem else 200,
+            follows=False,
+        )
+
+    async def changes(self, request: Request) -> Response:
+        """Answer a page that asks whether it is still up to date; only one that is not gets a body."""
+        mark = await self.browser.mark()
+        if request.query_params.get("seen") == mark:
+            return Response(status_code=204)
+        body = render("follower", {"mark": mark})
+        return HTMLResponse(body, headers={"hx-trigger": "memory-changed"})
+
+    async def export(self, request: Request) -> Response:
+        return _Export(self.browser)
+
+    async def update(self, request: Request, form: FormData) -> Response:
+        id = request.path_params["id"]
+        dossier = await self.browser.record(id)
+        before = _as_it_is(dossier)
+        typed = {name: _text(form, name) for name in before}
+        try:
+            done = await self.browser.update(id, _edit(typed, before))
+        except (InvalidDataError, StateConflictError) as error:
+            return await self._record(request, dossier, typed=typed, problem=str(error))
+        return self._went(request, f"/record/{done.row.id}", "Changed. The revision before is in its history.")
+
+    async def retract(self, request: Request, form: FormData) -> Response:
+        id = request.path_params["id"]
+        await self.browser.retract([id], reason=_text(form, "reason"))
+        return self._went(request, f"/record/{id}", "Retracted: no longer loaded or recalled. Undo brings it back.")
+
+    async def restore(self, request: Request, form: FormData) -> Response:
+        id = request.path_params["id"]
+        await self.browser.restore([id], reason=_text(form, "reason"))
+        return self._went(request, f"/record/{id}", "Restored.")
+
+    async def undo(self, request: Request, form: FormData) -> Response:
+        id = request.path_params["id"]
+        await self.browser.undo(id, reason=_text(form, "reason"))
+        return self._went(request, f"/record/{id}", "The last change is undone. Undo again to repeat it.")
+
+    async def rollback(self, request: Request, form: FormData) -> Response:
+        revision = _text(form, "revision")
+        if not (revision.isascii() and revision.isdecimal() and len(revision) < 19):
+            raise InvalidDataError("a revision is a number: take one of the record's history")
+        done = await self.browser.rollback(int(revision), reason=_text(form, "reason"))
+        return self._went(request, f"/record/{done.row.id}", f"Rolled back to revision {revision}.")
+
+    async def accept(self, request: Request, form: FormData) -> Response:
+        done = await self.browser.accept(_chosen(form), reason=_text(form, "reason"))
+        return self._went(request, "/inbox", f"{_counted(done)} accepted: they count as facts from now on.")
+
+    async def reject(self, request: Request, form: FormData) -> Response:
+        done = await self.browser.reject(_chosen(form), reason=_text(form, "reason"))
+        return self._went(request, "/inbox", f"{_counted(done)} rejected; they can still be accepted.")
+
+    async def retry(self, request: Request, form: FormData) -> Response:
+        done = await self.browser.retry(_chosen(form))
+        return self._went(request, "/inbox", f"Read again, with {_counted(done)} changed.")
+
+    async def dismiss(self, request: Request, form: FormData) -> Response:
+        await self.browser.dismiss(_chosen(form))
+        return self._went(request, "/inbox", "Dismissed: the words stay as they were said.")
+
+    async def erase(self, request: Request, form: FormData) -> Response:
+        narrowing, ids = _narrowing(form), [str(id) for id in form.getlist("id")]
+        typed, seal = _text(form, "typed"), _text(form, "seal")
+        try:
+            erased = await self.browser.forget(narrowing, ids, typed=typed, seal=seal)
+        except (InvalidDataError, StateConflictError) as error:
+            if isinstance(error, OutOfViewError):
+                raise
+            return await self._forget(request, narrowing, ids, problem=str(error))
+        count = f"{erased.records} {'record' if erased.records == 1 else 'records'}"
+        return self._went(request, "/", f"Erased {count} for good, with all their history.")
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """Answer with the message of an error, which never holds a fact's value."""
+        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 503)
+        return await self._page(request, "problem", problem=str(error), status=status, follows=False, plain=True)
+
+    async def missing(self, request: Request, error: Exception) -> Response:
+        """Answer a request for no page; one without a visit was for a style sheet or a script."""
+        if not was_let_in(request.scope):
+            return PlainTextResponse("There is no such file.\n", status_code=404)
+        return await self._page(request, "problem", problem="There is no such page.", status=404, follows=False)
+
+    async def _page(
+        self,
+        request: Request,
+        template: str,
+        *,
+        status: int = 200,
+        follows: bool = True,
+        plain: bool = False,
+        **data: Any,
+    ) -> Response:
+        """Render a page.
+
+        Args:
+            request: The request.
+            template: Name of the template.
+            status: HTTP status.
+            follows: Whether it is read again after a change.
+            plain: Leave out what has to be read from the memory, which may be what failed.
+            data: Data of the template.
+        """
+        visit = visit_of(request.scope)
+        body = render(
+            template,
+            {
+                "opened": self.browser.opened,
+                "form_token": visit.form_token,
+                "notice": visit.take_notice(),
+                "waiting": 0 if plain else await self.browser.waiting(),
+                "mark": getattr(request.state, "mark", "") if follows else "",
+                "here": address(request.url.path, **dict(request.query_params)) if request.method == "GET" else "",
+                **data,
+            },
+        )
+        return HTMLResponse(body, status_code=status)
+
+    def _went(self, request: Request, path: str, notice: str) -> Response:
+        """Return the answer to a form: a page to go to, with a sentence on it."""
+        visit_of(request.scope).notice = notice
+        return RedirectResponse(path, status_code=303)
+
+
+class _Export(Response):
+    """The export as a download, sent while it is written: it is never in memory as a whole, nor on disk."""
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(
+            media_type="application/x-ndjson",
+            headers={"content-disposition": 'attachment; filename="factmem-export.jsonl"'},
+        )
+        del self.headers["content-length"]
+        self._browser = browser
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the export."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+        file = io.TextIOWrapper(io.BufferedWriter(_Sending(send), buffer_size=65_536), encoding="utf-8")
+        await self._browser.export(file)
+        await to_thread.run_sync(file.flush)
+        await send({"type": "http.response.body", "body": b""})
+
+
+class _Sending(io.RawIOBase):
+    """A file whose bytes are parts of an answer; for worker threads, which wait for each part to be taken."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Buffer) -> int:
+        """Send some bytes."""
+        body = bytes(data)
+        part: Message = {"type": "http.response.body", "body": body, "more_body": True}
+        from_thread.run(self._send, part)  # type: ignore[arg-type]  # servers give a coroutine function
+        return len(body)
+
+
+def _narrowing(given: QueryParams | FormData) -> Narrowing:
+    fields = {name: str(given.get(name, "")).strip() for name in _FIELDS}
+    return Narrowing(**fields, exact=bool(given.get("exact")))
+
+
+def _asked(given: QueryParams, *, user: str) -> Asked:
+    names = {name: given.get(name, "").strip() for name in ("agent", "feature", "product")}
+    budget = given.get("budget", "")
+    if budget and not (budget.isascii() and budget.isdecimal() and len(budget) < 8):
+        raise InvalidDataError("the budget is a number of tokens")
+    return Asked(
+        question=given.get("question", ""),
+        user=given.get("user", user).strip(),
+        budget=int(budget) if budget else Asked().budget,
+        **names,
+    )
+
+
+def _as_it_is(dossier: Dossier) -> dict[str, str]:
+    """Return the texts of a record's form before it is edited."""
+    row = dossier.row
+    return {
+        "value": dossier.editable,
+        "scope": row.scope,
+        "importance": str(row.importance),
+        "categories": ", ".join(row.categories),
+        "source": row.source,
+    }
+
+
+def _edit(typed: Mapping[str, str], before: Mapping[str, str]) -> Edit:
+    """Return the edit of a form; texts that are as they were are left out."""
+    changed = {name: text for name, text in typed.items() if text != before[name]}
+    try:
+        importance = float(changed["importance"]) if "importance" in changed else None
+    except ValueError:
+        raise InvalidDataError("the importance is a number from 0 to 1") from None
+    categories = [name.strip() for name in changed.get("categories", "").split(",")]
+    return Edit(
+        value=changed["value"].replace("\r\n", "\n") if "value" in changed else None,
+        scope=changed.get("scope"),
+        importance=importance,
+        categories=tuple(filter(None, categories)) if "categories" in changed else None,
+        source=changed.get("source"),
+    )
+
+
+def _text(form: FormData, name: str) -> str:
+    value = form.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def _chosen(form: FormData) -> list[str]:
+    ids = [id for id in form.getlist("id") if isinstance(id, str)]
+    if not ids:
+        raise InvalidDataError("nothing is chosen: tick what it is about")
+    return ids
+
+
+def _counted(done: Sequence[Done]) -> str:
+    return f"{len(done)} {'record' if len(done) == 1 else 'records'}"

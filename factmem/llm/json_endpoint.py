@@ -1,0 +1,103 @@
+"""JSON over HTTP to a model's own endpoint, through the client of the package ``openai``.
+
+The client retries, waits as the server asks, and runs on asyncio and trio alike; any path and body may be sent by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import attrs
+from anyio import CancelScope, Lock, to_thread
+
+from factmem.errors import MissingPackageError
+
+__all__ = ["Credentials", "JsonEndpoint", "Key", "openai_package"]
+
+
+class Credentials(Protocol):
+    """Source of the headers that carry a key."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers of the next request."""
+        ...
+
+
+@attrs.frozen
+class Key:
+    """A key that is sent as it is, in a header; an empty one is not sent. See `Credentials`."""
+
+    header: str
+    key: str = attrs.field(repr=False)
+
+    async def headers(self) -> Mapping[str, str]:
+        """See `Credentials.headers`."""
+        if not self.key:
+            return {}
+        return {self.header: f"Bearer {self.key}" if self.header == "Authorization" else self.key}
+
+
+class JsonEndpoint:
+    """An endpoint that answers JSON with JSON. It connects at the first request.
+
+    Args:
+        base_url: The endpoint; None for the ``openai`` package's own default.
+        credentials: Source of the headers that carry the key.
+        timeout: Timeout of one request, in seconds.
+        max_retries: Maximum number of retries of a failed request, with growing pauses.
+    """
+
+    def __init__(self, base_url: str | None, credentials: Credentials, *, timeout: float, max_retries: int) -> None:
+        self._credentials = credentials
+        # The client insists on a key, and each request brings its own.
+        self._options = {"base_url": base_url, "api_key": "none", "timeout": timeout, "max_retries": max_retries}
+        self._client: Any = None
+        self._lock = Lock()
+
+    async def post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Any:
+        """Return the JSON of an answer.
+
+        Args:
+            path: Path below the base URL.
+            body: Body of the request.
+            headers: Headers besides those of the credentials.
+
+        Raises:
+            openai.OpenAIError: The request failed.
+            MissingPackageError: ``openai`` is not installed.
+        """
+        client = await self._connected()
+        given = {"Authorization": openai_package().Omit(), **(headers or {}), **await self._credentials.headers()}
+        return await client.post(path, cast_to=object, body=body, options={"headers": given})
+
+    async def aclose(self) -> None:
+        """Close the connections; another request opens new ones."""
+        async with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                with CancelScope(shield=True):
+                    await client.close()
+
+    async def _connected(self) -> Any:
+        if self._client is None:
+            async with self._lock:
+                if self._client is None:
+                    self._client = await to_thread.run_sync(self._connect)
+        return self._client
+
+    def _connect(self) -> Any:
+        return openai_package().AsyncOpenAI(**self._options)
+
+
+def openai_package() -> Any:
+    """Return the package ``openai``.
+
+    Raises:
+        MissingPackageError: It is not installed.
+    """
+    try:
+        import openai
+    except ModuleNotFoundError:
+        raise MissingPackageError("openai", extra="all") from None
+    return openai

@@ -1,0 +1,294 @@
+"""Media: what is in images, sound, video and files becomes words of its own, with their places, before it is stored.
+
+The words of a medium are a conversation of their own, whose id is the hash of its bytes. So the same bytes are read
+once at a place. Their messages have the role ``document``: they are quarantined, and no model reads them for facts,
+unless the user points to them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+import attrs
+from anyio import to_thread
+
+from factmem.abc import Conversation, Message, Operation, Passage
+from factmem.details import MediumPart, Treatment
+from factmem.detection import PdfError, pdf_pages, points_to_media, reads_pdf
+from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
+from factmem.llm import bounded_gather
+from factmem.media import Medium, fingerprint
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.reader import Reader
+from factmem.observing import nested
+from factmem.private_files import make_folders, replace_file
+from factmem.recall import LogPart
+from factmem.records import LogEntry, Origin, Place, Recorded
+
+__all__ = ["MediaInbox", "Separated", "drop_kept_media", "media_cited"]
+
+_log = logging.getLogger("factmem")
+
+_CONVERSATION: Final = "media:"
+_PDF: Final = "application/pdf"
+_TRIED: Final = 10_000
+"""Number of media whose reading is remembered by one memory."""
+
+
+@attrs.frozen
+class Separated:
+    """Conversations without their media, and the words that were read from these.
+
+    Attributes:
+        conversations: The conversations. Media that cannot be read are counted in them.
+        words: A conversation for each medium that was read now and has words.
+    """
+
+    conversations: Sequence[Conversation]
+    words: Sequence[Conversation]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class _Found:
+    """A medium in a conversation, with its bytes."""
+
+    medium: Medium
+    data: bytes = attrs.field(repr=False)
+    whole: MediumPart
+    beside: Message
+    said_at: dt.datetime
+
+
+class MediaInbox:
+    """Reads the media in submitted words.
+
+    Args:
+        context: The owner of the words, and the policies.
+        backend: The store and the models.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._settings = context.policies.media
+        self._reader = Reader(context, backend)
+
+    async def separated(
+        self, conversations: Sequence[Conversation], place: Place, owner: str | None, *, lenient: bool = False
+    ) -> Separated:
+        """Return conversations and the words in their media, apart. Nothing is written, but for bytes to be kept.
+
+        Args:
+            conversations: The conversations.
+            place: Place that they are kept at.
+            owner: Their owner.
+            lenient: Whether media that fail are counted and logged, and not tried again by this process, instead of
+                being an error.
+
+        Raises:
+            CapabilityError: The model takes no media of a type.
+            MediumError: A medium is too large, damaged, or of another type than stated.
+            MissingPackageError: A PDF has to be read, and ``pypdf`` is not installed.
+            ModelError: The model failed.
+        """
+        if not any(message.media for conversation in conversations for message in conversation.messages):
+            return Separated(conversations, ())
+        tries = _Tries(self._backend.media_tried, (place.key, owner), lenient)
+        bare = []
+        found: dict[str, _Found] = {}
+        for conversation in conversations:
+            messages = []
+            for message in conversation.messages:
+                media = [await self._found(item, message, conversation, tries) for item in _readable(message)]
+                whole = {item.whole.sha256: item for item in media if item is not None}
+                found |= {sha: item for sha, item in whole.items() if sha not in found}
+                messages.append((message, len(message.media) - sum(item is not None for item in media), whole))
+            bare.append((conversation, messages))
+        words = await self._words(found, place, owner, tries)
+        return Separated(
+            [
+                attrs.evolve(conversation, messages=[_without_media(*message, words) for message in messages])
+                for conversation, messages in bare
+            ],
+            [each for each in words.values() if each is not None and each.messages],
+        )
+
+    async def _found(
+        self, medium: Medium, message: Message, conversation: Conversation, tries: _Tries
+    ) -> _Found | None:
+        with tries.of(str(medium.content) if isinstance(medium.content, Path) else ""):
+            data = await to_thread.run_sync(medium.loaded, self._settings.most_bytes)
+            return _Found(
+                medium=medium,
+                data=data,
+                whole=MediumPart(sha256=await to_thread.run_sync(fingerprint, data), mime=medium.mime),
+                beside=message,
+                said_at=message.timestamp or conversation.started_at or self._context.said_now,
+            )
+        return None
+
+    async def _words(
+        self, found: Mapping[str, _Found], place: Place, owner: str | None, tries: _Tries
+    ) -> dict[str, Conversation | None]:
+        """Return the words of each medium: none of those that are known, and None for those that cannot be read."""
+        known = await self._known(found, place, owner) | {sha for sha in found if tries.done(sha)}
+        new = [item for sha, item in found.items() if sha not in known]
+        reading = [partial(self._conversation, item, tries) for item in new]
+        read = await bounded_gather(reading, self._backend.concurrency)
+        return {item.whole.sha256: each for item, each in zip(new, read, strict=True)}
+
+    async def _known(self, hashes: Collection[str], place: Place, owner: str | None) -> set[str]:
+        """Return which media have words at a place already, whatever became of them."""
+        part = LogPart(conversations=[_CONVERSATION + sha for sha in hashes])
+        recorded = await self._reader.recorded(
+            part, lambda entry: entry.assertion.place.key == place.key and entry.assertion.details.owner == owner
+        )
+        return set(media_cited(recorded))
+
+    async def _conversation(self, found: _Found, tries: _Tries) -> Conversation | None:
+        with tries.of(found.whole.sha256):
+            passages = await self._passages(found)
+            if passages is None:
+                return None
+            if not passages:
+                tries.add(found.whole.sha256)
+            elif self._settings.keep is not None:
+                await to_thread.run_sync(_keep, self._settings.keep, found)
+            return _conversation_of(found, passages)
+        return None
+
+    async def _passages(self, found: _Found) -> Sequence[Passage] | None:
+        """Return what is in a medium; None if nothing here can read it."""
+        passages = [Passage(found.medium.caption, found.whole)] if found.medium.caption.strip() else []
+        mime, reader = found.whole.mime, self._backend.media_reader
+        if mime == _PDF and (reads_pdf() or reader is None):
+            passages += await self._pages(found)
+        if (mime != _PDF or not passages) and reader is not None:
+            if not reader.takes(mime) and not passages:
+                raise CapabilityError(f"the model takes no {mime}: give a caption, convert it, or use another model")
+            if reader.takes(mime):
+                with nested(Operation.ASK, records_in=1) as call:
+                    passages += await reader.read_medium(found.data, found.whole)
+                    call.gave(len(passages))
+        elif not passages:
+            return None
+        if sum(len(passage.text) for passage in passages) > self._settings.most_characters:
+            raise MediumError("the medium holds more text than MediaSettings.most_characters: give it in parts")
+        return passages
+
+    async def _pages(self, found: _Found) -> list[Passage]:
+        if not reads_pdf():
+            raise MissingPackageError("pypdf", extra="pdf")
+        settings = self._settings
+        try:
+            pages = await pdf_pages(
+                found.data,
+                most_pages=settings.most_pages,
+                most_characters=settings.most_characters,
+                seconds=settings.pdf_seconds,
+            )
+        except PdfError as error:
+            raise MediumError(f"the PDF cannot be read: {error}") from None
+        return [
+            Passage(text, attrs.evolve(found.whole, page=number)) for number, text in enumerate(pages, start=1) if text
+        ]
+
+
+@attrs.frozen
+class _Tries:
+    """Media that were tried at a place by this process, so that what gives nothing is not tried at every turn."""
+
+    _all: dict[object, None]
+    _place: object
+    _lenient: bool
+
+    def done(self, sha: str) -> bool:
+        return (self._place, sha) in self._all
+
+    def add(self, sha: str) -> None:
+        self._all[self._place, sha] = None
+        while len(self._all) > _TRIED:
+            del self._all[next(iter(self._all))]
+
+    @contextlib.contextmanager
+    def of(self, sha: str) -> Iterator[None]:
+        """Log errors of a medium, if they are to be no errors."""
+        try:
+            yield
+        except (CapabilityError, MediumError, MissingPackageError, ModelError) as error:
+            if not self._lenient:
+                raise
+            self.add(sha)
+            _log.warning("an attached medium was left out: %s: %s", type(error).__name__, error)
+
+
+def _readable(message: Message) -> Sequence[Medium]:
+    seen = message.treatment not in (Treatment.IGNORE, Treatment.CONTEXT)
+    return message.media if message.detectable and seen else ()
+
+
+def _without_media(
+    message: Message, failed: int, media: Mapping[str, _Found], words: Mapping[str, Conversation | None]
+) -> Message:
+    unread = failed + sum(sha in words and words[sha] is None for sha in media)
+    return attrs.evolve(message, media=(), not_text=message.not_text + unread)
+
+
+def _conversation_of(found: _Found, passages: Iterable[Passage]) -> Conversation:
+    """Return the words of a medium; if the user points to it, behind what they say about it."""
+    beside = found.beside
+    said = beside.origin is Origin.USER
+    vouched = said and (found.medium.vouched or points_to_media(beside.content))
+    messages = [
+        Message(
+            content=passage.text,
+            role="document",
+            id=str(number),
+            timestamp=found.said_at,
+            treatment=Treatment.FACTS if vouched else None,
+            medium=passage.part,
+        )
+        for number, passage in enumerate(passages, start=1)
+    ]
+    if vouched and messages and beside.content.strip():
+        context = attrs.evolve(
+            beside, id="0", media=(), not_text=0, timestamp=found.said_at, treatment=Treatment.CONTEXT
+        )
+        messages.insert(0, context)
+    return Conversation(messages=messages, id=_CONVERSATION + found.whole.sha256, started_at=found.said_at)
+
+
+def _keep(folder: Path, found: _Found) -> None:
+    make_folders(folder)
+    replace_file(folder / found.whole.sha256, found.data)
+
+
+def media_cited(log: Iterable[LogEntry]) -> Iterator[str]:
+    """Yield the hashes of the media that assertions of a log were read from."""
+    for entry in log:
+        if isinstance(entry, Recorded):
+            yield from (item.medium.sha256 for item in entry.assertion.details.evidence if item.medium is not None)
+
+
+async def drop_kept_media(context: Context, backend: Backend, erased: Iterable[LogEntry]) -> None:
+    """Remove the bytes of media that nothing in the store cites any more after an erasure.
+
+    Args:
+        context: The policies.
+        backend: The store.
+        erased: What was erased.
+    """
+    folder, hashes = context.policies.media.keep, set(media_cited(erased))
+    if folder is None or not hashes:
+        return
+    log = await backend.mirror.log(LogPart(conversations=[_CONVERSATION + sha for sha in hashes]))
+    for sha in hashes.difference(media_cited(log)):
+        await anyio.Path(folder / sha).unlink(missing_ok=True)

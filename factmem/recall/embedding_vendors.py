@@ -1,0 +1,692 @@
+"""Embedders over HTTP: the wire forms of their endpoints, and the vendors that have a name.
+
+A wire form is pure: it writes the body of a request and reads the vectors in an answer. `RemoteEmbedder` sends it,
+through the client of the package ``openai``, which retries, waits and closes connections on asyncio and trio alike.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import EmbedderIdentity
+from factmem.errors import EmbedderError, InvalidDataError
+from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
+from factmem.observing import current_call
+from factmem.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["VENDORS", "OpenAIEmbedder", "RemoteEmbedder", "Vendor", "WireForm", "vendor_embedder"]
+
+
+class _Side(enum.Enum):
+    """Side of a search that a text stands on."""
+
+    DOCUMENT = "document"
+    QUERY = "query"
+
+
+@attrs.frozen
+class _Words:
+    """Words that tell an endpoint or a model the side of a text: the value of a field, or a prefix."""
+
+    document: str = ""
+    query: str = ""
+
+    def of(self, side: _Side) -> str:
+        return self.document if side is _Side.DOCUMENT else self.query
+
+
+_SEARCH: Final = "Represent this sentence for searching relevant passages: "
+_PREFIXES: Final = (
+    (lazy_pattern(r"(?<![a-z])e5-(?:small|base|large)(?!.*instruct)"), _Words("passage: ", "query: ")),
+    (lazy_pattern(r"nomic-embed-text"), _Words("search_document: ", "search_query: ")),
+    (lazy_pattern(r"bge-(?:small|base|large)-en|mxbai-embed-large"), _Words(query=_SEARCH)),
+)
+"""Prefixes that open models were trained with, by the name of the model."""
+
+
+def _trained_with(model: str) -> _Words:
+    return next((words for pattern, words in _PREFIXES if pattern.search(model.lower())), _Words())
+
+
+def _nothing(model: str) -> _Words:
+    return _Words()
+
+
+@attrs.frozen(kw_only=True)
+class _Request:
+    """Vectors that are asked of an endpoint.
+
+    Attributes:
+        model: Name of the model.
+        texts: Texts, with their prefixes, at most as many as the form takes.
+        side: Side of the search that they stand on.
+        dimension: Dimension to ask for; None for the model's own.
+        settings: Settings of the vendor, by the name of the environment variable.
+    """
+
+    model: str
+    texts: Sequence[str]
+    side: _Side
+    dimension: int | None
+    settings: Mapping[str, str]
+
+    def asked(self, field: str, **others: object) -> dict[str, Any]:
+        """Return a field that asks for the dimension, with others beside it; nothing if none is asked for."""
+        return {} if self.dimension is None else {field: self.dimension, **others}
+
+
+_Read: TypeAlias = "tuple[Sequence[Sequence[float]], int | None]"
+"""Vectors, and the number of tokens that were charged, if the answer tells."""
+
+
+@attrs.frozen(kw_only=True)
+class WireForm:
+    """Form of the requests and answers of an endpoint.
+
+    Attributes:
+        path: Returns the path of a request, below the base URL.
+        body: Returns the body of a request.
+        read: Returns the vectors in an answer, and the number of tokens. Raises `KeyError`, `TypeError` or the like if
+            the answer has another form.
+        most: Returns the maximum number of texts in a request, by model.
+        field: Returns the words by which a request tells documents from queries, by model.
+        prefixes: Returns the prefixes of texts, by model.
+        shortens: Whether a dimension can be asked for.
+    """
+
+    path: Callable[[_Request], str]
+    body: Callable[[_Request], dict[str, Any]]
+    read: Callable[[Any], _Read]
+    most: Callable[[str], int]
+    field: Callable[[str], _Words] = _nothing
+    prefixes: Callable[[str], _Words] = _nothing
+    shortens: bool = True
+
+    def mark(self, model: str) -> str:
+        """Return what is done to documents, as a part of the embedder's identity; empty if nothing is."""
+        return " ".join(filter(None, (self.field(model).document, self.prefixes(model).document.strip(" :"))))
+
+
+def _openai_form(
+    *,
+    dimension: str = "dimensions",
+    field: str = "input_type",
+    words: Callable[[str], _Words] = _nothing,
+    prefixes: Callable[[str], _Words] = _nothing,
+    most: int = 256,
+) -> WireForm:
+    """Return OpenAI's form, which most vendors take, with the fields in which they differ.
+
+    No ``encoding_format`` is sent: some servers refuse any, and floats are the default everywhere.
+    """
+
+    def body(request: _Request) -> dict[str, Any]:
+        word = words(request.model).of(request.side)
+        told = {field: word} if word else {}
+        return {"model": request.model, "input": request.texts, **told, **request.asked(dimension)}
+
+    def read(answer: Any) -> _Read:
+        usage = answer.get("usage") or {}
+        items = sorted(answer["data"], key=lambda item: item["index"])
+        return [item["embedding"] for item in items], usage.get("prompt_tokens", usage.get("total_tokens"))
+
+    return WireForm(
+        path=lambda request: "/embeddings",
+        body=body,
+        read=read,
+        most=lambda model: most,
+        field=words,
+        prefixes=prefixes,
+    )
+
+
+def _cohere_body(request: _Request) -> dict[str, Any]:
+    return {
+        "texts": request.texts,
+        "input_type": _COHERE(request.model).of(request.side),
+        "embedding_types": ["float"],
+        **request.asked("output_dimension"),
+    }
+
+
+def _cohere_read(answer: Any) -> _Read:
+    billed = (answer.get("meta") or {}).get("billed_units") or {}
+    found = answer["embeddings"]
+    return found["float"] if isinstance(found, dict) else found, billed.get("input_tokens")
+
+
+def _always(document: str, query: str) -> Callable[[str], _Words]:
+    words = _Words(document, query)
+    return lambda model: words
+
+
+_COHERE: Final = _always("search_document", "search_query")
+_GOOGLE: Final = _always("RETRIEVAL_DOCUMENT", "RETRIEVAL_QUERY")
+
+
+def _gemini_body(request: _Request) -> dict[str, Any]:
+    common = {
+        "model": f"models/{request.model}",
+        "taskType": _GOOGLE(request.model).of(request.side),
+        **request.asked("outputDimensionality"),
+    }
+    return {"requests": [{**common, "content": {"parts": [{"text": text}]}} for text in request.texts]}
+
+
+def _vertex_body(request: _Request) -> dict[str, Any]:
+    task = _GOOGLE(request.model).of(request.side)
+    asked = request.asked("outputDimensionality")
+    return {
+        "instances": [{"content": text, "task_type": task} for text in request.texts],
+        **({"parameters": asked} if asked else {}),
+    }
+
+
+def _vertex_read(answer: Any) -> _Read:
+    found = [item["embeddings"] for item in answer["predictions"]]
+    tokens = sum((item.get("statistics") or {}).get("token_count") or 0 for item in found)
+    return [item["values"] for item in found], tokens or None
+
+
+def _bedrock_body(request: _Request) -> dict[str, Any]:
+    if "cohere." in request.model:
+        return _cohere_body(request)
+    (text,) = request.texts
+    return {"inputText": text, **request.asked("dimensions", normalize=True)}
+
+
+def _bedrock_read(answer: Any) -> _Read:
+    if "embedding" in answer:
+        return [answer["embedding"]], answer.get("inputTextTokenCount")
+    return _cohere_read(answer)
+
+
+def _watsonx_body(request: _Request) -> dict[str, Any]:
+    project = request.settings["WATSONX_PROJECT_ID"]
+    return {"model_id": request.model, "project_id": project, "inputs": request.texts}
+
+
+def _roboflow_body(request: _Request) -> dict[str, Any]:
+    key = request.settings["ROBOFLOW_API_KEY"]
+    return {"clip_version_id": request.model, "text": request.texts, "api_key": key}
+
+
+_OPENAI: Final = _openai_form()
+_OPEN_MODELS: Final = _openai_form(prefixes=_trained_with, most=32)
+_COHERE_FORM: Final = WireForm(
+    path=lambda request: "/v2/embed",
+    body=lambda request: {"model": request.model, **_cohere_body(request)},
+    read=_cohere_read,
+    most=lambda model: 96,
+    field=_COHERE,
+)
+_GEMINI_FORM: Final = WireForm(
+    path=lambda request: f"/models/{request.model}:batchEmbedContents",
+    body=_gemini_body,
+    read=lambda answer: ([item["values"] for item in answer["embeddings"]], None),
+    most=lambda model: 100,
+    field=_GOOGLE,
+)
+_VERTEX_FORM: Final = WireForm(
+    path=lambda request: f"/models/{request.model}:predict",
+    body=_vertex_body,
+    read=_vertex_read,
+    most=lambda model: 1 if model.startswith("gemini") else 100,
+    field=_GOOGLE,
+)
+_BEDROCK_FORM: Final = WireForm(
+    path=lambda request: f"/model/{urllib.parse.quote(request.model, safe='')}/invoke",
+    body=_bedrock_body,
+    read=_bedrock_read,
+    most=lambda model: 96 if "cohere." in model else 1,
+    field=lambda model: _COHERE(model) if "cohere." in model else _Words(),
+)
+_HUGGING_FACE_FORM: Final = WireForm(
+    path=lambda request: f"/{request.model}/pipeline/feature-extraction",
+    body=lambda request: {"inputs": request.texts},
+    read=lambda answer: (answer, None),
+    most=lambda model: 64,
+    prefixes=_trained_with,
+    shortens=False,
+)
+_WATSONX_FORM: Final = WireForm(
+    path=lambda request: "/ml/v1/text/embeddings?version=2024-05-31",
+    body=_watsonx_body,
+    read=lambda answer: ([item["embedding"] for item in answer["results"]], answer.get("input_token_count")),
+    most=lambda model: 256,
+    prefixes=_trained_with,
+    shortens=False,
+)
+_ROBOFLOW_FORM: Final = WireForm(
+    path=lambda request: "/clip/embed_text",
+    body=_roboflow_body,
+    read=lambda answer: (answer["embeddings"], None),
+    most=lambda model: 32,
+    shortens=False,
+)
+
+
+@attrs.define
+class _IbmTokens:
+    """Tokens that IBM Cloud gives for a key, each fetched in time before the last one ends. See `Credentials`."""
+
+    key: str = attrs.field(repr=False)
+    url: str
+    timeout: float = 30.0
+    _token: str = attrs.field(default="", init=False, repr=False)
+    _until: float = attrs.field(default=0.0, init=False)
+    _EARLY: Final = 60.0
+
+    async def headers(self) -> Mapping[str, str]:
+        if time.monotonic() >= self._until:
+            await to_thread.run_sync(self._fetch, abandon_on_cancel=True)
+        return {"Authorization": f"Bearer {self._token}"}
+
+    def _fetch(self) -> None:
+        form = {"grant_type": "urn:ibm:params:oauth:grant-type:apikey", "apikey": self.key}
+        try:
+            with urllib.request.urlopen(self.url, urllib.parse.urlencode(form).encode(), self.timeout) as answer:
+                found = json.load(answer)
+            self._token, self._until = found["access_token"], time.monotonic() + found["expires_in"] - self._EARLY
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise EmbedderError(f"IBM Cloud gave no token ({type(error).__name__}): check WATSONX_API_KEY") from None
+
+
+_PROBE: Final = "dimension"
+"""Text whose vector shows the dimension of a model."""
+
+
+class RemoteEmbedder:
+    """Embeddings of an HTTP endpoint in its wire form.
+
+    Args:
+        model: Name of the model.
+        form: Form of requests and answers.
+        base_url: The endpoint; None for the ``openai`` package's own default.
+        credentials: Source of the headers that carry the key.
+        dimension: Dimension to ask for; None for the model's own.
+        known: The model's own dimension, where it need not be learned from a first answer.
+        settings: Settings of the vendor that requests hold.
+        batch: Maximum number of texts in one request; None for the form's.
+        timeout: Timeout of one request, in seconds.
+        max_retries: Maximum number of retries of a failed request, with growing pauses.
+
+    Raises:
+        InvalidDataError: A dimension is asked of an endpoint that takes none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        form: WireForm,
+        *,
+        base_url: str | None,
+        credentials: Credentials,
+        dimension: int | None = None,
+        known: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        batch: int | None = None,
+        timeout: float = 30.0,
+        max_retries: int = 2,
+    ) -> None:
+        if dimension is not None and not form.shortens:
+            raise InvalidDataError("this endpoint cannot be asked for a dimension: leave it out", path="$.embedder")
+        self._model, self._form, self._asked, self._settings = model, form, dimension, settings or {}
+        self._dimension = dimension or known
+        self._batch = batch or form.most(model)
+        self._endpoint = JsonEndpoint(base_url, credentials, timeout=timeout, max_retries=max_retries)
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`. An unknown dimension is learned from the vector of one word."""
+        if self._dimension is None:
+            self._dimension = len((await self._vectors([_PROBE], _Side.DOCUMENT))[0])
+        mark = self._form.mark(self._model)
+        return EmbedderIdentity(name=f"{self._model}+{mark}" if mark else self._model, dimension=self._dimension)
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        return await self._embedded(texts, _Side.DOCUMENT)
+
+    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        return await self._embedded(texts, _Side.QUERY)
+
+    async def aclose(self) -> None:
+        """Close the connections; another call of `embed` opens new ones."""
+        await self._endpoint.aclose()
+
+    async def _embedded(self, texts: Sequence[str], side: _Side) -> NDArray[np.float32]:
+        import numpy as np
+
+        rows = await self._vectors(texts, side)
+        dimension = self._dimension or len(rows[0])
+        if any(len(row) != dimension for row in rows):
+            raise EmbedderError(
+                f"the embedding endpoint did not answer vectors of {dimension} dimensions; "
+                "is `dimension` right for this model?"
+            )
+        return np.array(rows, dtype=np.float32)
+
+    async def _vectors(self, texts: Sequence[str], side: _Side) -> list[Sequence[float]]:
+        before = self._form.prefixes(self._model).of(side)
+        rows: list[Sequence[float]] = []
+        for start in range(0, len(texts), self._batch):
+            some = [before + text for text in texts[start : start + self._batch]]
+            rows += await self._answered(some, side)
+        return rows
+
+    async def _answered(self, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
+        openai, form = openai_package(), self._form
+        request = _Request(model=self._model, texts=texts, side=side, dimension=self._asked, settings=self._settings)
+        current_call().asked(requests=1)
+        try:
+            answer = await self._endpoint.post(form.path(request), form.body(request))
+            rows, tokens = form.read(answer)
+            sizes = {len(row) for row in rows}
+            current_call().asked(input_tokens=tokens)
+        except openai.APIStatusError as error:
+            raise EmbedderError(f"the embedding endpoint failed: status {error.status_code}") from None
+        except openai.OpenAIError as error:
+            raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise EmbedderError(f"the embedding endpoint answered something else: {type(error).__name__}") from None
+        if len(rows) != len(texts) or 0 in sizes:
+            raise EmbedderError(f"the embedding endpoint did not answer {len(texts)} vectors for as many texts")
+        return rows
+
+
+_KNOWN: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+"""Dimensions of OpenAI's models, so that none of them is asked for it."""
+
+
+class OpenAIEmbedder:
+    """Embeddings of OpenAI, or of any server that takes its form of requests.
+
+    Args:
+        model: Name of the model.
+        dimension: Dimension to ask for, of a model that can shorten its vectors; None to ask for none, and learn the
+            model's own.
+        base_url: The endpoint; None for the address in ``OPENAI_BASE_URL``, or OpenAI's own.
+        api_key: The key; None for the environment variable ``OPENAI_API_KEY``.
+        document_prefix: Text before each document, for a model that was trained so.
+        query_prefix: Text before each query.
+        batch: Maximum number of texts in one request.
+        timeout: Timeout of one request, in seconds.
+        max_retries: Maximum number of retries of a failed request, with growing pauses.
+
+    Example:
+        >>> embedder = OpenAIEmbedder("bge-m3", base_url="http://localhost:11434/v1", api_key="none")
+    """
+
+    def __init__(
+        self,
+        model: str = "text-embedding-3-small",
+        *,
+        dimension: int | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        document_prefix: str = "",
+        query_prefix: str = "",
+        batch: int = 256,
+        timeout: float = 30.0,
+        max_retries: int = 2,
+    ) -> None:
+        self._remote = RemoteEmbedder(
+            model,
+            _openai_form(prefixes=_always(document_prefix, query_prefix)),
+            base_url=base_url,
+            credentials=_OpenAIKey(api_key),
+            dimension=dimension,
+            known=_KNOWN.get(model),
+            batch=batch,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`."""
+        return await self._remote.identity()
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        return await self._remote.embed(texts)
+
+    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        return await self._remote.embed_query(texts)
+
+    async def aclose(self) -> None:
+        """See `RemoteEmbedder.aclose`."""
+        await self._remote.aclose()
+
+
+@attrs.frozen
+class _OpenAIKey:
+    """The key that was given, or the one in the environment when it is needed. See `Credentials`."""
+
+    given: str | None = attrs.field(repr=False)
+
+    async def headers(self) -> Mapping[str, str]:
+        key = self.given or os.environ.get("OPENAI_API_KEY")
+        if not key:
+            raise EmbedderError("no API key: set OPENAI_API_KEY or pass api_key=")
+        return {"Authorization": f"Bearer {key}"}
+
+
+@attrs.frozen(kw_only=True)
+class Vendor:
+    """A vendor of embeddings, or a server that many run, by its names.
+
+    The address of an embedder is ``NAME:MODEL`` or ``NAME:MODEL@DIMENSION``. ``NAME_BASE_URL`` in the environment
+    stands before the base URL.
+
+    Attributes:
+        names: Names in addresses; the first one names the environment variable of another base URL.
+        base_url: The endpoint, in which ``{VARIABLE}`` stands for an environment variable; empty for models without
+            an endpoint of their own.
+        form: Form of requests and answers.
+        keys: Environment variables of the key, the first of which that is set counts; empty for a server that wants
+            none.
+        header: Header of the key; empty if it stands elsewhere.
+        settings: Environment variables that are needed besides, with their defaults; None for those without.
+    """
+
+    names: tuple[str, ...]
+    base_url: str
+    form: WireForm = _OPENAI
+    keys: tuple[str, ...] = ()
+    header: str = "Authorization"
+    settings: Mapping[str, str | None] = attrs.field(factory=dict)
+
+    @property
+    def url_variable(self) -> str:
+        """Environment variable of another base URL."""
+        return self.names[0].upper().replace("-", "_") + "_BASE_URL"
+
+
+def _server(name: str, base_url: str = "") -> Vendor:
+    """Return a server that people run themselves, without a key."""
+    return Vendor(names=(name,), base_url=base_url, form=_OPEN_MODELS)
+
+
+def _hosted(name: str, base_url: str, key: str, form: WireForm = _OPEN_MODELS) -> Vendor:
+    return Vendor(names=(name,), base_url=base_url, form=form, keys=(key,))
+
+
+def _jina(model: str) -> _Words:
+    return _Words("retrieval.passage", "retrieval.query") if lazy_pattern("v[3-9]").search(model) else _Words()
+
+
+_ALL: Final = (
+    Vendor(names=("openai",), base_url="https://api.openai.com/v1", keys=("OPENAI_API_KEY",)),
+    Vendor(
+        names=("azure",),
+        base_url="{AZURE_OPENAI_ENDPOINT}/openai/v1",
+        keys=("AZURE_OPENAI_API_KEY",),
+        header="api-key",
+        settings={"AZURE_OPENAI_ENDPOINT": None},
+    ),
+    Vendor(
+        names=("bedrock", "amazon-bedrock"),
+        base_url="https://bedrock-runtime.{AWS_REGION}.amazonaws.com",
+        form=_BEDROCK_FORM,
+        keys=("AWS_BEARER_TOKEN_BEDROCK",),
+        settings={"AWS_REGION": "us-east-1"},
+    ),
+    Vendor(
+        names=("cohere",),
+        base_url="https://api.cohere.com",
+        form=_COHERE_FORM,
+        keys=("CO_API_KEY", "COHERE_API_KEY"),
+    ),
+    Vendor(
+        names=("google", "google-generativeai"),
+        base_url="https://generativelanguage.googleapis.com/v1beta",
+        form=_GEMINI_FORM,
+        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        header="x-goog-api-key",
+    ),
+    Vendor(
+        names=("vertex", "google-vertex"),
+        base_url="https://{GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com/v1/projects/{GOOGLE_CLOUD_PROJECT}"
+        "/locations/{GOOGLE_CLOUD_LOCATION}/publishers/google",
+        form=_VERTEX_FORM,
+        keys=("GOOGLE_OAUTH_ACCESS_TOKEN",),
+        settings={"GOOGLE_CLOUD_PROJECT": None, "GOOGLE_CLOUD_LOCATION": "us-central1"},
+    ),
+    Vendor(
+        names=("huggingface",),
+        base_url="https://router.huggingface.co/hf-inference/models",
+        form=_HUGGING_FACE_FORM,
+        keys=("HF_TOKEN", "HUGGINGFACE_API_KEY"),
+    ),
+    Vendor(
+        names=("jina",),
+        base_url="https://api.jina.ai/v1",
+        form=_openai_form(field="task", words=_jina),
+        keys=("JINA_API_KEY",),
+    ),
+    Vendor(
+        names=("roboflow",),
+        base_url="https://infer.roboflow.com",
+        form=_ROBOFLOW_FORM,
+        settings={"ROBOFLOW_API_KEY": None},
+    ),
+    Vendor(
+        names=("voyage", "voyageai"),
+        base_url="https://api.voyageai.com/v1",
+        form=_openai_form(dimension="output_dimension", words=_always("document", "query"), most=128),
+        keys=("VOYAGE_API_KEY",),
+    ),
+    Vendor(
+        names=("watsonx",),
+        base_url="{WATSONX_URL}",
+        form=_WATSONX_FORM,
+        settings={
+            "WATSONX_API_KEY": None,
+            "WATSONX_PROJECT_ID": None,
+            "WATSONX_URL": "https://us-south.ml.cloud.ibm.com",
+            "WATSONX_IAM_URL": "https://iam.cloud.ibm.com/identity/token",
+        },
+    ),
+    _hosted(
+        "dashscope",
+        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+        "DASHSCOPE_API_KEY",
+        _openai_form(most=10),
+    ),
+    _hosted("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    _hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    _hosted("github", "https://models.github.ai/inference", "GITHUB_TOKEN"),
+    _hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", _openai_form(dimension="output_dimension")),
+    _hosted("nebius", "https://api.studio.nebius.com/v1", "NEBIUS_API_KEY"),
+    _hosted(
+        "nvidia",
+        "https://integrate.api.nvidia.com/v1",
+        "NVIDIA_API_KEY",
+        _openai_form(words=_always("passage", "query")),
+    ),
+    _hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    _hosted("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    _server("llamacpp", "http://localhost:8080/v1"),
+    _server("lmstudio", "http://localhost:1234/v1"),
+    _server("ollama", "http://localhost:11434/v1"),
+    _server("tei", "http://localhost:8080/v1"),
+    _server("vllm", "http://localhost:8000/v1"),
+    # Models that people run in their program, or behind any server of embeddings.
+    _server("instructor"),
+    _server("openclip"),
+    _server("sentence-transformer"),
+    _server("text2vec"),
+)
+
+VENDORS: Final[Mapping[str, Vendor]] = {name: vendor for vendor in _ALL for name in vendor.names}
+"""Vendors by name."""
+
+
+def vendor_embedder(vendor: Vendor, address: str) -> RemoteEmbedder:
+    """Return the embedder of a vendor, configured by environment variables.
+
+    Args:
+        vendor: The vendor.
+        address: ``MODEL`` or ``MODEL@DIMENSION``.
+
+    Raises:
+        InvalidDataError: The text has another form, or an environment variable is missing.
+    """
+    name = vendor.names[0]
+    model, at, dimension = address.rpartition("@") if "@" in address else (address, "", "")
+    if not model or (at and not lazy_pattern(r"[1-9][0-9]{0,5}").fullmatch(dimension)):
+        raise InvalidDataError(
+            f"an embedder of {name} is written as {name}:MODEL, or {name}:MODEL@DIMENSION to ask for a dimension",
+            path="$.embedder",
+        )
+    other_url = os.environ.get(vendor.url_variable)
+    if not (other_url or vendor.base_url):
+        raise InvalidDataError(
+            f"{name} has no endpoint of its own: set {vendor.url_variable} to a server of its models with OpenAI's "
+            "form of requests (Text Embeddings Inference, Infinity, vLLM), or pass an object of langchain-huggingface "
+            "or pydantic-ai, which run them in the program, as embedder=",
+            path="$.embedder",
+        )
+    settings = {variable: _setting(name, variable, default) for variable, default in vendor.settings.items()}
+    return RemoteEmbedder(
+        model,
+        vendor.form,
+        base_url=other_url or vendor.base_url.format(**settings),
+        credentials=_credentials(vendor, settings, optional=bool(other_url)),
+        dimension=int(dimension) if dimension else None,
+        known=_KNOWN.get(model) if name in ("openai", "azure") else None,
+        settings=settings,
+    )
+
+
+def _credentials(vendor: Vendor, settings: Mapping[str, str], *, optional: bool) -> Credentials:
+    if "WATSONX_API_KEY" in settings:
+        return _IbmTokens(settings["WATSONX_API_KEY"], settings["WATSONX_IAM_URL"])
+    found = next(filter(None, map(os.environ.get, vendor.keys)), "")
+    if vendor.keys and not found and not optional:
+        raise InvalidDataError(
+            f"{vendor.names[0]} needs a key: set the environment variable {' or '.join(vendor.keys)}", path="$.embedder"
+        )
+    return Key(vendor.header, found)
+
+
+def _setting(vendor: str, variable: str, default: str | None) -> str:
+    if (found := os.environ.get(variable) or default) is None:
+        raise InvalidDataError(f"{vendor} needs the environment variable {variable}", path="$.embedder")
+    return found.rstrip("/")

@@ -1,0 +1,288 @@
+"""The pages of a browser as plain data, and what people do on them."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from factmem.abc import Message
+from factmem.browse.browser import Asked, Browser, Edit, Narrowing, Opened
+from factmem.errors import (
+    CapabilityError,
+    InvalidDataError,
+    OutOfViewError,
+    ReadOnlyError,
+    RecordNotFoundError,
+    StateConflictError,
+)
+from factmem.facts import SingleFact
+from factmem.memory import Memory
+from factmem.records import AssertionState
+from factmem.subjects import MemorySubject
+from factmem.testing import HashEmbedder
+from tests.browse.conftest import CITY, DAY, MAYA, SEATS
+
+
+async def id_of(browser: Browser, keyword: str, value: str | None = None) -> str:
+    """Return the id of the first current record of a concept, with a value if one is given."""
+    rows = (await browser.listing(Narrowing(keyword=keyword))).rows
+    return next(row.id for row in rows if value in (None, row.value))
+
+
+async def test_the_overview_counts_scopes_subjects_and_concepts(memory: Memory) -> None:
+    page = await Browser(memory).overview()
+    assert (page.records, page.waiting, page.unread) == (5, 1, 0)
+    product = next(branch for branch in page.branches if branch.name == "product")
+    (fair,) = product.children
+    assert (fair.path, fair.records, fair.share) == ("/product/fair", 2, 2 / 5)
+    assert [(child.name, child.records) for child in fair.children] == [("stage", 1)]
+    assert [(tally.name, tally.records, tally.share) for tally in page.subjects] == [
+        ("user:maya", 4, 1.0),
+        ("everything", 1, 0.25),
+    ]
+    assert page.keywords[0].name == "languages"
+    assert [row.value for row in page.recent[:1]] == ["The stage is built in the yard."]
+
+
+async def test_of_many_scopes_those_with_the_most_records_are_shown(memory: Memory) -> None:
+    facts = [(SingleFact(SEATS, number), MAYA, f"/agent/a{number:03}") for number in range(102)]
+    await memory.save_many([*facts, (SingleFact(CITY, "Rome"), MAYA, "/agent/a101")])
+    agents = next(branch for branch in (await Browser(memory).overview()).branches if branch.name == "agent")
+    assert (len(agents.children), agents.left_out, agents.records) == (100, 2, 103)
+    assert "a101" in [child.name for child in agents.children]
+
+
+async def test_a_listing_is_narrowed_and_paged(memory: Memory) -> None:
+    browser = Browser(memory)
+    first = await browser.listing(Narrowing(subject="user:maya"), size=3)
+    rest = await browser.listing(Narrowing(subject="user:maya"), page=first.next_page, size=3)
+    assert (len(first.rows), len(rest.rows), rest.next_page) == (3, 1, None)
+    assert {row.value for row in (*first.rows, *rest.rows)} == {"120", "Oslo", "Norwegian", "Dutch"}
+    (seats,) = (await browser.listing(Narrowing(category="venue", source="chat", scope="/product/fair"))).rows
+    assert (seats.keyword, seats.shape, seats.subject, seats.scope) == ("seats", "int", "user:maya", "/product/fair")
+    assert seats.quotes[0].speaker == "Maya (user)"
+    assert seats.quotes[0].place == "conversation monday"
+    with pytest.raises(InvalidDataError):
+        await browser.listing(Narrowing(scope="/product/../agent"))
+
+
+async def test_a_search_shows_scores_parts_and_reasons(memory: Memory) -> None:
+    found = await Browser(memory).search("How many seats?", Narrowing(scope="/product/fair"))
+    best = found.hits[0]
+    assert best.row.value == "120"
+    assert 0 < best.score <= 1
+    assert {bar.name for bar in best.bars} >= {"similarity", "lexical", "semantic", "recency", "importance"}
+    assert all(0 <= bar.share <= 1 and bar.meaning for bar in best.bars)
+    assert "lexical" in best.reasons
+    assert [row.value for row in best.earlier] == ["80"]
+
+
+async def test_a_record_has_its_evidence_its_timeline_and_its_trail(memory: Memory) -> None:
+    browser = Browser(memory)
+    page = await browser.record(await id_of(browser, "seats"))
+    assert (page.row.value, page.description, page.single, page.apart) == ("120", "Seats at the venue", True, False)
+    assert [(mark.row.value, mark.row.state.value, mark.position) for mark in page.revisions] == [
+        ("80", "superseded", 0.0),
+        ("120", "active", 1.0),
+    ]
+    assert [(event.action, event.actor, event.value) for event in page.trail] == [
+        ("recorded", "test", "80"),
+        ("recorded", "test", "120"),
+    ]
+    with pytest.raises(RecordNotFoundError):
+        await browser.record("0" * 32)
+
+
+async def test_the_facts_of_a_subject_are_a_table_and_a_graph(memory: Memory) -> None:
+    page = await Browser(memory).subject("user:maya")
+    assert page.records == 4
+    assert [row.keyword for row in page.rows] == ["city", "languages", "languages", "seats"]
+    assert [(node.ring, node.label) for node in page.graph.nodes] == [
+        (0, "user:maya"),
+        (1, "city"),
+        (2, "Oslo"),
+        (1, "languages"),
+        *[(2, row.value) for row in page.rows if row.keyword == "languages"],
+        (1, "seats"),
+        (2, "120"),
+    ]
+    assert len(page.graph.edges) == len(page.graph.nodes) - 1
+    assert all(-1.001 <= axis <= 1.001 for node in page.graph.nodes for axis in (node.x, node.y))
+
+
+async def test_quarantined_words_are_accepted_and_rejected(memory: Memory) -> None:
+    browser = Browser(memory)
+    (waiting,) = (await browser.inbox()).waiting
+    assert (waiting.value, waiting.state) == ("The palace has 900 seats.", AssertionState.QUARANTINED)
+    assert (await browser.record(waiting.id)).apart
+    await browser.reject([waiting.id], reason="hearsay")
+    inbox = await browser.inbox()
+    assert (inbox.waiting, [row.value for row in inbox.rejected]) == ((), ["The palace has 900 seats."])
+    (done,) = await browser.accept([waiting.id])
+    assert (done.kind, done.row.state) == ("created", AssertionState.ACTIVE)
+    assert (await browser.inbox()).rejected == ()
+
+
+async def test_dead_letters_need_a_model_to_be_read_again(memory: Memory) -> None:
+    with pytest.raises(CapabilityError, match="--model"):
+        await Browser(memory).retry(["1"])
+
+
+async def test_an_update_changes_what_differs_and_undo_takes_it_back(memory: Memory) -> None:
+    browser = Browser(memory)
+    id = await id_of(browser, "seats")
+    with pytest.raises(InvalidDataError, match="nothing is changed"):
+        await browser.update(id, Edit(value="120", importance=0.5, categories=("venue",), source="chat"))
+    done = await browser.update(id, Edit(value="140", importance=0.9))
+    assert (done.kind, done.row.value, done.row.importance) == ("updated", "140", 0.9)
+    with pytest.raises(InvalidDataError, match="not a valid int"):
+        await browser.update(id, Edit(value="many"))
+    await browser.undo(id)
+    assert (await browser.record(id)).row.value == "120"
+    moved = await browser.update(id, Edit(scope="/product/other"))
+    assert (moved.row.scope, moved.row.id != id) == ("/product/other", True)
+
+
+async def test_retracted_records_are_restored_and_rolled_back(memory: Memory) -> None:
+    browser = Browser(memory)
+    id = await id_of(browser, "seats")
+    await browser.retract([id], reason="sold out")
+    page = await browser.record(id)
+    assert (page.row.current, page.trail[-1].reason) == (False, "sold out")
+    await browser.restore([id])
+    first = (await browser.record(id)).revisions[0].row
+    await browser.rollback(first.revision)
+    assert (await browser.record(id)).row.value == "80"
+
+
+async def test_forget_shows_what_goes_and_asks_for_the_words(memory: Memory) -> None:
+    browser = Browser(memory)
+    narrowing = Narrowing(subject="user:maya", keyword="languages")
+    doomed = await browser.doomed(narrowing)
+    assert (doomed.records, doomed.phrase) == (2, "forget 2 records")
+    with pytest.raises(InvalidDataError, match="type: forget 2 records"):
+        await browser.forget(narrowing, typed="yes", seal=doomed.seal)
+    await memory.save(SingleFact(CITY, "Rome", timestamp=DAY), subject=MAYA, scope="/product/fair")
+    assert (await browser.forget(narrowing, typed=" Forget 2  records", seal=doomed.seal)).records == 2
+    assert (await browser.listing(narrowing)).rows == ()
+    with pytest.raises(InvalidDataError):
+        await browser.doomed()
+
+
+async def test_forget_refuses_to_erase_other_records_than_those_seen(memory: Memory) -> None:
+    browser = Browser(memory)
+    doomed = await browser.doomed(Narrowing(keyword="city"))
+    await memory.save(SingleFact(CITY, "Rome"), subject="user:leo")
+    with pytest.raises(StateConflictError):
+        await browser.forget(Narrowing(keyword="city"), typed=doomed.phrase, seal=doomed.seal)
+    assert len((await browser.listing(Narrowing(keyword="city"))).rows) == 2
+
+
+async def test_an_agent_is_told_what_the_plugin_would_tell_it(memory: Memory) -> None:
+    browser = Browser(memory)
+    told = await browser.told(Asked(question="How many seats?", user="maya", product="fair"))
+    assert "120" in told.text
+    assert "Oslo" in told.text
+    assert told.scopes == ("/product/fair", "/cross-product")
+    assert 0 < told.tokens <= told.asked.budget
+    assert {row.value for row in told.rows} >= {"120", "Oslo"}
+    nobody = await browser.told(Asked(question="How many seats?", user="leo"))
+    assert "120" not in nobody.text
+
+
+async def test_a_viewer_never_reads_as_another_user(memory: Memory) -> None:
+    """The user of a question chooses the subject; whose private facts are shown is decided by the memory alone."""
+    for viewer, sees in (("maya", True), ("leo", False), (None, False)):
+        told = await Browser(memory.as_viewer(viewer)).told(Asked(question="Which city?", user="maya"))
+        assert ("Secret Harbour" in told.text) is sees
+
+
+async def test_an_export_is_that_of_the_memory(memory: Memory) -> None:
+    target, own = io.StringIO(), io.StringIO()
+    assert await Browser(memory).export(target) == await memory.export(own)
+    assert target.getvalue() == own.getvalue()
+    assert all(json.loads(line) for line in target.getvalue().splitlines())
+    assert "Secret Harbour" not in target.getvalue()
+
+
+async def test_no_page_leads_out_of_the_view(memory: Memory) -> None:
+    everything, confined = Browser(memory), Browser(memory.scope("/product/fair/stage"))
+    city = await id_of(everything, "city")
+    assert (await confined.overview()).records == 1
+    assert (await confined.listing(Narrowing())).rows[0].scope == "/product/fair/stage"
+    for refused in (
+        confined.listing(Narrowing(scope="/product/fair")),
+        confined.search("seats", Narrowing(scope="/product")),
+        confined.told(Asked(product="fair")),
+        confined.doomed(Narrowing(scope="/product/fair")),
+    ):
+        with pytest.raises(InvalidDataError) as caught:
+            await refused
+        assert isinstance(caught.value, OutOfViewError) or "scope" in str(caught.value)
+    with pytest.raises(RecordNotFoundError):
+        await confined.record(city)
+    with pytest.raises(RecordNotFoundError):
+        await confined.retract([city])
+    assert (await confined.subject("user:maya")).rows == ()
+    about = Browser(memory.about([MemorySubject("user").individual("leo")]))
+    with pytest.raises(OutOfViewError):
+        await about.subject("user:maya")
+
+
+async def test_a_view_of_an_agents_scope_is_told_of_that_scope_alone(memory: Memory) -> None:
+    told = await Browser(memory.scope("/product/fair")).told(Asked(user="maya", product="fair"))
+    assert told.scopes == ("/product/fair",)
+    assert "120" in told.text
+    assert "Oslo" not in told.text
+
+
+async def test_a_read_only_memory_shows_everything_and_changes_nothing(memory: Memory) -> None:
+    browser = Browser(memory.slice(["/product/fair"], read_only=True), Opened(read_only=True))
+    id = await id_of(browser, "seats")
+    with pytest.raises(ReadOnlyError):
+        await browser.retract([id])
+    doomed = await browser.doomed(ids=[id])
+    with pytest.raises(ReadOnlyError):
+        await browser.forget(ids=[id], typed=doomed.phrase, seal=doomed.seal)
+
+
+async def test_the_mark_changes_with_every_change_and_only_then(memory: Memory) -> None:
+    browser = Browser(memory)
+    seen = [await browser.mark()]
+    assert await browser.mark() == seen[0]
+    id = await id_of(browser, "seats")
+    for change in (
+        browser.update(id, Edit(importance=0.7)),
+        browser.retract([id]),
+        browser.restore([id]),
+        browser.reject([(await browser.inbox()).waiting[0].id]),
+        browser.forget(ids=[id], typed="forget 1 record", seal=(await browser.doomed(ids=[id])).seal),
+    ):
+        await change
+        seen.append(await browser.mark())
+    assert all(before != after for before, after in itertools.pairwise(seen))
+
+
+async def test_the_mark_says_nothing_of_what_others_own(memory: Memory) -> None:
+    browser = Browser(memory.as_viewer("leo"))
+    before = await browser.mark()
+    await memory.as_viewer("maya").save(SingleFact(SEATS, 3), private=True)
+    assert await browser.mark() == before
+
+
+async def test_the_mark_follows_another_process(tmp_path: Path) -> None:
+    """Two memories over one file know nothing of each other but by the file."""
+    path = f"sqlite-vec:{tmp_path / 'facts.db'}"
+    async with (
+        Memory(path, embedder=HashEmbedder()) as writer,
+        Memory(path, embedder=HashEmbedder(), read_only=True) as reader,
+    ):
+        browser = Browser(reader)
+        before = await browser.mark()
+        await writer.remember(Message(content="The gate opens at nine.", role="user"))
+        assert await browser.mark() != before
+        assert (await browser.overview()).records == 1

@@ -1,0 +1,176 @@
+"""The web page as a person uses it: the real command, the real store, and a real browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import pytest
+
+from factmem.facts import Concept, SingleFact
+from factmem.memory import Memory
+from tests.browse.chromium import chromium, missing, pages_of
+from tests.browse.conftest import MAYA, SEATS, fill
+from tests.browse.test_web import XSS
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Page
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.processes,
+    pytest.mark.skipif(missing() is not None, reason=f"NO REAL BROWSER: install {missing()}"),
+]
+
+PAGES: Final = ("/", "/records", "/search?q=seats", "/subject?name=user:maya", "/inbox", "/agent?question=x", "/forget")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Playwright runs on asyncio alone; the server is a process of its own."""
+    return "asyncio"
+
+
+@attrs.frozen
+class Site:
+    """A running `factmem browse`, and a browser that it has let in."""
+
+    store: Path
+    page: Page
+    complaints: list[str]
+
+    @property
+    def context(self) -> BrowserContext:
+        """The browser's profile."""
+        return self.page.context
+
+    @property
+    def base(self) -> str:
+        """Address of the pages."""
+        return self.page.url.split("/", 3)[0] + "//" + self.page.url.split("/", 3)[2]
+
+    async def open(self, path: str) -> None:
+        """Go to a page."""
+        await self.page.goto(self.base + path)
+
+    async def sees(self, text: str) -> None:
+        """Wait until a text is on the page."""
+        await self.page.get_by_text(text).first.wait_for(timeout=20_000)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    """The command over a store with facts, and a page that it has let in; the page must have nothing to complain of."""
+    store = tmp_path / "facts.db"
+    async with Memory(f"sqlite-vec:{store}", actor="test") as memory:
+        await fill(memory)
+        names = [text.replace("\0", "") for text in XSS]
+        hostile = [Concept.single(f"x{number} {name}", name) for number, name in enumerate(names)]
+        facts = [SingleFact(concept, text) for concept, text in zip(hostile, XSS, strict=True)]
+        await memory.save_many([(fact, MAYA, "/product/fair") for fact in facts])
+    async with pages_of(store) as address, chromium() as browser:
+        page = await browser.new_page(viewport={"width": 1200, "height": 800})
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        await page.goto(address)
+        yield Site(store, page, complaints)
+        assert complaints == []
+
+
+async def test_a_wrong_fact_is_found_corrected_and_undone(site: Site) -> None:
+    page = site.page
+    await page.get_by_label("Search").fill("How many seats are there?")
+    await page.keyboard.press("Enter")
+    await page.locator(".hits").get_by_role("link", name="seats 120").click()
+    await site.sees("We have 120 seats now.")
+    await page.get_by_label("Value").fill("140")
+    await page.get_by_role("button", name="Save the change").click()
+    await site.sees("The revision before is in its history.")
+    assert await page.locator("h1").inner_text() == "140"
+    await page.get_by_role("button", name="Undo last change").click()
+    await site.sees("The last change is undone.")
+    assert await page.locator("h1").inner_text() == "120"
+    assert await page.locator(".trail").get_by_text("retracted").count() == 1
+
+
+async def test_results_come_while_one_types(site: Site) -> None:
+    await site.open("/search")
+    await site.page.get_by_label("Ask the memory").press_sequentially("seats", delay=20)
+    await site.sees("parts of the score")
+    assert "q=seats" in site.page.url
+    assert await site.page.get_by_label("Ask the memory").input_value() == "seats"
+
+
+async def test_pages_follow_another_process_and_leave_forms_alone(site: Site) -> None:
+    page = site.page
+    await site.open("/records?keyword=seats")
+    await page.get_by_role("link", name="seats 120").first.click()
+    await page.get_by_label("Value").fill("half typed")
+    async with Memory(f"sqlite-vec:{site.store}", actor="another process") as memory:
+        await memory.save(SingleFact(SEATS, 555), subject=MAYA, scope="/product/fair")
+    await page.locator("h1", has_text="555").wait_for(timeout=20_000)
+    assert await page.get_by_label("Value").input_value() == "half typed"
+    assert await page.locator(".trail").get_by_text("another process").count() == 1
+
+
+async def test_quarantined_words_are_let_in(site: Site) -> None:
+    page = site.page
+    await page.get_by_role("link", name="Inbox").click()
+    await page.get_by_label("Choose: The palace has 900 seats.").check()
+    await page.get_by_role("button", name="Accept the chosen").click()
+    await site.sees("1 record accepted")
+    await site.sees("Nothing waits.")
+
+
+async def test_forgetting_asks_for_the_words(site: Site) -> None:
+    page = site.page
+    await site.open("/forget?keyword=languages")
+    await site.sees("2 records would go")
+    await page.get_by_label("Type forget 2 records").fill("forget 2 records")
+    await page.get_by_role("button", name="Erase for good").click()
+    await site.sees("Erased 2 records for good")
+
+
+async def test_no_page_scrolls_sideways_on_a_phone_and_dark_is_dark(site: Site) -> None:
+    page = site.page
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for path in PAGES:
+        await site.open(path)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
+    grounds = []
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)
+        grounds.append(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    brightness = [sum(map(int, re.findall(r"\d+", ground)[:3])) for ground in grounds]
+    assert brightness[0] > 600 > 150 > brightness[1]
+
+
+async def test_the_keyboard_reaches_everything(site: Site) -> None:
+    """The first stop is the way past the head; from there each stop shows where it is."""
+    page = site.page
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.activeElement.textContent") == "Skip to the page"
+    await page.keyboard.press("Enter")
+    await page.keyboard.press("Tab")
+    assert await page.evaluate("document.querySelector('main').contains(document.activeElement)")
+    assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+async def test_everything_can_be_read_and_changed_without_javascript(site: Site) -> None:
+    browser = site.context.browser
+    assert browser is not None
+    context = await browser.new_context(java_script_enabled=False, storage_state=await site.context.storage_state())
+    page = await context.new_page()
+    for path in PAGES:
+        answer = await page.goto(site.base + path)
+        assert answer is not None
+        assert answer.status == 200
+    await page.goto(site.base + "/search?q=seats")
+    await page.get_by_role("link", name="seats 120").first.click()
+    await page.get_by_role("button", name="Retract").click()
+    assert await page.get_by_text("no longer loaded or recalled").count() == 1

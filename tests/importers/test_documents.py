@@ -1,0 +1,204 @@
+"""Documents: passages with their place, apart until they are let in, and kept up with the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem import Memory
+from factmem.errors import FileFormatError, InvalidDataError
+from factmem.importers import ImportOptions, ingest_document, passages_in
+from factmem.providers import InMemoryProvider
+from factmem.records import Origin
+from factmem.scopes import MemoryScope
+from factmem.testing import HashEmbedder
+from tests.importers.conftest import DATED
+
+pytestmark = pytest.mark.anyio
+
+HANDBOOK = """---
+title: not a passage
+---
+# Harbour Fair
+
+The **fair** takes place
+every *spring*, says [the site](https://fair.example).
+
+## Venue
+### Seats
+120 of them.
+
+- Coffee at nine
+  - with milk
+- Lunch at noon
+
+## Hours
+
+| day | opens |
+|-----|-------|
+| Mon | 9:00  |
+
+```sh
+open --door
+```
+
+> The exit is behind the stage.
+
+<!-- a comment -->
+"""
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Memory]:
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
+        yield memory
+
+
+@pytest.fixture
+def handbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = Path("handbook.md")
+    path.write_text(HANDBOOK, encoding="utf-8")
+    return path
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+async def believed(memory: Memory) -> set[str]:
+    return {str(record.value) for record in await memory.list_records()}
+
+
+async def waiting(memory: Memory) -> set[str]:
+    return {str(record.value) for record in await memory.quarantine.list()}
+
+
+def test_markdown_is_passages_below_their_headings() -> None:
+    assert [passage.statement for passage in passages_in(HANDBOOK, markdown=True)] == [
+        "Harbour Fair: The fair takes place every spring, says the site.",
+        "Harbour Fair > Venue > Seats: 120 of them.",
+        "Harbour Fair > Venue > Seats: Coffee at nine\nwith milk",
+        "Harbour Fair > Venue > Seats: Lunch at noon",
+        "Harbour Fair > Hours: day | opens\nMon | 9:00",
+        "Harbour Fair > Hours: open --door",
+        "Harbour Fair > Hours: The exit is behind the stage.",
+    ]
+
+
+@given(
+    text=st.lists(
+        st.sampled_from(["# A", "## B", "word. ", "x" * 3000, "- item", "  - in", "> said", "```", "| a | b |", "---"])
+        | st.text(max_size=30),
+        max_size=20,
+    ).map("\n".join),
+    markdown=st.booleans(),
+)
+def test_every_quote_stands_at_its_offset_and_line(text: str, markdown: bool) -> None:
+    clean = text.replace("\r\n", "\n").replace("\r", "\n")
+    for passage in passages_in(clean, markdown=markdown):
+        assert clean[passage.start : passage.start + len(passage.quote)] == passage.quote
+        assert clean[: passage.start].count("\n") >= passage.line - 1
+        assert passage.text.strip()
+
+
+def test_plain_text_is_paragraphs_and_long_ones_are_split() -> None:
+    text = "One\ntwo.\n\n# three\n\n" + "A sentence of some words. " * 200
+    first, second, *pieces = passages_in(text, markdown=False)
+    assert (first.statement, second.statement, second.line) == ("One two.", "# three", 4)
+    assert len(pieces) > 1
+    assert all(len(piece.text) <= 2_000 and piece.text.endswith(".") for piece in pieces)
+
+
+async def test_a_document_is_not_believed_until_it_is_let_in(memory: Memory, handbook: Path) -> None:
+    report = await ingest_document(memory, handbook)
+    assert (report.passages, report.new, report.quarantined) == (7, 7, 7)
+    assert await believed(memory) == set()
+    one = (await memory.quarantine.list())[1]
+    assert one.details.origin is Origin.DOCUMENT
+    await memory.quarantine.accept(one.id)
+    assert await believed(memory) == {"Harbour Fair > Venue > Seats: 120 of them."}
+    again = await ingest_document(memory, handbook, trust=True)
+    assert (again.new, again.let_in, again.quarantined) == (0, 6, 0)
+    assert len(await believed(memory)) == 7
+
+
+async def test_a_passage_shows_its_file_heading_line_and_words(memory: Memory, handbook: Path) -> None:
+    await ingest_document(memory, handbook, trust=True)
+    match, *_ = await memory.recall("How many seats are there?", sources=["handbook.md"])
+    details = match.record.details
+    (evidence,) = details.evidence
+    assert (details.source, evidence.conversation_id, evidence.message_id) == ("handbook.md", "handbook.md", "line 11")
+    assert details.metadata == {"document": "handbook.md", "heading": "Harbour Fair > Venue > Seats", "line": 11}
+    assert HANDBOOK[evidence.start : evidence.end] == evidence.quote == "120 of them."
+
+
+async def test_the_same_file_adds_nothing_even_if_it_was_touched(memory: Memory, handbook: Path) -> None:
+    await ingest_document(memory, handbook, trust=True)
+    before = await memory.audit()
+    os.utime(handbook, (1_700_000_000, 1_700_000_000))
+    report = await ingest_document(memory, handbook, trust=True)
+    assert (report.new, report.gone, report.let_in) == (0, 0, 0)
+    assert (await memory.audit()).entries == before.entries
+
+
+@pytest.mark.parametrize("trust", [True, False])
+async def test_a_changed_file_replaces_what_it_does_not_say_any_more(
+    memory: Memory, handbook: Path, trust: bool
+) -> None:
+    await memory.remember("120 of them.")
+    await ingest_document(memory, handbook, trust=trust)
+    write(handbook, HANDBOOK.replace("120 of", "150 of"))
+    report = await ingest_document(memory, handbook, trust=trust)
+    assert (report.new, report.gone) == (1, 1)
+    there = await (believed(memory) if trust else waiting(memory))
+    assert {value for value in there if "0 of them" in value} - {"120 of them."} == {
+        "Harbour Fair > Venue > Seats: 150 of them."
+    }
+    assert "120 of them." in await believed(memory), "what a person said is not the document's"
+
+
+async def test_two_documents_and_two_scopes_stay_apart(memory: Memory, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    for path in (first, second):
+        path.write_text("The hall is open.\n\nOnly here " + path.name, encoding="utf-8")
+    fair = ImportOptions(scope=MemoryScope.product("fair"))
+    for path in (first, second):
+        await ingest_document(memory, path, trust=True)
+    await ingest_document(memory, first, options=fair, trust=True)
+    first.write_text("Nothing.", encoding="utf-8")
+    report = await ingest_document(memory, first, options=fair, trust=True)
+    assert report.gone == 2
+    everywhere = {str(record.value) for record in await memory.list_records(scope=MemoryScope.CROSS_PRODUCT)}
+    assert everywhere == {"The hall is open.", "Only here a.txt", "Only here b.txt"}
+
+
+async def test_secrets_are_redacted_and_a_private_document_is_its_owners(memory: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "keys.txt"
+    path.write_text("The password is hunter2-Xq9!zz.\n\nOpen at nine.", encoding="utf-8")
+    options = ImportOptions(private=True, owner="maya")
+    maya = memory.as_viewer("maya")
+    report = await ingest_document(maya, path, options=options, trust=True)
+    assert report.redacted == 1
+    assert not any("hunter2" in value for value in await believed(maya))
+    assert len(await believed(maya)) == 2
+    assert await believed(memory) == set()
+    again = await ingest_document(maya, path, options=options, trust=True)
+    assert (again.new, again.gone) == (0, 0)
+
+
+async def test_what_is_no_document_is_an_error(memory: Memory, tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError):
+        await ingest_document(memory, tmp_path / "missing.md")
+    (tmp_path / "bytes.txt").write_bytes(bytes(range(256)) * 10)
+    with pytest.raises(FileFormatError):
+        await ingest_document(memory, tmp_path / "bytes.txt")
+    (tmp_path / "future.txt").write_text("Later.")
+    with pytest.raises(InvalidDataError):
+        await ingest_document(memory, tmp_path / "future.txt", options=ImportOptions(now=DATED.replace(year=2001)))
+    assert await waiting(memory) == set()

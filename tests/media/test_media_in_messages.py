@@ -1,0 +1,435 @@
+"""Media in messages: what is in them is kept with its place, in quarantine unless the user points to it."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem import Conversation, InMemoryProvider, Memory, Message, Policies
+from factmem.abc import DropReason
+from factmem.details import MediumPart
+from factmem.detection import points_to_media
+from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MediumError, ModelUnavailableError
+from factmem.media import MEDIA_TYPES, Medium
+from factmem.memory import MediaSettings
+from factmem.records import Origin
+from factmem.testing import HashEmbedder, ScriptedModel
+from tests.media.readers import ScriptedReader
+from tests.media.samples import JPEG, MP4, PNG, SAMPLES, WAV, bomb, pdf, pdf_of
+from tests.memory.telling import CITY, CONCEPTS, USER, well
+
+TICKET = "Seat 42, Leipzig to Oslo"
+
+
+def opened(reader: ScriptedReader | None = None, provider: InMemoryProvider | None = None, **options: Any) -> Memory:
+    return Memory(provider or InMemoryProvider(), embedder=HashEmbedder(), media_reader=reader, **options)
+
+
+def photo(text: str, *, media: Medium | None = None, id: str = "m1", **details: Any) -> Message:
+    return Message(content=text, id=id, media=[media or Medium(PNG, "image/png")], **details)
+
+
+async def values(memory: Memory) -> list[Any]:
+    return [record.value for record in await memory.list_records()]
+
+
+async def apart(memory: Memory) -> list[Any]:
+    return [record.value for record in await memory.quarantine.list()]
+
+
+async def test_what_a_model_reads_is_quarantined_with_its_hash_type_and_place() -> None:
+    async with opened(ScriptedReader([TICKET], parts=[{"box": (0.1, 0.2, 0.5, 0.6)}])) as memory:
+        outcome = await memory.remember(photo("What is that?"))
+        assert await values(memory) == ["What is that?"]
+        assert await apart(memory) == [TICKET]
+        (record,) = await memory.quarantine.list()
+    part = MediumPart(sha256=hashlib.sha256(PNG).hexdigest(), mime="image/png", box=(0.1, 0.2, 0.5, 0.6))
+    assert record.details.origin is Origin.DOCUMENT
+    assert [item.medium for item in record.evidence] == [part]
+    assert record.evidence[0].quote == TICKET
+    assert outcome.dropped == {}
+
+
+async def test_time_spans_of_a_recording_are_kept() -> None:
+    spans: list[dict[str, Any]] = [{"start": 0.0, "end": 2.5}, {"start": 2.5, "end": 9.0}]
+    async with opened(ScriptedReader(["Hello.", "It is Ada."], parts=spans)) as memory:
+        await memory.remember(photo("Listen.", media=Medium(WAV, "audio/wav")))
+        records = await memory.quarantine.list()
+    assert [(item.value, item.evidence[0].medium) for item in records] == [
+        (text, MediumPart(sha256=hashlib.sha256(WAV).hexdigest(), mime="audio/wav", **span))
+        for text, span in zip(["Hello.", "It is Ada."], spans, strict=True)
+    ]
+
+
+async def test_a_caption_needs_no_model() -> None:
+    async with opened() as memory:
+        outcome = await memory.remember(photo("Look!", media=Medium(PNG, "image/png", caption="A red bicycle")))
+        assert await apart(memory) == ["A red bicycle"]
+        assert outcome.dropped == {}
+
+
+async def test_the_text_layer_of_a_pdf_needs_no_model_and_has_its_pages() -> None:
+    pytest.importorskip("pypdf", reason="the extra pdf is not installed")
+    reader = ScriptedReader(["never asked"])
+    async with opened(reader) as memory:
+        await memory.remember(photo("See.", media=Medium(pdf(["Rent: 900", "", "Signed: Bo"]), "application/pdf")))
+        found = [(record.value, record.evidence[0].medium) for record in await memory.quarantine.list()]
+    assert [(value, part.page) for value, part in found if part] == [("Rent: 900", 1), ("Signed: Bo", 3)]
+    assert reader.asked == []
+
+
+async def test_a_scanned_pdf_without_text_is_read_by_the_model() -> None:
+    pytest.importorskip("pypdf", reason="the extra pdf is not installed")
+    reader = ScriptedReader(["Rent: 900"], parts=[{"page": 1}])
+    async with opened(reader) as memory:
+        await memory.remember(photo("See.", media=Medium(pdf_of([b""]), "application/pdf")))
+        assert await apart(memory) == ["Rent: 900"]
+    assert reader.asked == ["application/pdf"]
+
+
+async def test_a_file_is_read_when_the_message_is_taken_in(tmp_path: Path) -> None:
+    file = tmp_path / "photo.png"
+    message = photo("What is that?", media=Medium(file, "image/png"))
+    async with opened(ScriptedReader([TICKET])) as memory:
+        with pytest.raises(MediumError, match="file"):
+            await memory.remember(message)
+        assert await values(memory) == []
+        file.write_bytes(PNG)
+        await memory.remember(message)
+        assert await apart(memory) == [TICKET]
+
+
+async def test_the_same_bytes_again_give_nothing_new_and_ask_no_model() -> None:
+    provider, reader = InMemoryProvider(), ScriptedReader([TICKET])
+    async with opened(reader, provider) as memory:
+        await memory.remember(Conversation(messages=[photo("One."), photo("Two.", id="m2")], id="talk"))
+        await memory.remember(photo("Three."))
+        submission = await memory.remember_many([photo("Four."), photo("Five.")])
+        await submission.wait()
+    async with opened(reader, provider) as memory:  # another process has no list of its own
+        await memory.ingest_events("chat", [photo("Six.")])
+        assert await apart(memory) == [TICKET]
+        assert set(await values(memory)) == {"One.", "Two.", "Three.", "Four.", "Five.", "Six."}
+    assert reader.asked == ["image/png"]
+
+
+async def test_the_same_bytes_are_read_again_for_another_user_and_after_they_were_forgotten() -> None:
+    reader = ScriptedReader([TICKET])
+    async with opened(reader, viewer="ada") as memory:
+        await memory.remember(photo("This is my ticket."), private=True)
+        bo = memory.as_viewer("bo")
+        assert TICKET not in await values(bo)
+        await bo.remember(photo("That is my ticket."), private=True)
+        (mine,) = [record for record in await bo.list_records() if record.value == TICKET]
+        await bo.forget(mine.id)
+        assert TICKET not in await values(bo)
+        await bo.remember(photo("That is my ticket.", id="m9"), private=True)
+        assert TICKET in await values(bo)
+        assert TICKET in await values(memory)
+    assert len(reader.asked) == 3
+
+
+async def test_what_the_user_points_to_counts_and_is_found() -> None:
+    async with opened(ScriptedReader([TICKET])) as memory:
+        await memory.remember(photo("This is my train ticket."))
+        assert await apart(memory) == []
+        (match,) = [match for match in await memory.recall("seat to Oslo") if match.record.value == TICKET]
+        assert match.record.details.origin is Origin.DOCUMENT
+        assert match.score > 0
+
+
+async def test_a_model_finds_facts_in_what_the_user_points_to_and_in_nothing_else() -> None:
+    model, reader = ScriptedModel(well), ScriptedReader(["I live in Oslo."])
+    async with opened(reader, model=model, concepts=CONCEPTS, subjects=[USER]) as memory:
+        await memory.remember(photo("What does it say?"), subject=USER)
+        assert await memory.load(CITY, subject=USER) is None
+        assert not any("Oslo" in prompt.content for prompt in model.prompts)
+        await memory.remember(photo("Here is my letter.", media=Medium(JPEG, "image/jpeg"), id="m2"), subject=USER)
+        fact = await memory.load(CITY, subject=USER)
+        assert fact is not None
+        assert fact.value == "Oslo"
+        (record,) = [record for record in await memory.list_records() if record.concept == CITY]
+    assert record.details.origin is Origin.DOCUMENT
+    (evidence,) = record.evidence
+    assert evidence.medium == MediumPart(sha256=hashlib.sha256(JPEG).hexdigest(), mime="image/jpeg")
+    assert evidence.quote in "I live in Oslo."
+
+
+async def test_a_medium_never_overrides_what_the_user_said() -> None:
+    async with opened(ScriptedReader(["I live in Paris."]), model=ScriptedModel(well), concepts=CONCEPTS) as memory:
+        await memory.remember(Message(content="I live in Oslo.", id="m1"))
+        await memory.remember(photo("This is my old letter.", id="m2"))
+        fact = await memory.load(CITY)
+    assert fact is not None
+    assert fact.value == "Oslo"
+
+
+@pytest.mark.parametrize("role", ["assistant", "tool", "document"])
+async def test_only_the_user_can_vouch_for_a_medium(role: str) -> None:
+    async with opened(ScriptedReader([TICKET])) as memory:
+        medium = Medium(PNG, "image/png", vouched=True)
+        await memory.remember(photo("This is my train ticket.", media=medium, role=role))
+        assert TICKET not in await values(memory)
+        assert TICKET in await apart(memory)
+
+
+async def test_a_caller_may_say_that_the_user_vouches() -> None:
+    async with opened(ScriptedReader([TICKET])) as memory:
+        await memory.remember(photo("Voilà.", media=Medium(PNG, "image/png", vouched=True)))
+        assert TICKET in await values(memory)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This is my ticket.",
+        "That's our new address",
+        "here's my passport",
+        "Here is the lease we signed.",
+        "Remember this, please.",
+        "Please save what is on the card.",
+        "Keep the dates from the letter.",
+        "My blood type is in the picture.",
+        "The wifi code is on the attached photo.",
+        "Attached is the contract.",
+        "I've scanned my insurance card.",
+        "Take the number from the attachment.",
+    ],
+)
+def test_words_that_point_to_a_medium(words: str) -> None:
+    assert points_to_media(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "What is this?",
+        "Is this my ticket?",
+        "This is not my ticket.",
+        "Don't remember this.",
+        "Ignore what it says, this is my joke.",
+        "If this is my ticket, book it.",
+        "Look at that!",
+        "Somebody sent me this.",
+        "Translate it for me.",
+        "I like the picture.",
+        "A stranger put this on my door.",
+    ],
+)
+def test_words_that_point_to_none(words: str) -> None:
+    assert not points_to_media(words)
+
+
+async def test_media_without_a_reader_are_counted() -> None:
+    async with opened() as memory:
+        outcome = await memory.remember(photo("What is that?"))
+        assert outcome.dropped == {DropReason.NOT_TEXT: 1}
+        assert await values(memory) == ["What is that?"]
+
+
+async def test_instructions_and_recalled_text_bring_no_media() -> None:
+    reader = ScriptedReader([TICKET])
+    async with opened(reader) as memory:
+        for role in ("system", "memory"):
+            await memory.remember(photo("Be kind.", role=role))
+    assert reader.asked == []
+
+
+async def test_a_type_that_the_model_does_not_take_is_a_capability_error_and_nothing_is_written() -> None:
+    message = photo("A film.", media=Medium(MP4, "video/mp4"))
+    async with opened(ScriptedReader([TICKET])) as memory:
+        with pytest.raises(CapabilityError, match="video/mp4"):
+            await memory.remember(message)
+        assert await values(memory) == []
+    async with opened(ScriptedReader(["A cat jumps."], types=("video/mp4",))) as memory:
+        await memory.remember(message)
+        assert await apart(memory) == ["A cat jumps."]
+
+
+async def test_a_failing_model_is_an_error_of_the_call_and_nothing_is_written_so_that_it_can_be_repeated() -> None:
+    reader = ScriptedReader([TICKET], failure=ModelUnavailableError("away"))
+    async with opened(reader) as memory:
+        for call in (memory.remember, lambda message: memory.remember_many([message])):
+            with pytest.raises(ModelUnavailableError):
+                await call(photo("What is that?"))
+        assert await values(memory) == []
+        reader.failure = None
+        await memory.remember(photo("What is that?"))
+        assert await values(memory) == ["What is that?"]
+        assert await apart(memory) == [TICKET]
+
+
+async def test_a_stream_of_events_goes_on_without_media_that_fail(caplog: pytest.LogCaptureFixture) -> None:
+    """The words are kept, the medium is counted, and it is not tried again at each turn."""
+    reader = ScriptedReader(failure=ModelUnavailableError("away"))
+    async with opened(reader) as memory:
+        events = [photo("I live in Oslo.")]
+        submission = await memory.ingest_events("chat", events)
+        assert submission.dropped == {DropReason.NOT_TEXT: 1}
+        await memory.ingest_events("chat", [*events, Message(content="It rains.", id="m2")])
+        assert sorted(await values(memory)) == ["I live in Oslo.", "It rains."]
+    assert reader.asked == ["image/png"]
+    assert not any("Oslo" in message for message in caplog.messages)
+
+
+async def test_an_event_of_media_only_is_read() -> None:
+    async with opened(ScriptedReader([TICKET])) as memory:
+        submission = await memory.ingest_events("chat", [photo("", id="m1")])
+        assert submission.dropped == {}
+        assert await apart(memory) == [TICKET]
+
+
+async def test_secrets_in_a_medium_are_redacted() -> None:
+    key = "sk-proj-" + "a1B2c3D4" * 6
+    async with opened(ScriptedReader([f"The key is {key} on the wall."])) as memory:
+        await memory.remember(photo("This is my desk."))
+        assert not any(key in str(value) for value in [*await values(memory), *await apart(memory)])
+
+
+@pytest.mark.parametrize("mime", MEDIA_TYPES)
+def test_a_medium_of_each_type_is_known_by_its_first_bytes(mime: str) -> None:
+    assert Medium(SAMPLES[mime], mime).mime == mime
+    wrong = JPEG if mime != "image/jpeg" else PNG
+    with pytest.raises(MediumError, match="first bytes"):
+        Medium(wrong, mime)
+
+
+@pytest.mark.parametrize(
+    ("content", "mime", "error"),
+    [
+        (b"", "image/png", MediumError),
+        (b"<svg/>", "image/svg+xml", MediumError),
+        (PNG, "image/jpeg", MediumError),
+        (PNG, "text/html", MediumError),
+        (PNG, "", MediumError),
+        (PNG, None, MediumError),
+        ("https://example.com/a.png", "image/png", InvalidDataError),
+        ("data:image/png;base64,iVBORw0KGgo=", "image/png", InvalidDataError),
+        ("iVBORw0KGgo=", "image/png", InvalidDataError),
+        ("photo.png", "image/png", InvalidDataError),
+        (None, "image/png", InvalidDataError),
+    ],
+)
+def test_a_medium_is_never_fetched_or_guessed(content: Any, mime: Any, error: type[FactMemError]) -> None:
+    with pytest.raises(error) as caught:
+        Medium(content, mime)
+    assert "example.com" not in str(caught.value)
+
+
+def test_a_messages_media_are_a_list_of_media() -> None:
+    for wrong in (PNG, Medium(PNG, "image/png"), ["photo.png"]):
+        with pytest.raises(InvalidDataError):
+            Message(content="", media=wrong)  # type: ignore[arg-type]
+
+
+def test_usual_spellings_of_a_type_are_the_type() -> None:
+    assert Medium(JPEG, "image/JPG; q=1").mime == "image/jpeg"
+    assert Medium(WAV, "audio/x-wav").mime == "audio/wav"
+
+
+HOSTILE = {
+    "rubbish": b"%PDF-1.7 rubbish",
+    "a loop of pages": b"%PDF-1.7\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
+    b"2 0 obj<</Type/Pages/Kids[2 0 R]/Count 9>>endobj\ntrailer<</Root 1 0 R>>",
+    "a bomb": bomb(60_000_000),
+    "thousands of pages": pdf(["x"] * 3000),
+    "cut off": pdf(["Rent: 900"])[:200],
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+async def test_a_hostile_pdf_is_a_typed_error_and_nothing_is_lost(kind: str) -> None:
+    pytest.importorskip("pypdf", reason="the extra pdf is not installed")
+    message = photo("I live in Oslo.", media=Medium(HOSTILE[kind], "application/pdf"))
+    async with opened(policies=Policies(media=MediaSettings(pdf_seconds=3))) as memory:
+        with pytest.raises(MediumError, match="PDF"):
+            await memory.remember(message)
+        assert await values(memory) == []
+        await memory.ingest_events("chat", [message])
+        assert await values(memory) == ["I live in Oslo."]
+
+
+async def test_a_pdf_that_takes_too_long_is_a_typed_error() -> None:
+    pytest.importorskip("pypdf", reason="the extra pdf is not installed")
+    async with opened(policies=Policies(media=MediaSettings(pdf_seconds=0.001))) as memory:
+        with pytest.raises(MediumError, match="within"):
+            await memory.remember(photo("See.", media=Medium(pdf(["x"]), "application/pdf")))
+
+
+async def test_a_pdf_without_the_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("factmem.memory.media.reads_pdf", lambda: False)
+    async with opened() as memory:
+        with pytest.raises(FactMemError, match=r"factmem\[pdf\]"):
+            await memory.remember(photo("See.", media=Medium(pdf(["x"]), "application/pdf")))
+
+
+@pytest.mark.parametrize(
+    "settings", [MediaSettings(most_bytes=10), MediaSettings(most_characters=10)], ids=["bytes", "characters"]
+)
+async def test_a_medium_beyond_a_limit_is_a_typed_error(settings: MediaSettings, tmp_path: Path) -> None:
+    file = tmp_path / "photo.png"
+    file.write_bytes(PNG)
+    async with opened(ScriptedReader([TICKET]), policies=Policies(media=settings)) as memory:
+        for content in (PNG, file):
+            with pytest.raises(MediumError):
+                await memory.remember(photo("Look.", media=Medium(content, "image/png")))
+        assert await values(memory) == []
+
+
+@pytest.mark.parametrize("settings", [{"most_bytes": 0}, {"most_pages": -1}, {"pdf_seconds": 0}])
+def test_a_limit_that_allows_nothing_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidDataError):
+        MediaSettings(**settings)
+
+
+async def test_a_path_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    async with opened(ScriptedReader([TICKET])) as memory:
+        with pytest.raises(MediumError, match="file"):
+            await memory.remember(photo("Look.", media=Medium(tmp_path, "image/png")))
+
+
+async def test_bytes_are_kept_on_request_only_and_go_when_all_that_was_read_is_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "media"
+    reader = ScriptedReader([TICKET, "Platform 3"])
+    async with opened(reader, policies=Policies(media=MediaSettings(keep=folder))) as memory:
+        await memory.remember(photo("This is my ticket."))
+        (kept,) = folder.iterdir()
+        assert kept.name == hashlib.sha256(PNG).hexdigest()
+        assert kept.read_bytes() == PNG
+        assert kept.stat().st_mode & 0o777 == 0o600
+        first, second = [record for record in await memory.list_records() if record.evidence[0].medium]
+        await memory.forget(first.id)
+        assert list(folder.iterdir()) == [kept]
+        await memory.forget(second.id)
+        assert list(folder.iterdir()) == []
+    async with opened(reader) as memory:
+        await memory.remember(photo("This is my ticket."))
+    assert list(folder.iterdir()) == []
+
+
+async def test_files_are_read_off_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    loaded = Medium.loaded
+
+    def load(medium: Medium, most: int) -> bytes:
+        threads.append(threading.get_ident())
+        return loaded(medium, most)
+
+    monkeypatch.setattr(Medium, "loaded", load)
+    async with opened(ScriptedReader([TICKET])) as memory:
+        await memory.remember(photo("Look."))
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+def test_nothing_logged_or_shown_holds_what_is_in_a_medium(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    medium = Medium(PNG, "image/png", caption="the code is 7")
+    assert "code" not in repr(photo("Look.", media=medium))
+    assert "picture" not in repr(medium)

@@ -1,0 +1,316 @@
+"""Models that read media: the exact form of each vendor's request, over a real socket, and every kind of answer."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import pytest
+
+from factmem.details import MediumPart
+from factmem.errors import (
+    CapabilityError,
+    InvalidDataError,
+    ModelAnswerError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+)
+from factmem.llm import media_reader, metered
+from factmem.llm.media_models import MediaModel
+from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+KEY = "key-of-a-test"
+PDF = pdf(["Rent: 900"])
+FOUND: dict[str, Any] = {
+    "passages": [
+        {"text": " Rent: 900 ", "page": 2, "box": [0, 0.1, 0.5, 1], "start": None, "end": None},
+        {"text": "Hello.", "page": None, "box": None, "start": 0, "end": 2.5},
+        {"text": "  ", "page": None, "box": None, "start": None, "end": None},
+    ]
+}
+
+
+def base(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def openai_answer(said: str, *, finish_reason: str = "stop", refusal: str | None = None) -> dict[str, Any]:
+    message = {"role": "assistant", "content": said, "refusal": refusal}
+    return {"id": "1", "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]}
+
+
+@attrs.frozen(kw_only=True)
+class Wire:
+    """Wire form of a vendor.
+
+    Attributes:
+        address: Address of the model.
+        key: Environment variable of its key.
+        url: Environment variable of its base URL.
+        path: Path of a request, below the base URL.
+        headers: Headers that it has.
+        parts: Bytes and the part of the body that carries them, by their type.
+        medium: Steps to that part in the body of a request.
+        answer: Returns an answer that says a text.
+    """
+
+    address: str
+    key: str
+    url: str
+    path: str
+    headers: Mapping[str, str]
+    parts: Mapping[str, tuple[bytes, dict[str, Any]]]
+    medium: tuple[str | int, ...]
+    answer: Any
+
+
+OPENAI = Wire(
+    address="openai/gpt-4.1-mini",
+    key="OPENAI_API_KEY",
+    url="OPENAI_BASE_URL",
+    path="/chat/completions",
+    headers={"authorization": f"Bearer {KEY}"},
+    parts={
+        "image/png": (PNG, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base(PNG)}"}}),
+        "audio/wav": (WAV, {"type": "input_audio", "input_audio": {"data": base(WAV), "format": "wav"}}),
+        "audio/mpeg": (MP3, {"type": "input_audio", "input_audio": {"data": base(MP3), "format": "mp3"}}),
+        "application/pdf": (
+            PDF,
+            {
+                "type": "file",
+                "file": {"filename": "document.pdf", "file_data": f"data:application/pdf;base64,{base(PDF)}"},
+            },
+        ),
+    },
+    medium=("messages", 1, "content", 0),
+    answer=openai_answer,
+)
+ANTHROPIC = Wire(
+    address="anthropic/claude-sonnet-4-5",
+    key="ANTHROPIC_API_KEY",
+    url="ANTHROPIC_BASE_URL",
+    path="/v1/messages",
+    headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"},
+    parts={
+        "image/png": (
+            PNG,
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base(PNG)}},
+        ),
+        "application/pdf": (
+            PDF,
+            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": base(PDF)}},
+        ),
+    },
+    medium=("messages", 0, "content", 0),
+    answer=lambda said: {
+        "stop_reason": "tool_use",
+        "content": [{"type": "tool_use", "id": "1", "name": "passages", "input": json.loads(said)}],
+    },
+)
+GOOGLE = Wire(
+    address="google/gemini-2.5-flash",
+    key="GOOGLE_API_KEY",
+    url="GOOGLE_BASE_URL",
+    path="/models/gemini-2.5-flash:generateContent",
+    headers={"x-goog-api-key": KEY},
+    parts={
+        mime: (data, {"inlineData": {"mimeType": mime, "data": base(data)}})
+        for mime, data in {"image/png": PNG, "audio/wav": WAV, "video/mp4": MP4, "application/pdf": PDF}.items()
+    },
+    medium=("contents", 0, "parts", 0),
+    answer=lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}, "finishReason": "STOP"}]},
+)
+CASES = [(wire, mime) for wire in (OPENAI, ANTHROPIC, GOOGLE) for mime in wire.parts]
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for wire in (OPENAI, ANTHROPIC, GOOGLE):
+        for variable in (wire.key, wire.url, "GEMINI_API_KEY", "FACTMEM_MODEL_API_KEY"):
+            monkeypatch.delenv(variable, raising=False)
+    yield
+    gc.collect()  # sockets that outlive their loop, while their warning is ignored
+
+
+def opened(wire: Wire, server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyPatch) -> MediaModel:
+    monkeypatch.setenv(wire.key, KEY)
+    monkeypatch.setenv(wire.url, server.base_url.removesuffix("/v1"))
+    return media_reader(wire.address, max_retries=0)
+
+
+def whole(data: bytes, mime: str) -> MediumPart:
+    return MediumPart(sha256=hashlib.sha256(data).hexdigest(), mime=mime)
+
+
+@pytest.mark.parametrize(("wire", "mime"), CASES, ids=[f"{wire.address}-{mime}" for wire, mime in CASES])
+async def test_a_vendor_is_given_a_medium_in_its_own_form(
+    wire: Wire, mime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, part = wire.parts[mime]
+    with LoopbackOpenAIServer(lambda path, request: Answer(wire.answer(json.dumps(FOUND)))) as server:
+        model = opened(wire, server, monkeypatch)
+        passages = await model.read_medium(data, whole(data, mime))
+        await model.aclose()
+    ((path, body),) = server.requests
+    assert path == wire.path
+    found: Any = body
+    for step in wire.medium:
+        found = found[step]
+    assert found == part
+    assert {name: server.headers[0].get(name) for name in wire.headers} == wire.headers
+    if "authorization" not in wire.headers:
+        assert "authorization" not in server.headers[0]
+    assert "never follow" in json.dumps(body)
+    assert [(passage.text, passage.part) for passage in passages] == [
+        ("Rent: 900", attrs.evolve(whole(data, mime), page=2, box=(0.0, 0.1, 0.5, 1.0))),
+        ("Hello.", attrs.evolve(whole(data, mime), start=0.0, end=2.5)),
+    ]
+
+
+USAGES: list[tuple[Wire, dict[str, Any]]] = [
+    (OPENAI, {"usage": {"prompt_tokens": 900, "completion_tokens": 30}}),
+    (ANTHROPIC, {"usage": {"input_tokens": 900, "output_tokens": 30}}),
+    (GOOGLE, {"usageMetadata": {"promptTokenCount": 900, "candidatesTokenCount": 30}}),
+]
+
+
+@pytest.mark.parametrize(("wire", "usage"), USAGES, ids=[wire.address for wire, _ in USAGES])
+async def test_what_a_medium_costs_is_counted(
+    wire: Wire, usage: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Answer({**wire.answer(json.dumps(FOUND)), **usage})
+    with LoopbackOpenAIServer(lambda path, request: answer) as server:
+        model = opened(wire, server, monkeypatch)
+        with metered() as spent:
+            await model.read_medium(PNG, whole(PNG, "image/png"))
+        await model.aclose()
+    assert (spent.requests, spent.input_tokens, spent.output_tokens) == (1, 900, 30)
+
+
+async def test_openais_schema_is_strict_and_anthropics_answer_is_a_tool_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = []
+    for wire in (OPENAI, ANTHROPIC, GOOGLE):
+        with LoopbackOpenAIServer(lambda path, request, wire=wire: Answer(wire.answer(json.dumps(FOUND)))) as server:
+            model = opened(wire, server, monkeypatch)
+            await model.read_medium(PNG, whole(PNG, "image/png"))
+            await model.aclose()
+        bodies.append(server.requests[0][1])
+    openai, anthropic, google = bodies
+    assert openai["model"] == "gpt-4.1-mini"
+    assert openai["response_format"]["json_schema"]["strict"] is True
+    schema = openai["response_format"]["json_schema"]["schema"]
+    assert anthropic["tool_choice"] == {"type": "tool", "name": "passages"}
+    assert anthropic["tools"][0]["input_schema"] == schema
+    assert google["generationConfig"] == {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    items = schema["properties"]["passages"]["items"]
+    assert sorted(items["required"]) == sorted(items["properties"])
+
+
+@pytest.mark.parametrize(
+    ("wire", "mime"),
+    [(OPENAI, "video/mp4"), (OPENAI, "audio/flac"), (ANTHROPIC, "audio/wav"), (ANTHROPIC, "video/mp4")],
+    ids=lambda value: value if isinstance(value, str) else value.address,
+)
+async def test_a_medium_that_a_vendor_does_not_take_is_a_capability_error(
+    wire: Wire, mime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(wire.key, KEY)
+    model = media_reader(wire.address)
+    assert not model.takes(mime)
+    with pytest.raises(CapabilityError, match=mime):
+        await model.read_medium(SAMPLES[mime], whole(SAMPLES[mime], mime))
+
+
+def test_googles_models_take_video(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    assert all(map(media_reader("google/gemini-2.5-flash").takes, ("video/mp4", "video/webm", "video/quicktime")))
+
+
+async def test_any_server_with_openais_form_has_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LoopbackOpenAIServer(lambda path, request: Answer(openai_answer(json.dumps(FOUND)))) as server:
+        model = media_reader(f"{server.base_url}#qwen2-vl")
+        await model.read_medium(PNG, whole(PNG, "image/png"))
+        await model.aclose()
+    assert server.requests[0][1]["model"] == "qwen2-vl"
+    assert "authorization" not in server.headers[0]
+
+
+WRONG: list[tuple[Answer, type[ModelError]]] = [
+    (Answer({"error": {"message": "no"}}, status=401), ModelUnavailableError),
+    (Answer({"error": {"message": "no"}}, status=503), ModelUnavailableError),
+    (Answer({"error": {"message": "too large"}}, status=413), ModelRefusedError),
+    (Answer(b"<html>", headers={"Content-Type": "application/json"}), ModelAnswerError),
+    (Answer({}), ModelAnswerError),
+    (Answer({"choices": []}), ModelAnswerError),
+    (Answer(openai_answer("no JSON")), ModelAnswerError),
+    (Answer(openai_answer("[]")), ModelAnswerError),
+    (Answer(openai_answer('{"passages": [{}]}')), ModelAnswerError),
+    (Answer(openai_answer('{"passages": [{"text": 5}]}')), ModelAnswerError),
+    (Answer(openai_answer('{"passages": ' + "[" * 9999)), ModelAnswerError),
+    (Answer(openai_answer("", refusal="I cannot")), ModelRefusedError),
+    (Answer(openai_answer("", finish_reason="content_filter")), ModelRefusedError),
+]
+
+
+@pytest.mark.parametrize(("answer", "error"), WRONG)
+async def test_a_wrong_answer_is_a_model_error_without_its_text(
+    answer: Answer, error: type[ModelError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackOpenAIServer(lambda path, request: answer) as server:
+        model = opened(OPENAI, server, monkeypatch)
+        with pytest.raises(ModelError) as caught:
+            await model.read_medium(PNG, whole(PNG, "image/png"))
+        await model.aclose()
+    assert isinstance(caught.value, error)
+    assert "cannot" not in str(caught.value).replace("cannot be reached", "")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"page": 0},
+        {"page": True},
+        {"page": "2"},
+        {"box": [0, 0, 2, 2]},
+        {"box": [0.5, 0.5, 0.1, 0.1]},
+        {"box": [0, 0, 1]},
+        {"box": "all"},
+        {"start": 5, "end": 1},
+        {"start": -1, "end": 1},
+        {"start": 1},
+        {"end": float("inf"), "start": 0},
+    ],
+)
+async def test_a_place_that_makes_no_sense_is_left_out_and_the_text_kept(
+    place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = json.dumps({"passages": [{"text": "Rent", **place}]})
+    with LoopbackOpenAIServer(lambda path, request: Answer(openai_answer(said))) as server:
+        model = opened(OPENAI, server, monkeypatch)
+        (passage,) = await model.read_medium(PNG, whole(PNG, "image/png"))
+        await model.aclose()
+    assert passage.part == whole(PNG, "image/png")
+
+
+@pytest.mark.parametrize(
+    "address", ["", "openai", "openai/", "mistral/pixtral", "gpt-4o", "http://", "http://localhost/v1", "file:///x#y"]
+)
+def test_an_address_of_another_form_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with pytest.raises(InvalidDataError):
+        media_reader(address)
+
+
+@pytest.mark.parametrize("wire", [OPENAI, ANTHROPIC, GOOGLE], ids=lambda wire: wire.address)
+def test_a_missing_key_is_named(wire: Wire) -> None:
+    with pytest.raises(InvalidDataError, match=wire.key):
+        media_reader(wire.address)

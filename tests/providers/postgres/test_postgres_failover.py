@@ -1,0 +1,79 @@
+"""A standby answers reads, and takes the place of a primary that is gone: nobody opens anything anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import anyio.to_thread
+import pytest
+
+from factmem import Memory
+from factmem.errors import MissingPackageError, ReadOnlyError, StoreUnavailableError
+from factmem.facts import Concept, MultipleFacts
+from factmem.subjects import MemorySubject
+from factmem.testing import HashEmbedder
+from factmem.testing.postgres import PostgresServer
+from tests.postgres import connected
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+NUMBERS = Concept.multiple("numbers", "One a save", int)
+USER = MemorySubject("user")
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A primary, and a standby that has what the primary acknowledges."""
+    try:
+        primary = PostgresServer()
+    except (MissingPackageError, StoreUnavailableError) as error:
+        pytest.skip(f"no PostgreSQL server can be had here: {error}")
+    with primary, PostgresServer(standby_of=primary) as standby:
+        with connected(primary.address()) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
+            connection.execute("SELECT pg_reload_conf()")
+        yield primary, standby
+
+
+def _of_both(*servers: PostgresServer) -> str:
+    hosts = [parse_qs(urlsplit(server.address()).query)["host"][0] for server in servers]
+    return servers[0].address(host=",".join(hosts), target_session_attrs="read-write", timeout="20")
+
+
+async def _save(memory: Memory, number: int) -> None:
+    await memory.save(MultipleFacts(NUMBERS, (number,)), subject=USER)
+
+
+async def test_a_memory_goes_on_with_the_standby_that_is_promoted(
+    servers: tuple[PostgresServer, PostgresServer],
+) -> None:
+    primary, standby = servers
+    async with Memory(_of_both(*servers), embedder=HashEmbedder()) as memory:
+        for number in range(20):
+            await _save(memory, number)
+        await memory.remember("The cellar is cold.")
+        assert await memory.recall("cellar")
+        primary.kill()
+        await anyio.to_thread.run_sync(standby.promote)
+        for number in range(20, 40):
+            await _save(memory, number)
+        fact = await memory.load(NUMBERS, subject=USER)
+        assert fact is not None
+        assert fact.values == tuple(range(40))
+        assert [match.record.value for match in await memory.recall("cellar", limit=1)] == ["The cellar is cold."]
+
+
+async def test_a_standby_answers_reads_and_refuses_writes(servers: tuple[PostgresServer, PostgresServer]) -> None:
+    primary, standby = servers
+    async with Memory(primary.address(), embedder=HashEmbedder()) as memory:
+        await memory.remember("The cellar is cold.")
+    async with Memory(standby.address(), embedder=HashEmbedder(), read_only=True) as memory:
+        assert await memory.recall("cellar")
+        async with Memory(primary.address(), embedder=HashEmbedder()) as writer:
+            await writer.remember("The cellar is damp.")
+        assert len(await memory.recall("cellar")) == 2
+    async with Memory(standby.address(), embedder=HashEmbedder()) as memory:
+        with pytest.raises(ReadOnlyError, match="primary"):
+            await memory.remember("The cellar is dry.")
