@@ -113,7 +113,8 @@ def is_passing(error: BaseException) -> bool:
         return False
     status = status_of(error)
     if status is None:
-        return "Connection" in type(error).__name__ or "Timeout" in type(error).__name__
+        ended = isinstance(error, RuntimeError) and "event loop" in str(error).lower()  # that of a kept connection
+        return ended or "Connection" in type(error).__name__ or "Timeout" in type(error).__name__
     return status in _PASSING or status >= 500
 
 

@@ -40,7 +40,7 @@ __all__ = ["ForeignModel", "HostModel", "as_language_model"]
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
 _LONGEST_FAULT: Final = 2_000
-"""Maximum length of the faults of an answer, in characters, as they are told to the model."""
+"""Maximum length of the faults of an answer in the next question, in characters."""
 
 
 class _ChatModel(Protocol):
@@ -77,6 +77,7 @@ def as_language_model(given: LanguageModel | ForeignModel | str | None) -> Langu
 
     Raises:
         InvalidDataError: See `language_model`.
+        MissingPackageError: See `language_model`.
     """
     if isinstance(given, str):
         from factmem.llm.instructor_model import language_model

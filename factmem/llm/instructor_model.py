@@ -14,7 +14,7 @@ from anyio.lowlevel import RunVar
 from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError
 from factmem.llm.asking import meter, usage_of
-from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint
+from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint, check_installed
 from factmem.llm.exchange import (
     ExchangeLimits,
     ModelExchange,
@@ -74,6 +74,7 @@ class InstructorModel:
 
     Raises:
         InvalidDataError: a number is out of its range; at the first question: there is no such mode, or no API key.
+        MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
 
     Example:
         >>> model = InstructorModel("qwen3:4b", base_url="http://127.0.0.1:11434/v1")
@@ -102,6 +103,7 @@ class InstructorModel:
         check_seconds(timeout, "timeout")
         check_number(pause, "pause")
         check_number(longest_wait, "longest_wait")
+        check_installed()
         self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
         self._limits = ExchangeLimits(
             timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait
@@ -143,6 +145,7 @@ class InstructorModel:
 
         Raises:
             InvalidDataError: the name is not of the form ``provider/model``, or a number is out of its range.
+            MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
         """
         provider, _, model = name.partition("/")
         if not provider or not model:
@@ -170,11 +173,7 @@ class InstructorModel:
         return self._max_chars
 
     async def ask(self, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
-        """See `LanguageModel.ask`.
-
-        Raises:
-            MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
-        """
+        """See `LanguageModel.ask`."""
         exchange = ModelExchange(answer, self._limits)
         modes = self._modes_left()
         await self._client(modes[0])  # imports are no part of the time limit
@@ -282,6 +281,7 @@ def language_model(address: str) -> LanguageModel:
 
     Raises:
         InvalidDataError: the address has none of these forms.
+        MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
     """
     check_text(address, path="$.model")
     kind, _, model = address.partition("/")
