@@ -1,13 +1,16 @@
-"""Write the pictures of the web browser in docs/, from a small memory that is made for them.
+"""Write the pictures of both browsers in docs/, from a small memory that is made for them.
 
     python .ci/make_screenshots.py
 
-It needs Chromium and Playwright. Nothing checks that the pictures are up to date: run it after a change of the pages.
+The web browser's need Chromium and Playwright; without them the terminal's alone are written. Nothing checks that the
+pictures are up to date: run it after a change of the pages.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import html
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -15,8 +18,11 @@ from typing import Final
 
 import anyio
 import attrs
+from textual.pilot import Pilot
 
 from factmem import Concept, FactDetails, Memory, MemorySubject, Message, MultipleFacts, SingleFact
+from factmem.browse.browser import Browser, Opened
+from factmem.browse.terminal import TerminalBrowser
 from factmem.records import Evidence
 
 ROOT: Final = Path(__file__).parents[1]
@@ -39,12 +45,11 @@ WIDTH: Final = 1180
 
 @attrs.frozen
 class Picture:
-    """A page to take: its path, with the id of the record of `SEATS`, the colours and the size of the window."""
+    """A page to take: its path, with the id of the record of `SEATS`, the colours and the height of the window."""
 
     name: str
     path: str
     dark: bool = False
-    width: int = WIDTH
     height: int = 760
 
 
@@ -53,8 +58,26 @@ PICTURES_TO_TAKE: Final = (
     Picture("browse-search", "/search?q=How+many+people+fit+into+the+venue%3F", height=700),
     Picture("browse-record", "/record/{id}", dark=True, height=900),
     Picture("browse-subject", "/subject?name=conference", height=820),
-    Picture("browse-phone", "/", width=390, height=800),
 )
+
+
+@attrs.frozen
+class Screen:
+    """A screen of the terminal to take: the keys that lead to it, the text that it waits for, and its size in cells."""
+
+    name: str
+    keys: tuple[str, ...]
+    shows: str
+    dark: bool = True
+    size: tuple[int, int] = (132, 24)
+
+
+SCREENS_TO_TAKE: Final = (
+    Screen("terminal-search", ("slash", *"how many people fit", "enter"), "because: "),
+    Screen("terminal-record", ("slash", *"how many people fit", "enter", "enter"), "Done to it", dark=False),
+    Screen("terminal-subject", ("s", "g"), "( conference )", size=(100, 14)),
+)
+_FONTS: Final = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 async def fill(store: Path) -> str:
@@ -103,20 +126,45 @@ async def take(store: Path, id: str) -> None:
         await page.goto(address)
         for picture in PICTURES_TO_TAKE:
             await page.emulate_media(color_scheme="dark" if picture.dark else "light")
-            await page.set_viewport_size({"width": picture.width, "height": picture.height})
+            await page.set_viewport_size({"width": WIDTH, "height": picture.height})
             await page.goto(address.split("/?")[0] + picture.path.format(id=id))
             path = PICTURES / f"{picture.name}.png"
             await page.screenshot(path=path)
             print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 
 
+async def take_terminal(store: Path) -> None:
+    async with Memory(store) as memory:
+        browser = Browser(memory, Opened(store=store.name, viewer="ada"))
+        for screen in SCREENS_TO_TAKE:
+            app = TerminalBrowser(browser)
+            async with app.run_test(size=screen.size) as pilot:
+                await _until(pilot, "newest first")
+                await pilot.press(*([] if screen.dark else ["d"]), *screen.keys)
+                await _until(pilot, screen.shows)
+                # an image in a page loads no fonts, and the site has nothing from elsewhere
+                picture = _FONTS.sub("", app.export_screenshot(title="factmem browse"))
+            path = PICTURES / f"{screen.name}.svg"
+            path.write_text("\n".join(line.rstrip() for line in picture.splitlines()) + "\n", encoding="utf-8")
+            print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
+
+
+async def _until(pilot: Pilot[None], text: str) -> None:
+    wanted = html.escape(text).replace(" ", "&#160;")
+    with anyio.fail_after(60):
+        while wanted not in pilot.app.export_screenshot():
+            await pilot.pause(0.1)
+
+
 async def main() -> None:
-    if (wanted := missing()) is not None:
-        sys.exit(f"install {wanted}")
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "summit.db"
-        await take(store, await fill(store))
+        id = await fill(store)
+        await take_terminal(store)
+        if (wanted := missing()) is not None:
+            sys.exit(f"for the web browser's, install {wanted}")
+        await take(store, id)
 
 
 if __name__ == "__main__":

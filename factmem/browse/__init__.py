@@ -1,5 +1,5 @@
-"""Look at a memory: the pages of the browsers as plain data, and the local web page that shows them.
+"""Look at a memory: the pages of the browsers as plain data, and the two browsers that show them.
 
-`factmem.browse.browser.Browser` answers for both browsers; `factmem.browse.web` is the one for web browsers. Run
-``factmem browse --web``; it needs the extra `browse`.
+`factmem.browse.browser.Browser` answers for both: `factmem.browse.terminal`, run by ``factmem browse``, and
+`factmem.browse.web`, run by ``factmem browse --web``. They need the extra `browse`.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Final
 
 import attrs
@@ -19,7 +20,8 @@ from factmem.browse.charts import Bar, Graph, Mark, Tally, bars_of, graph_of, ma
 from factmem.browse.past import biography_of, undo_last
 from factmem.browse.rows import RecordRow, row_of
 from factmem.browse.texts import shown, typed_value, value_json, value_text
-from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, StateConflictError
+from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
+from factmem.facts import FactType
 from factmem.memory import AuditEntry, DeadLetter, Filters, Memory, RecordOrder, ScopeTree
 from factmem.recall import RecallMatch
 from factmem.records import Change, FactRecord
@@ -52,6 +54,8 @@ _PAGE_SIZE: Final = 50
 _MOST_OF_A_SUBJECT: Final = 500
 _MOST_WAITING: Final = 200
 _MOST_DOOMED: Final = 100
+_MOST_CHILDREN: Final = 100
+"""Maximum number of scopes shown below one."""
 _USER: Final = MemorySubject("user")
 
 
@@ -126,7 +130,8 @@ class Branch:
         path: Path of the scope; empty for a kind of scopes that holds no records itself.
         records: Number of records here and below.
         share: The number as a share of all records, from 0 to 1.
-        children: The nodes one level down, by name.
+        children: The nodes one level down, by name; of many, those that hold the most records.
+        left_out: Number of nodes one level down that are left out.
     """
 
     name: str
@@ -134,6 +139,7 @@ class Branch:
     records: int
     share: float
     children: tuple[Branch, ...] = ()
+    left_out: int = 0
 
 
 @attrs.frozen(kw_only=True)
@@ -426,7 +432,7 @@ class Browser:
 
     def __init__(self, memory: Memory, opened: Opened | None = None) -> None:
         self._memory = memory
-        self.opened = opened or Opened()
+        self.opened: Opened = opened or Opened()
 
     # -- Looking --------------------------------------------------------------------------------------------------
 
@@ -507,7 +513,7 @@ class Browser:
         return Dossier(
             row=row_of(found.record),
             description=shown(concept.description),
-            single=concept.fact_type.value == "single",
+            single=concept.fact_type is FactType.SINGLE,
             editable=value_text(value_json(found.record)),
             details=_details(found.record),
             revisions=marks_of([row_of(revision) for revision in found.revisions]),
@@ -585,7 +591,7 @@ class Browser:
             return False
         return True
 
-    async def export(self, target: IO[str]) -> int:
+    async def export(self, target: Path | IO[str]) -> int:
         """Write everything visible as JSON Lines; return the number of lines. See `Memory.export`."""
         return await self._memory.export(target)
 
@@ -639,12 +645,16 @@ class Browser:
         Raises:
             CapabilityError: No language model was named.
             RecordNotFoundError: An id names no dead letter.
+            ModelError: Some could not be read again; the others were.
         """
         if not self.opened.has_model:
             raise CapabilityError(
                 "reading again needs a language model: start the browser with --model ADDRESS or FACTMEM_MODEL"
             )
         results = await self._memory.dead_letters.retry(*ids)
+        if failures := [result.failure for result in results if result.failure is not None]:
+            names = ", ".join(dict.fromkeys(failures))
+            raise ModelError(f"{len(failures)} of {len(results)} texts could not be read again ({names}): try later")
         return tuple(_done(change) for result in results for change in result.changes)
 
     async def dismiss(self, ids: Sequence[str]) -> None:
@@ -699,12 +709,14 @@ class Browser:
 
 
 def _branch(node: ScopeTree, all_records: int) -> Branch:
+    largest = sorted(node.children, key=lambda child: -child.records)[:_MOST_CHILDREN]
     return Branch(
         name=node.name,
         path=str(node.scope) if node.scope else "",
         records=node.records,
         share=node.records / all_records,
-        children=tuple(_branch(child, all_records) for child in node.children),
+        children=tuple(_branch(child, all_records) for child in sorted(largest, key=lambda child: child.name)),
+        left_out=len(node.children) - len(largest),
     )
 
 

@@ -12,17 +12,24 @@ from factmem.records import FactRecord
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import Json, decode_value, encode_value
 
-__all__ = ["parsed_value", "shown", "typed_value", "value_json", "value_text"]
+__all__ = ["masked", "parsed_value", "shown", "typed_value", "value_json", "value_text"]
 
 _JSON: Final = scalar_named(JSON_SHAPE)
 
 
+def masked(text: str) -> str:
+    """Return a text of the same length with each control and hidden character visible; tabs and line ends stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        "\ufffd" if char not in "\t\n" and unicodedata.category(char) in ("Cc", "Cs") else char
+        for char in HIDDEN.sub(lambda found: "\ufffd" * len(found[0]), text)
+    )
+
+
 def shown(text: str) -> str:
     """Return a text as one line, with control and hidden characters made visible."""
-    return "".join(
-        "\ufffd" if unicodedata.category(char) in ("Cc", "Cs") else char
-        for char in HIDDEN.sub("\ufffd", " ".join(text.split()))
-    )
+    return masked(" ".join(text.split()))
 
 
 def value_json(record: FactRecord[Any]) -> Json:

@@ -1,4 +1,4 @@
-"""The command `browse`: look at the memory, and change it, in a web browser."""
+"""The command `browse`: look at the memory, and change it, in the terminal or in a web browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from factmem.cli.session import Session
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
-    from factmem.browse.browser import Opened
+    from factmem.browse.browser import Browser, Opened
     from factmem.memory import Memory
 
 __all__ = ["browse"]
@@ -21,7 +21,7 @@ __all__ = ["browse"]
 
 async def browse(
     session: Session,
-    web: Annotated[bool, typer.Option("--web", help="Serve a local web page (the default).")] = True,
+    web: Annotated[bool, typer.Option("--web", help="Serve a local web page (default: in the terminal).")] = False,
     scope: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Show this scope and below only. May be repeated.")
     ] = None,
@@ -36,8 +36,9 @@ async def browse(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Change nothing.")] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, metavar="NUMBER", help="Port of the web page (default: a free one).")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, max=65_535, metavar="NUMBER", help="Port of the web page (default: a free one)."),
+    ] = None,
     open_page: Annotated[
         bool | None,
         typer.Option("--open/--no-open", help="Open the web page in a browser (default: in a terminal)."),
@@ -45,11 +46,13 @@ async def browse(
 ) -> None:
     """Browse the memory: search, look at facts and their past, correct, accept, undo and forget; needs `browse`.
 
-    The web page is for this machine alone, and its address works once. Ctrl-C ends it.
+    In the terminal, ? shows all keys, and q quits. The web page is for this machine alone, and its address works once.
+    Ctrl-C ends it.
     """
     from factmem.browse.browser import Browser
-    from factmem.browse.web import serve
 
+    if not web and (port is not None or open_page is not None):
+        raise typer.BadParameter("--port and --open are for the web page: add --web")
     async with session.memory(
         subject=next(iter(subjects or ()), None),
         scope=next(iter(scope or ()), None),
@@ -59,17 +62,28 @@ async def browse(
         browser = Browser(
             _confined(memory, scope, subjects, read_only=read_only), _opened(session, scope, subjects, read_only)
         )
-        await browser.mark()  # an unreadable store is reported before there is a page
-        opens = sys.stdout.isatty() if open_page is None else open_page
+        if web:
+            await _serve(session, browser, port=port or 0, open_page=open_page)
+        else:
+            from factmem.browse.terminal import run
 
-        def announce(url: str) -> None:
-            session.show_line({"url": url}, f"factmem shows {session.shown_address} at  {url}")
-            session.note("Ctrl-C ends it.")
-            sys.stdout.flush()
-            if opens and (open_page or _has_window()):
-                webbrowser.open(url)
+            await run(browser)
 
-        await serve(browser, port=port, on_ready=announce)
+
+async def _serve(session: Session, browser: Browser, *, port: int, open_page: bool | None) -> None:
+    from factmem.browse.web import serve
+
+    await browser.mark()  # an unreadable store is reported before there is a page
+    opens = sys.stdout.isatty() if open_page is None else open_page
+
+    def announce(url: str) -> None:
+        session.show_line({"url": url}, f"factmem shows {session.shown_address} at  {url}")
+        session.note("Ctrl-C ends it.")
+        sys.stdout.flush()
+        if opens and (open_page or _has_window()):
+            webbrowser.open(url)
+
+    await serve(browser, port=port, on_ready=announce)
 
 
 def _confined(

@@ -6,9 +6,10 @@ import contextlib
 import datetime as dt
 import json
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -24,6 +25,7 @@ from factmem.abc import Conversation
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ingest import Ingestion, Taking
 from factmem.cli.output import print_block
+from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.facts import STATEMENT, Concept, SingleConcept
@@ -60,6 +62,8 @@ _QUESTIONS: Final = (
 
 _SECRET: Final = b"Rust-4nd-Resin!77"
 _RESULTS: Final = 3
+_FILLED: Final = 0.2
+"""Share of the time that is over when everything is in the store."""
 
 
 @attrs.frozen(kw_only=True)
@@ -86,8 +90,10 @@ async def demo(
     """Ingest two conversations, and let a new process answer questions about them."""
     with _store(keep) as file:
         inside = attrs.evolve(session, store=f"sqlite-vec:{quote(str(file))}")
-        taken = await _fill(inside)
-        answers = await _ask(inside)
+        with progress("the demo", quiet=session.as_json) as advance:
+            taken = await _fill(inside)
+            advance(_FILLED)
+            answers = await _ask(inside, lambda share: advance(_FILLED + (1 - _FILLED) * share))
         leaks = await to_thread.run_sync(_leaks, file, answers)
     data: dict[str, Json] = {
         "taken_in": taken.to_json(),
@@ -163,7 +169,7 @@ async def _save_typed(memory: Memory, conversations: Sequence[Conversation]) -> 
         await memory.save(fact, subject=_MAYA, scope=_CAFE, details=FactDetails(evidence=(evidence,)))
 
 
-async def _ask(session: Session) -> list[_Answer]:
+async def _ask(session: Session, advance: Callable[[float], None]) -> list[_Answer]:
     """Ask each question in a process of its own."""
     answers: dict[str, CompletedProcess[bytes]] = {}
     limiter = anyio.CapacityLimiter(os.cpu_count() or 1)
@@ -171,6 +177,7 @@ async def _ask(session: Session) -> list[_Answer]:
     async def ask(question: str) -> None:
         async with limiter:
             answers[question] = await _recall_elsewhere(session, question)
+            advance(len(answers) / len(_QUESTIONS))
 
     async with anyio.create_task_group() as tasks:
         for question, _ in _QUESTIONS:
@@ -239,7 +246,30 @@ def _print_demo(
     out.print(f"{right} of {len(answers)} right facts came first. ", style=style, end="")
     if not leaks:
         out.print("The password is in no file of the store, and the web page was not believed.", end="")
-    out.print(f"\nThe store is kept: factmem --store {keep} recall …" if keep else "")
+    _print_next(out, keep)
+
+
+def _print_next(out: Console, keep: Path | None) -> None:
+    """Print commands to type next: on the store that was kept, else on a store of the reader."""
+    if keep is None:
+        lines = [
+            ("the same, kept to look around in", ["demo", "--keep", "demo.db"]),
+            ("a fact of your own", ["remember", "The barn seats 120."]),
+            ("ask for it, also tomorrow", ["recall", "How many people fit into the barn?"]),
+        ]
+    else:
+        store = ["--store", str(keep)]
+        lines = [
+            ("ask", [*store, "recall", _QUESTIONS[0][0]]),
+            ("see everything", [*store, "list"]),
+            ("see what was not believed", [*store, "quarantine", "list"]),
+            ("see how a fact changed", [*store, "history", _SEATS.keyword]),
+        ]
+    commands = [(shlex.join(["factmem", *words]), what) for what, words in lines]
+    width = max(len(command) for command, _ in commands)
+    out.print("\n\nWhat to type next:", style="bold")
+    for command, what in commands:
+        out.print(f"  {command:<{width}}  # {what}", soft_wrap=True)
 
 
 def _print_answer(out: Console, answer: _Answer) -> None:

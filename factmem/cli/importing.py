@@ -184,7 +184,8 @@ def _note_quarantined(session: Session, number: int) -> None:
 def _print(out: Console, session: Session, system: str, report: ImportReport, *, dry_run: bool) -> None:
     if dry_run:
         found = [(report.imported, "assertion"), (report.conversations, "conversation")]
-        out.print(f"{system}: {' and '.join(counted(*one) for one in found if one[0]) or 'nothing'} to import")
+        listed = " and ".join(counted(*one) for one in found if one[0]) or "nothing"
+        out.print(f"{system}: {listed} to import; nothing was written")
     else:
         talks = f"{counted(report.conversations, 'conversation')}, " if report.conversations else ""
         let_in = f", {report.let_in} let in" if report.let_in else ""

@@ -73,9 +73,10 @@ class Distilled:
 
 
 async def distilled(model: LanguageModel, output: str, feedback: str) -> list[Distilled]:
-    """Return the lessons in what a person said about an output, with one call of a model.
+    """Return the lessons in what a person said about an output, with one call of a model; none in mere praise.
 
-    A lesson without a quote of the feedback is dropped; see `grounded` for the others.
+    A lesson without a quote of the feedback is dropped; see `grounded` for the others. If all are dropped, the feedback
+    itself is the lesson: a model that errs loses no correction.
 
     Args:
         model: The language model.
@@ -94,7 +95,10 @@ async def distilled(model: LanguageModel, output: str, feedback: str) -> list[Di
     answer = await ask(model, prompt, LessonsAnswer)
     said = QuotableText(feedback)
     found = [(item.lesson, said.find(item.quote)) for item in answer.lessons if not says_nothing(item.lesson)]
-    return grounded([Distilled(text, span) for text, span in found if span is not None], output, feedback)
+    lessons = [Distilled(text, span) for text, span in found if span is not None]
+    if found and not lessons:
+        return [Distilled(feedback, (0, len(feedback)))]
+    return await anyio.to_thread.run_sync(grounded, lessons, output, feedback)
 
 
 def grounded(lessons: Iterable[Distilled], output: str, feedback: str) -> list[Distilled]:

@@ -53,6 +53,7 @@ __all__ = [
     "awaited",
     "concept_and_value",
     "concise_schema",
+    "nothing_known",
     "value_of",
 ]
 

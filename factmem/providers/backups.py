@@ -17,7 +17,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
@@ -131,13 +131,12 @@ async def back_up(provider: AgentMemoryProvider, folder: Path, *, progress: _Pro
 
     Raises:
         CapabilityError: The provider does not keep its store at a path.
-        InvalidDataError: The folder exists.
+        InvalidDataError: The folder exists, or would lie in the store.
         StoreUnavailableError: There is no store, or the backup cannot be written; nothing is left of it.
         CorruptStoreError: The store is damaged; nothing is left of the backup.
     """
     store = _backed_up(provider)
-    if await to_thread.run_sync(os.path.lexists, folder):
-        raise InvalidDataError(f"{folder} exists already: name a folder that does not", path="$.folder")
+    await to_thread.run_sync(_check_target, folder, store.location.path)
     unfinished = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}.tmp")
     try:
         with _writing("backup"):
@@ -200,7 +199,7 @@ async def restore_backup(
     store = _backed_up(provider)
     report = progress or (lambda done, of: None)
     exchange = _Exchange(store.location)
-    with exchange.alone():
+    async with exchange.alone():
         backup = await to_thread.run_sync(_manifest, folder)
         if (begun := await to_thread.run_sync(exchange.begun)) is not None:
             await _exchanged(store, exchange, begun)
@@ -212,7 +211,7 @@ async def restore_backup(
                 "into a store of another kind with `factmem move`",
                 path="$.folder",
             )
-        if not replace and not store.location.is_vacant():
+        if not replace and not await to_thread.run_sync(store.location.is_vacant):
             raise StoreUnavailableError(
                 f"there is a store at {store.location.path} already, and nothing was changed: name another path, or "
                 "pass replace=True, which keeps the present store under another name"
@@ -220,14 +219,21 @@ async def restore_backup(
         with _writing("restored store"):
             await to_thread.run_sync(exchange.stage, folder, backup, report)
         await _check(store.at(exchange.staged), f"{folder} is damaged, and nothing was restored")
-        note = await to_thread.run_sync(exchange.begin, backup)
-        try:
-            await store.check_unused()
-        except BaseException:
-            await to_thread.run_sync(exchange.end)
-            raise
-        await _exchanged(store, exchange, note)
-    return Restored(backup=backup, kept=note.kept_at(store.location))
+        with CancelScope(shield=True):
+            return Restored(backup=backup, kept=await _put_in_place(store, exchange, backup))
+        raise AssertionError("unreachable: a shielded scope is not cancelled")
+
+
+async def _put_in_place(store: BacksUp, exchange: _Exchange, backup: Backup) -> Path | None:
+    """Exchange the files, unless somebody uses them, and return the path of the store of before."""
+    note = await to_thread.run_sync(exchange.begin, backup)
+    try:
+        await store.check_unused()
+    except BaseException:
+        await to_thread.run_sync(exchange.end)
+        raise
+    await _exchanged(store, exchange, note)
+    return note.kept_at(store.location)
 
 
 async def _exchanged(store: BacksUp, exchange: _Exchange, note: _Note) -> None:
@@ -306,29 +312,37 @@ class _Exchange:
         """Path of the store that is to take its place."""
         return self.folder / _STEM
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
         """Keep out other restores of the store; afterwards nothing is left beside it, unless it is not finished."""
+        lock = await to_thread.run_sync(self._lock)
+        try:
+            yield
+        finally:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(self._tidy, lock)
+
+    def _lock(self) -> FileLock:
         with _writing("restored store"):
             make_folders(self.folder)
-            lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600)
+            # Taken and released in different threads.
+            lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, thread_local=False)
             try:
                 lock.acquire()
             except Timeout:
                 raise StoreUnavailableError(f"another restore of {self.location.path.name} is running") from None
-        try:
-            yield
-        finally:
-            lock.release()
-            if not (self.folder / _NOTE).exists():
-                shutil.rmtree(self.folder, ignore_errors=True)
+        return lock
+
+    def _tidy(self, lock: FileLock) -> None:
+        lock.release()
+        if not (self.folder / _NOTE).exists():
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def begun(self) -> _Note | None:
         """Return the note of an exchange that was broken off; without one, remove what else was left."""
         with _writing("restored store"):
             if (self.folder / _NOTE).exists():
-                document = json.loads((self.folder / _NOTE).read_bytes())
-                return _Note(**document | {"suffixes": tuple(document["suffixes"])})
+                return _read_note(self.folder / _NOTE)
             for path in self.location.beside(self.staged).values():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             return None
@@ -387,8 +401,31 @@ class _Exchange:
         return name
 
 
+def _read_note(path: Path) -> _Note:
+    """Read the note of an exchange.
+
+    Raises:
+        CorruptStoreError: It is damaged.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        return _Note(**document | {"suffixes": tuple(document["suffixes"])})
+    except (ValueError, TypeError, LookupError, RecursionError):
+        raise CorruptStoreError(
+            f"{path}, which says how far a restore has come, is damaged: the store of before lies beside it, under a "
+            "name with .before-"
+        ) from None
+
+
 def _folder_beside(path: Path) -> Path:
     return path.with_name(f"{path.name}{_FOLDER}")
+
+
+def _check_target(folder: Path, store: Path) -> None:
+    if os.path.lexists(folder):
+        raise InvalidDataError(f"{folder} exists already: name a folder that does not", path="$.folder")
+    if store in folder.absolute().parents:
+        raise InvalidDataError(f"{folder} lies in the store itself: name a folder elsewhere", path="$.folder")
 
 
 def _finish(unfinished: Path, folder: Path, kind: str) -> Backup:

@@ -149,7 +149,10 @@ class WordLlamaEmbedder(_LocalModel):
     def _load(self) -> Any:
         wordllama = _imported("wordllama", extra="")
         try:
-            return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+            model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+            # It would keep 3 kB for each of the first ten thousand texts, whole texts being its words.
+            model.tokenizer.model._resize_cache(0)
+            return model
         except Exception as error:  # a broken installation may raise anything
             raise EmbedderError("wordllama cannot load its own weights: reinstall the package wordllama") from error
 

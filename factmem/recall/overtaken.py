@@ -175,7 +175,8 @@ class _Marks:
         if not gone:
             return later
         present = [row for row in (self._standing(self._rivals(row)) for row in gone) if row is not None]
-        beside = [row for statement in (*said, *later) for row in self._beside(statement)]
+        spoken = [row for row in (*said, *later) if columns["conversation"][row]]
+        beside = [row for statement in spoken for row in self._beside(statement)]
         return list(dict.fromkeys([*later, *gone, *present, *beside]))
 
     def shown(self, row: int | None, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any] | None:

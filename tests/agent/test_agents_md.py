@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from factmem.agent.agents_md import AgentsMd, AgentsMdText, Limits
-from factmem.errors import CodecError, InvalidDataError, MemoryFileError
+from factmem.errors import InvalidDataError, MemoryFileError
 
 
 def says(text: AgentsMdText) -> list[str]:
@@ -136,13 +136,15 @@ async def test_comments_are_left_out(tmp_path: Path) -> None:
         (b"secret\xf0\x9f", "byte 6 is wrong"),
     ],
 )
-async def test_invalid_utf_8_is_an_error_without_the_text(tmp_path: Path, data: bytes, why: str) -> None:
-    agents_md = on_disk(tmp_path, a=data)
-    with pytest.raises(CodecError, match=why) as failure:
-        await agents_md.read()
-    assert str(tmp_path / "a.md") in str(failure.value)
-    assert "secr" not in str(failure.value)
-    assert failure.value.__cause__ is None
+async def test_invalid_utf_8_is_a_notice_without_the_text(tmp_path: Path, data: bytes, why: str) -> None:
+    """One damaged file does not end the runs of an agent, and hides no other."""
+    text = await on_disk(tmp_path, a=data, b="Be brief.").read()
+    (notice,) = text.notices
+    assert why in notice
+    assert str(tmp_path / "a.md") in notice
+    assert "secr" not in text.prompt()
+    assert why in text.prompt()
+    assert "Be brief." in text.prompt()
 
 
 async def test_a_byte_order_mark_is_not_rendered(tmp_path: Path) -> None:

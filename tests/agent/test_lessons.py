@@ -152,6 +152,13 @@ async def test_what_only_the_output_says_is_no_lesson() -> None:
         assert "evil" not in block.text
 
 
+async def test_a_model_that_quotes_nothing_loses_no_correction() -> None:
+    async with memory_over() as memory:
+        lessons = Lessons(plugin(memory), model=teaching(("Be brief.", "words that nobody said")))
+        await lessons.learn("draft", OUTPUT, "Half of it would do.")
+        assert await known(memory) == ["Half of it would do."]
+
+
 async def test_lessons_that_a_framework_found_are_checked_in_the_same_way() -> None:
     async with memory_over() as memory:
         lessons = Lessons(plugin(memory))
@@ -183,6 +190,8 @@ async def test_a_user_s_lessons_are_private_unless_they_are_shared() -> None:
             (mine,) = await own.learn("draft", OUTPUT, "Call me Alice.")
             (ours,) = await shared.learn("draft", OUTPUT, "Spell it tariff.")
         assert (mine.private, ours.private) == (True, False)
+        assert [item.speaker for item in mine.evidence] == ["alice", "clerk"]
+        assert [(item.speaker, item.quote) for item in ours.evidence] == [(None, "Spell it tariff.")]
         with agent.run("bob"):
             told = (await own.recall("draft")).text
         assert ("Alice" in told, "tariff" in told) == (False, True)

@@ -48,6 +48,14 @@ async def test_the_overview_counts_scopes_subjects_and_concepts(memory: Memory) 
     assert [row.value for row in page.recent[:1]] == ["The stage is built in the yard."]
 
 
+async def test_of_many_scopes_those_with_the_most_records_are_shown(memory: Memory) -> None:
+    facts = [(SingleFact(SEATS, number), MAYA, f"/agent/a{number:03}") for number in range(102)]
+    await memory.save_many([*facts, (SingleFact(CITY, "Rome"), MAYA, "/agent/a101")])
+    agents = next(branch for branch in (await Browser(memory).overview()).branches if branch.name == "agent")
+    assert (len(agents.children), agents.left_out, agents.records) == (100, 2, 103)
+    assert "a101" in [child.name for child in agents.children]
+
+
 async def test_a_listing_is_narrowed_and_paged(memory: Memory) -> None:
     browser = Browser(memory)
     first = await browser.listing(Narrowing(subject="user:maya"), size=3)

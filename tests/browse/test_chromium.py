@@ -162,13 +162,9 @@ async def test_the_keyboard_reaches_everything(site: Site) -> None:
 
 
 async def test_everything_can_be_read_and_changed_without_javascript(site: Site) -> None:
-    cookies = await site.context.cookies()
     browser = site.context.browser
     assert browser is not None
-    context = await browser.new_context(java_script_enabled=False)
-    await context.add_cookies(
-        [{"name": it["name"], "value": it["value"], "url": site.base} for it in cookies if it["name"] and it["value"]]
-    )
+    context = await browser.new_context(java_script_enabled=False, storage_state=await site.context.storage_state())
     page = await context.new_page()
     for path in PAGES:
         answer = await page.goto(site.base + path)

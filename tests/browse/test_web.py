@@ -7,20 +7,28 @@ import json
 import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 import pytest
 
-from factmem.abc import Message
-from factmem.browse.browser import Browser, Opened
+from factmem.abc import Message, Prompt
+from factmem.browse.browser import Browser, Opened, Overview
 from factmem.browse.web import make_app
 from factmem.details import Evidence, FactDetails
+from factmem.errors import ModelUnavailableError
 from factmem.facts import Concept, SingleFact
 from factmem.hidden import HIDDEN
 from factmem.memory import Memory
-from factmem.testing import HashEmbedder
+from factmem.providers import InMemoryProvider
+from factmem.scopes import MemoryScope
+from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import DAY, MAYA
+from tests.memory.shelves import Shelf
+from tests.memory.telling import USER, opened, talk, well
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 HOST: Final = "127.0.0.1:8123"
 TOKEN: Final = "only-once"
@@ -59,9 +67,9 @@ FORMS: Final = (
 """Every address that takes a form."""
 
 
-def client_of(memory: Memory, opened: Opened | None = None) -> httpx.AsyncClient:
+def client_of(memory: Memory, opened: Opened | None = None, browser: Browser | None = None) -> httpx.AsyncClient:
     """Return a browser in front of the pages, not let in yet."""
-    app = make_app(Browser(memory, opened), token=TOKEN, hosts=[HOST, "localhost:8123"])
+    app = make_app(browser or Browser(memory, opened), token=TOKEN, hosts=[HOST, "localhost:8123"])
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{HOST}", follow_redirects=True)
 
 
@@ -111,7 +119,7 @@ async def test_nothing_is_shown_without_the_cookie(memory: Memory) -> None:
 
 
 async def test_the_token_opens_the_pages_once(memory: Memory) -> None:
-    async with client_of(memory) as first, client_of(memory) as _:
+    async with client_of(memory) as first:
         assert (await first.get("/?token=wrong")).status_code == 403
         answer = await first.get("/", params={"token": TOKEN}, follow_redirects=False)
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -119,6 +127,8 @@ async def test_the_token_opens_the_pages_once(memory: Memory) -> None:
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
         assert TOKEN not in cookie
+        again = await first.get("/", params={"token": TOKEN})
+        assert (again.status_code, again.url.query) == (200, b"")
         first.cookies.clear()
         assert (await first.get("/", params={"token": TOKEN})).status_code == 403
 
@@ -226,6 +236,38 @@ async def test_a_page_is_told_of_a_change_once(client: httpx.AsyncClient, memory
     assert (await client.get(follower)).status_code == 204
 
 
+async def test_a_change_while_a_page_is_made_is_not_missed(memory: Memory) -> None:
+    class Slow(Browser):
+        """A browser to which something happens while it reads."""
+
+        async def overview(self) -> Overview:
+            page = await super().overview()
+            await memory.save(SingleFact(Concept.single("gate", "A gate"), "north"))
+            return page
+
+    async with client_of(memory, browser=Slow(memory)) as client:
+        page = (await (await let_in(client)).get("/")).text
+        follower = html.unescape(re.findall(r'hx-get="(/changes\?seen=[^"]+)"', page)[0])
+        assert (await client.get(follower)).status_code == 200
+
+
+async def test_a_store_with_the_four_verbs_only_is_shown_as_far_as_it_goes() -> None:
+    async with Memory(Shelf(), embedder=HashEmbedder()) as memory:
+        await memory.save(SingleFact(Concept.single("gate", "A gate"), "north"))
+        async with client_of(memory) as client:
+            await let_in(client)
+            for path in ("/", "/records", "/search?q=gate", "/inbox", "/subject?name=everything", "/agent?question=x"):
+                answer = await client.get(path)
+                assert (answer.status_code, path) == (200, path)
+            assert "north" in (await client.get("/")).text
+
+
+async def test_a_missing_file_is_a_plain_answer(memory: Memory) -> None:
+    async with client_of(memory) as client:
+        answer = await client.get("/static/none.css")
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+
+
 async def test_errors_are_pages_with_a_sentence(client: httpx.AsyncClient) -> None:
     for path, status in (
         ("/record/0", 404),
@@ -295,57 +337,52 @@ def tags_of(page: str) -> _Tags:
     return parser
 
 
-@pytest.mark.parametrize("text", XSS)
-async def test_no_text_of_a_memory_becomes_markup(text: str) -> None:
-    """In a value, a name, a quote or an address: the pages have the tags that harmless words have."""
-
-    async def shape_of(words: str) -> dict[str, _Tags]:
-        name = words.replace("\u0000", "")
-        async with Memory("memory:", embedder=HashEmbedder(), actor="test") as memory:
-            subject = MAYA.individual(name)
-            said = Evidence(quote=words, speaker=words, role="user", conversation_id=words, message_id=words)
-            details = FactDetails(
-                evidence=(said,), categories=(name,), topics=(name,), source=words, metadata={words: words}
+async def tags_about(words: str) -> dict[str, _Tags]:
+    """Return the tags of every page over a memory with the same words in every place that takes some."""
+    name = words.replace("\u0000", "")
+    subject, scope = MAYA.individual(name), MemoryScope.product(name)
+    said = Evidence(quote=words, speaker=words, role="user", conversation_id=words, message_id=words)
+    details = FactDetails(evidence=(said,), categories=(name,), topics=(name,), source=words, metadata={words: words})
+    concept = Concept.single(name, words)
+    async with Memory("memory:", embedder=HashEmbedder(), actor=name) as memory:
+        for value in (words, f"{words} again"):
+            (record,) = await memory.save(
+                SingleFact(concept, value, timestamp=DAY), subject=subject, scope=scope, details=details
             )
-            concept = Concept.single(name, words)
-            for value in (words, f"{words} again"):
-                (record,) = await memory.acting_as(name).save(
-                    SingleFact(concept, value, timestamp=DAY),
-                    subject=subject,
-                    scope=f"/product/{'x' * 5}",
-                    details=details,
-                )
-            await memory.remember(Message(content=words, role="tool"), source=words)
-            async with client_of(memory, Opened(store=words, viewer=words, walls=(words,))) as client:
-                await let_in(client)
-                asked = [
-                    ("/", {}),
-                    ("/records", {"keyword": name, "category": name, "source": words}),
-                    ("/names", {"of": "subjects"}),
-                    ("/search", {"q": words, "subject": str(subject)}),
-                    (f"/record/{record.id}", {}),
-                    ("/subject", {"name": str(subject)}),
-                    ("/inbox", {}),
-                    ("/agent", {"question": words, "user": name}),
-                    ("/forget", {"keyword": name}),
-                    ("/forget", {"id": words}),
-                    ("/records", {"page": words}),
-                ]
-                pages = [(await client.get(path, params=given)).text for path, given in asked]
-                typed = await sent(client, f"/record/{record.id}/update", value=words, importance=words, scope=words)
-                pages.append(typed.text)
-                assert [path for (path, _), page in zip(asked, pages, strict=False) if "<h1" not in page] == []
-                names = [*(f"{path} {sorted(given)}" for path, given in asked), "update"]
-                return {name.replace(record.id, "…"): tags_of(page) for name, page in zip(names, pages, strict=True)}
+        await memory.remember(Message(content=words, role="tool"), source=words)
+        asked: list[tuple[str, dict[str, str]]] = [
+            ("/", {}),
+            ("/records", {"keyword": name, "category": name, "source": words, "scope": str(scope)}),
+            ("/names", {"of": "subjects"}),
+            ("/search", {"q": words, "subject": str(subject)}),
+            (f"/record/{record.id}", {}),
+            ("/subject", {"name": str(subject)}),
+            ("/inbox", {}),
+            ("/agent", {"question": words, "user": name, "product": name}),
+            ("/forget", {"keyword": name}),
+            ("/forget", {"id": words}),
+            ("/records", {"page": words}),
+        ]
+        async with client_of(memory, Opened(store=words, viewer=words, walls=(words,))) as client:
+            await let_in(client)
+            pages = [(await client.get(path, params=given)).text for path, given in asked]
+            typed = await sent(client, f"/record/{record.id}/update", value=words, importance=words, scope=words)
+    assert all("<h1" in page for page in (*pages, typed.text))
+    names = [f"{path} {sorted(given)}".replace(record.id, "") for path, given in asked]
+    return {name: tags_of(page) for name, page in zip([*names, "update"], [*pages, typed.text], strict=True)}
 
-    harmless = "harm\u202eless\u200b" if HIDDEN.search(text) else "harmless"  # hidden characters are flagged
-    plain, hostile = await shape_of(harmless), await shape_of(text)
-    for name, tags in hostile.items():
-        if name.startswith("/search"):  # a match may have another number of reasons
-            assert set(tags.found) == set(plain[name].found)
-        else:
-            assert tags.found == plain[name].found, name
-        assert [value for value in tags.values if not value.startswith(("/", "#"))] == []
+
+async def test_no_text_of_a_memory_becomes_markup() -> None:
+    """In a value, a name, a quote or an address: the pages have the tags that harmless words have."""
+    harmless = {False: await tags_about("harmless"), True: await tags_about("harm\u202eless\u200b")}
+    for text in XSS:
+        plain = harmless[HIDDEN.search(text) is not None]  # hidden characters are flagged, with a tag
+        for page, tags in (await tags_about(text)).items():
+            if page.startswith("/search"):  # a match may have another number of reasons
+                assert set(tags.found) == set(plain[page].found), text
+            else:
+                assert tags.found == plain[page].found, (text, page)
+            assert all(value.startswith(("/", "#")) for value in tags.values), (text, page)
 
 
 async def test_hidden_characters_are_shown_and_values_to_edit_stay_as_they_are(memory: Memory) -> None:
@@ -432,6 +469,30 @@ async def test_quarantined_words_are_let_in_or_turned_away(client: httpx.AsyncCl
     assert waiting.value in [record.value for record in await memory.list_records(concepts=["statement"])]
     nothing = await sent(client, "/inbox/accept")
     assert (nothing.status_code, "nothing is chosen" in text_of(nothing.text)) == (400, True)
+
+
+async def test_texts_that_the_model_failed_to_read_are_read_again_or_dismissed() -> None:
+    down = [True]
+
+    def script(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any] | Exception:
+        return ModelUnavailableError("down") if down[0] else well(prompt, answer)
+
+    async with opened(InMemoryProvider(), ScriptedModel(script)) as memory:
+        for text in ("I live in Oslo.", "I have a cat."):
+            await memory.remember(talk(text, id=text), subject=USER)
+        async with client_of(memory, Opened(has_model=True)) as client:
+            page = text_of((await (await let_in(client)).get("/inbox")).text)
+            assert "Not read by the model 2" in page
+            assert "ModelUnavailableError" in page
+            oslo, cat = await memory.dead_letters.list()
+            again = await sent(client, "/inbox/retry", id=oslo.id)
+            assert "1 of 1 texts could not be read again (ModelUnavailableError)" in text_of(again.text)
+            down[0] = False
+            assert "1 record changed" in text_of((await sent(client, "/inbox/retry", id=oslo.id)).text)
+            await sent(client, "/inbox/dismiss", id=cat.id)
+            assert "Every text was read." in text_of((await client.get("/inbox")).text)
+        assert [record.value for record in await memory.list_records(concepts=["city"])] == ["Oslo"]
+        assert await memory.dead_letters.list() == ()
 
 
 async def test_forgetting_needs_the_words_and_the_records_that_were_seen(

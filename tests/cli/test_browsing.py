@@ -24,7 +24,7 @@ pytestmark = pytest.mark.processes
 @contextmanager
 def serving(cli: CommandLine, *words: str, before: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     """Run the command until the block ends; yield the process and the first line that it prints."""
-    command = [sys.executable, "-m", "factmem", "--store", str(cli.store), *before, "browse", *words]
+    command = [sys.executable, "-m", "factmem", "--store", str(cli.store), *before, "browse", "--web", *words]
     env = {name: value for name, value in os.environ.items() if not name.startswith("FACTMEM_")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdout is not None
@@ -55,6 +55,14 @@ def test_browse_prints_an_address_that_opens_the_pages_and_ends_at_ctrl_c(cli: C
         assert process.stderr.read() == "Ctrl-C ends it.\n"
 
 
+def test_a_request_to_end_closes_the_store_as_well(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120")
+    with serving(cli) as (process, _):
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+    assert sorted(path.name for path in cli.store.parent.iterdir() if "facts.db" in path.name) == ["facts.db"]
+
+
 def test_browse_confines_what_is_seen_and_changed(cli: CommandLine) -> None:
     cli.data("save", "seats", "120", "--scope", "/product/fair", "--subject", "user:maya")
     cli.data("save", "city", "Oslo", "--scope", "/product/other", "--subject", "user:maya")
@@ -79,7 +87,7 @@ def test_browse_as_json_prints_the_address_and_nothing_else(cli: CommandLine) ->
 def test_a_taken_port_is_a_sentence(cli: CommandLine) -> None:
     with serving(cli, "--no-open") as (_, line):
         port = re.findall(r":(\d+)/", address_in(line))[0]
-        error = cli.error("browse", "--port", port)
+        error = cli.error("browse", "--web", "--port", port)
     assert error["type"] == "StoreUnavailableError"
     assert "name another" in error["message"]
 
@@ -89,13 +97,23 @@ def test_a_damaged_store_is_reported_before_there_is_a_page(cli: CommandLine) ->
     assert cli.error("browse")["type"] == "CorruptStoreError"
 
 
-@pytest.mark.parametrize("package", ["starlette", "uvicorn", "jinja2"])
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "jinja2", "python_multipart"])
 def test_a_missing_package_gives_the_command_to_install_it(cli: CommandLine, package: str) -> None:
     program = (
-        f"import sys; sys.modules[{package!r}] = None; sys.argv = ['factmem', '--store', {str(cli.store)!r}, 'browse'];"
+        f"import sys; sys.modules[{package!r}] = None; "
+        f"sys.argv = ['factmem', '--store', {str(cli.store)!r}, 'browse', '--web']; "
         "from factmem.cli import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert "pip install 'factmem[browse]'" in done.stderr.replace('"', "'")
     assert "Traceback" not in done.stderr
+
+
+def test_the_terminal_browser_needs_a_terminal_and_takes_no_options_of_the_web_page(cli: CommandLine) -> None:
+    assert cli.error("browse")["message"] == "the browser needs a terminal: run it in one, or use --web"
+    for words in (["--port", "8000"], ["--no-open"]):
+        command = [sys.executable, "-m", "factmem", "--store", str(cli.store), "browse", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 2
+        assert "add --web" in done.stderr

@@ -51,6 +51,8 @@ def test_the_demo_shows_facts_with_their_sources_and_cleans_up(processes: Comman
     assert "— Maya (user), 2025-09-27, conversation three-weeks-left" in done.out
     assert "right facts came first" in done.out
     assert "✗" not in done.out
+    assert "What to type next:" in done.out
+    assert "factmem demo --keep demo.db" in done.out
     assert not processes.store.exists()
 
 

@@ -24,13 +24,15 @@ import pytest
 from deepagents import create_deep_agent
 from deepagents.backends import CompositeBackend, FilesystemBackend, StateBackend, StoreBackend
 from deepagents.backends.utils import create_file_data
+from deepagents.middleware.memory import MemoryMiddleware
+from langchain.agents.middleware.types import ModelRequest
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from factmem import Memory, MultipleFacts, Origin
 from factmem.agent.agents_md import AgentsMdFacts, Limits
-from factmem.errors import CodecError, InvalidDataError, MemoryFileError
+from factmem.errors import InvalidDataError, MemoryFileError
 from factmem.integrations.deepagents import EDITABLE_TEMPLATE, AgentsMdMiddleware
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import NotingModel, calling, model
@@ -277,14 +279,77 @@ def test_a_tilde_means_the_home_directory(ask: Ask, tmp_path: Path, monkeypatch:
     assert "at home" in ask(AgentsMdMiddleware(["~/a.md"]))[1].text
 
 
-def test_a_file_with_invalid_utf_8_is_a_clear_error(run: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_with_invalid_utf_8_is_a_notice_and_the_run_goes_on(ask: Ask, tmp_path: Path) -> None:
     (path,) = put(tmp_path, a=b"caf\xe9 secret")
     for files in (
         AgentsMdMiddleware([path]),
         AgentsMdMiddleware(["/a.md"], backend=FilesystemBackend(root_dir=tmp_path, virtual_mode=True)),
     ):
-        with pytest.raises(CodecError, match=r"a\.md is not UTF-8 \(byte 3 is wrong\): save it as UTF-8"):
-            run(create_deep_agent(model(), middleware=[files]), ASKED)
+        shown = ask(files)[1].text
+        assert "a.md is not UTF-8 (byte 3 is wrong): save it as UTF-8" in shown
+        assert "secret" not in shown
+
+
+def test_an_agent_that_starts_cold_is_told_how_to_learn_and_where(
+    ask: Ask, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Upstream's cold start: no file exists, and the agent makes the first one."""
+    backend = FilesystemBackend(root_dir=tmp_path, virtual_mode=True)
+    files = AgentsMdMiddleware(["/notes/AGENTS.md", "/other.md"], backend=backend)
+    shown = ask(files, backend=backend)[1].text
+    assert shown.count("does not exist yet: write_file makes it") == 2
+    assert '<agent_file path="/notes/AGENTS.md">' in shown
+    assert "Learning from feedback" in shown
+    chat = model(calling("write_file", file_path="/notes/AGENTS.md", content="Answer in German."))
+    run(create_deep_agent(chat, middleware=[files], backend=backend), ASKED)
+    assert (tmp_path / "notes" / "AGENTS.md").read_text() == "Answer in German."
+    assert "Answer in German." in chat.asked[-1][1].text
+
+
+def test_the_files_are_guidance_that_yields_to_the_user(ask: Ask, tmp_path: Path) -> None:
+    shown = ask(AgentsMdMiddleware(put(tmp_path, a="Be brief.")))[1].text
+    assert "guidance: follow" in shown
+    assert "what the user says now" in shown
+    assert "never" in shown
+    for heading in ("Learning unasked", "rejects a call of a tool", "Examples"):
+        assert heading in EDITABLE_TEMPLATE
+
+
+def test_a_tilde_means_the_home_directory_in_a_backend_of_the_disk(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    put(tmp_path, a="at home")
+    backend = FilesystemBackend(root_dir="/", virtual_mode=False)
+    shown = ask(AgentsMdMiddleware(["~/a.md"], backend=backend), backend=backend)[1].text
+    assert f'<agent_file path="{tmp_path / "a.md"}">' in shown
+    assert "at home" in shown
+    with pytest.raises(InvalidDataError, match="without virtual_mode"):
+        AgentsMdMiddleware(["~/a.md"], backend=FilesystemBackend(root_dir=tmp_path, virtual_mode=True))
+
+
+def test_a_breakpoint_of_the_prompt_cache_is_set_for_anthropic_alone(tmp_path: Path) -> None:
+    anthropic = pytest.importorskip("langchain_anthropic")
+    claude = anthropic.ChatAnthropic(model_name="claude-sonnet-4-5", api_key="none")
+    sources = put(tmp_path, a="Be brief.")
+    for chat, wanted, marked in ((claude, True, True), (claude, False, False), (model(), True, False)):
+        files = AgentsMdMiddleware(sources, add_cache_control=wanted)
+        request: Any = ModelRequest(model=chat, messages=ASKED["messages"])
+        message = files.modify_request(request).messages[0]
+        assert "Be brief." in message.text
+        assert ("cache_control" in str(message.content)) is marked
+
+
+def test_it_has_the_names_of_the_middleware_that_it_replaces() -> None:
+    """Those that mean the same here; its docstring says why the others are missing."""
+    shared = {name for name in dir(MemoryMiddleware) if not name.startswith("_")}
+    missing = {name for name in shared if not hasattr(AgentsMdMiddleware, name)}
+    assert missing == set()
+    assert vars(AgentsMdMiddleware).keys().isdisjoint({"before_agent", "abefore_agent", "state_schema"})
+    for name in ("before_agent", "memory_contents", "system_prompt"):
+        assert name in (AgentsMdMiddleware.__doc__ or "")
+    files = AgentsMdMiddleware(["b.md", "a.md", "b.md"])
+    assert files.sources == ["b.md", "a.md"]
 
 
 def test_a_symbolic_link_is_a_clear_error_or_followed_where_allowed(

@@ -1,60 +1,6 @@
-"""Memory Bank, row by row of the study's table: a test here or elsewhere, or a deliberate difference.
+"""Memory Bank, by the rows of the study's table.
 
-Covered elsewhere:
-
-- Sources, operation: memory/test_generate.py::test_it_is_a_long_running_operation_that_can_be_awaited_or_left
-- Sources, ready facts, in any number: memory/test_generate.py::test_any_number_of_ready_facts_is_taken
-- Sources, a session and a part of it: memory/test_generate.py::test_a_stored_session_is_read_in_part_or_whole
-- Sources, exactly one: memory/test_generate.py::test_what_is_no_source_is_refused_and_nothing_is_kept
-- Input rules, function calls: memory/test_generate.py::test_calls_of_functions_and_what_is_no_text_give_nothing
-- Managed topics: memory/test_generate.py::test_messages_alone_give_memories_of_the_managed_topics
-- Remember and forget: detection/test_model_topics.py::test_explicit_instructions_are_a_topic_of_their_own
-- Forgetting: memory/test_life_of_a_conversation.py::test_what_is_asked_to_be_forgotten_is_gone_and_can_come_back
-- Custom topics, allowed topics: memory/test_generate.py::test_the_request_says_which_topics_are_allowed
-- Few-shot: detection/test_model_topics.py::test_examples_are_shown_as_worked_examples_also_the_negative_ones
-- Result, nothing extracted: memory/test_generate.py::test_nothing_to_remember_is_a_success
-- No consolidation: memory/test_generate.py::test_with_consolidation_a_similar_memory_is_updated_and_without_it_created
-- List, order, pages: memory/test_filters.py::test_pages_neither_repeat_nor_skip_while_notes_come_and_go
-- Filters: memory/test_filters.py::test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranking
-- Filter groups: memory/test_filters.py::test_conditions_of_a_group_hold_together_and_groups_are_alternatives
-- Metadata: memory/test_generate.py::test_metadata_joins_as_was_said
-- TTL: memory/test_generate.py::test_what_is_generated_lasts_as_long_as_the_policy_says
-- TTL of others: memory/test_lifecycle_ends.py::test_the_policy_gives_what_is_saved_and_updated_its_time
-- Expired: memory/test_lifecycle_ends.py::test_expire_erases_what_has_expired_and_nothing_else
-- Revisions, labels: memory/test_generate.py::test_labels_belong_to_the_revisions_that_this_makes
-- Rollback: memory/test_lifecycle.py::test_a_rollback_makes_the_record_what_it_was
-- Purge: memory/test_lifecycle_ends.py::test_a_dry_run_reports_and_forget_erases_exactly_that
-- IngestEvents, ids: memory/test_event_streams.py::test_an_event_is_known_by_its_id
-- IngestEvents, order: memory/test_event_streams.py::test_events_are_read_in_the_order_of_their_times
-- IngestEvents, count: memory/test_event_triggers.py::test_so_many_events_are_read_together
-- IngestEvents, idle: memory/test_event_triggers.py::test_an_idle_stream_is_read_and_a_lively_one_is_not
-- IngestEvents, interval: memory/test_event_triggers.py::test_an_interval_counts_from_the_first_event_that_waits
-- IngestEvents, overlap: memory/test_event_triggers.py::test_overlapping_events_are_read_along_and_give_nothing_anew
-- IngestEvents, no rule: memory/test_event_triggers.py::test_without_a_trigger_events_are_read_at_once
-- IngestEvents, 24 h: memory/test_event_triggers.py::test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day
-- IngestEvents, flush: memory/test_event_streams.py::test_a_flush_reads_what_waits_whatever_the_trigger_says
-- Profiles, a fact for each field: memory/test_profiles.py::test_each_field_is_kept_as_a_fact_of_its_own
-- Models: memory/test_model_faults.py::test_an_answer_in_the_wrong_wrapping_gives_the_facts_at_once
-- Models of embeddings: recall/test_embedders.py::test_the_openai_client_sends_batches_and_keeps_their_order
-- IAM, lists: memory/test_filters.py::test_a_filter_never_looks_behind_a_wall
-- IAM, purges: memory/test_lifecycle_ends.py::test_forgetting_by_filters_stays_behind_the_walls
-- Poisoning: memory/test_model_faults.py::test_a_model_that_obeys_the_injection_changes_nothing_known
-- Poisoning by tools: memory/test_life_of_a_conversation.py::test_words_of_tools_documents_and_strangers_are_kept_apart
-
-Deliberate differences:
-
-- Input rules: text only; an image is passed as a text that describes it (``factmem.detection.conversations``). Other
-  roles than user and model are not an error: their messages are quarantined (`Message.origin`).
-- Scope: a path of names and a subject, not a dict of five pairs (`MemoryScope`, `MemorySubject`).
-- Customization: by arguments of the call (`DetectionRequest`). Memories are sentences that are clear without the
-  conversation, so never in the first person (``factmem.detection.prompts``). Consolidation is shown current records,
-  not their revisions (`ConsolidationPolicy.limit`).
-- Create: ids are assigned by the store and never change (`FactRecord.id`).
-- Retrieve: the best come first, by a score from 0 to 1 (`Memory.recall`), not by a distance; ten by default, without
-  an upper bound.
-- Filters: no regular expressions over facts; `Memory.recall` finds words.
-- Revisions are erased instead of switched off (`TtlPolicy.revisions`); their sources are their evidence.
-- IAM: no roles; a tenant, a viewer and ``read_only`` are set where a `Memory` is opened.
+The other rows, and what is otherwise here, are in ``docs/pages/explanation/comparison-rows.md``.
 """
 
 from __future__ import annotations

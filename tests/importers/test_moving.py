@@ -256,10 +256,9 @@ import sys
 import anyio
 from factmem.importers import move_in, read_system
 from factmem.memory import Memory
-from factmem.testing import HashEmbedder
 
 async def main():
-    async with Memory(f"sqlite-vec:{sys.argv[2]}", embedder=HashEmbedder()) as memory:
+    async with Memory(f"sqlite-vec:{sys.argv[2]}") as memory:
         report = await move_in(memory, read_system("mem0", sys.argv[1]))
     status = open("/proc/self/status").read()  # the figure of getrusage is that of the parent as well
     print(report.imported, report.quarantined, int(status.partition("VmHWM:")[2].split()[0]) // 1024)
@@ -270,9 +269,10 @@ anyio.run(main)
 
 @pytest.mark.slow
 @pytest.mark.processes
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of memory is read from /proc")
 def test_much_is_imported_in_little_memory(tmp_path: Path, big: bool) -> None:
-    """In one answer of mem0, which is one JSON object; the default embedder takes 130 MB more, whatever is imported."""
+    """One JSON object of mem0, with the default embedder, which takes 110 MB by itself."""
     number = 100_000 if big else 8_000
     with (tmp_path / "get_all.json").open("w", encoding="utf-8") as file:
         file.write('{"results": [')
@@ -283,7 +283,7 @@ def test_much_is_imported_in_little_memory(tmp_path: Path, big: bool) -> None:
             file.write(("," if row else "") + json.dumps(data | about))
         file.write("]}")
     command = [sys.executable, "-c", _MUCH, str(tmp_path / "get_all.json"), str(tmp_path / "facts.db")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=170)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)
     imported, quarantined, megabytes = map(int, done.stdout.split())
     assert (imported, quarantined) == (number, number // 2)
-    assert megabytes <= 200
+    assert megabytes <= (200 if big else 170), megabytes

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from anyio import to_thread
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import BaseTool, tool
 
 from tests.integrations.chat_model import NotingModel, answering, calling
-from tests.integrations.remembering import ANSWER, Turn
+from tests.integrations.remembering import ANSWER, Manner, Turn
 
 
-async def talked(make: Callable[[NotingModel, BaseTool], Any], turns: Sequence[Turn]) -> list[str]:
+async def talked(make: Callable[[NotingModel, BaseTool], Any], turns: Sequence[Turn], manner: Manner) -> list[str]:
     """Run a graph, one run per turn, and return the last request to its model in each run.
 
     Args:
         make: builds the graph from a model and a tool, with a checkpointer.
         turns: see `tests.integrations.remembering`.
+        manner: see there.
     """
     answered = ""
 
@@ -36,7 +39,19 @@ async def talked(make: Callable[[NotingModel, BaseTool], Any], turns: Sequence[T
             answered = turn.tool_result
             answers.append(calling("look_up"))
         answers.append(ANSWER)
-        thread = {"configurable": {"thread_id": turn.session_id}}
-        await graph.ainvoke({"messages": [HumanMessage(turn.said)]}, thread, context={"user_id": turn.user_id})
+        await _asked(graph, turn, manner)
         shown.append(json.dumps([message.text for message in model.asked[-1]], ensure_ascii=False))
     return shown
+
+
+async def _asked(graph: Any, turn: Turn, manner: Manner) -> None:
+    said, thread = {"messages": [HumanMessage(turn.said)]}, {"configurable": {"thread_id": turn.session_id}}
+    whose = {"user_id": turn.user_id}
+    match manner:
+        case Manner.ASYNC:
+            await graph.ainvoke(said, thread, context=whose)
+        case Manner.STREAMING:
+            pieces = [piece async for piece in graph.astream(said, thread, context=whose, stream_mode="messages")]
+            assert pieces
+        case Manner.SYNC:
+            await to_thread.run_sync(partial(graph.invoke, said, thread, context=whose))

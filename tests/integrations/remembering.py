@@ -4,20 +4,25 @@ Session one, in a process of its own: alice and bob give their cities (alice cor
 seats, and a tool called for alice returns a lie. Session two, in another process: both ask at the same time.
 The tests check the messages shown to the model in that session.
 
-A host takes part by a module in ``tests/integrations/hosts`` with one function::
+A host takes part by a module in ``tests/integrations/hosts`` with the manners of its runs, and one function::
 
-    async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
+    MANNERS = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)
+
+    async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -> list[str]:
         '''Run an agent of this host, one run per turn, and return the text of each run's last request.'''
 
 It installs ``memory`` in an agent of the framework, whose model is the framework's own test double and answers
 ``ANSWER``. If a turn has a ``tool_result``, the model first calls a tool ``look_up`` without arguments, which
-returns it.
+returns it. Blocking runs take place in worker threads.
 
-    python -m tests.integrations.remembering HOST STORE {first,second}   prints the messages shown, as JSON
+    python -m tests.integrations.remembering HOST STORE {first,second} {async,streaming,sync}
+
+prints the messages shown, as JSON.
 """
 
 from __future__ import annotations
 
+import enum
 import importlib
 import json
 import sys
@@ -26,6 +31,7 @@ from typing import Any, Final
 
 import anyio
 import attrs
+from anyio import to_thread
 
 from factmem import Concept, Memory, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, Saving
@@ -49,7 +55,15 @@ class Turn:
     tool_result: str | None = None
 
 
-Converse = Callable[[AgentMemory, Sequence[Turn]], Awaitable[list[str]]]
+class Manner(enum.StrEnum):
+    """Manner of running an agent: awaited, awaited piece by piece, or blocking."""
+
+    ASYNC = "async"
+    STREAMING = "streaming"
+    SYNC = "sync"
+
+
+Converse = Callable[[AgentMemory, Sequence[Turn], Manner], Awaitable[list[str]]]
 
 FIRST: Final = (
     (
@@ -68,12 +82,14 @@ def understood(path: str, request: dict[str, Any]) -> Answer:
     return chat_answer(over_the_wire(request))
 
 
-async def played(converse: Converse, memory: AgentMemory, users: Sequence[Sequence[Turn]]) -> list[list[str]]:
+async def played(
+    converse: Converse, memory: AgentMemory, users: Sequence[Sequence[Turn]], manner: Manner
+) -> list[list[str]]:
     """Let several users talk with one installed memory at the same time, and return the messages shown for each."""
     shown: list[list[str]] = [[] for _ in users]
 
     async def one(number: int, turns: Sequence[Turn]) -> None:
-        shown[number] = await converse(memory, turns)
+        shown[number] = await converse(memory, turns, manner)
 
     async with anyio.create_task_group() as tasks:
         for number, turns in enumerate(users):
@@ -81,7 +97,7 @@ async def played(converse: Converse, memory: AgentMemory, users: Sequence[Sequen
     return shown
 
 
-async def tell(host: str, store: str, part: str) -> list[list[str]]:
+async def tell(host: str, store: str, part: str, manner: str) -> list[list[str]]:
     """Play one part of the story on one host."""
     converse: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse
     with LoopbackOpenAIServer(understood) as server:
@@ -97,10 +113,16 @@ async def tell(host: str, store: str, part: str) -> list[list[str]]:
         if part == "first":
             async with Memory(store, embedder=HashEmbedder()) as product:
                 await product.save(SingleFact(CAPACITY, 120), scope="/product/fair")
-        async with AgentMemory(config) as memory:
-            return await played(converse, memory, FIRST if part == "first" else SECOND)
+        memory, users = AgentMemory(config), FIRST if part == "first" else SECOND
+        if manner == Manner.SYNC:  # an opened memory lives in its event loop
+            try:
+                return await played(converse, memory, users, Manner(manner))
+            finally:
+                await to_thread.run_sync(memory.close)
+        async with memory:
+            return await played(converse, memory, users, Manner(manner))
 
 
 if __name__ == "__main__":
-    _, name, address, which = sys.argv
-    print(json.dumps(anyio.run(tell, name, address, which)))
+    _, name, address, which, how = sys.argv
+    print(json.dumps(anyio.run(tell, name, address, which, how)))

@@ -351,8 +351,20 @@ def test_files_are_refused_to_a_run_without_a_user_where_users_are_kept_apart() 
 
 
 def test_the_paths_of_a_backend_are_no_home_directories() -> None:
-    with pytest.raises(InvalidDataError, match="'~' means nothing there"):
+    with pytest.raises(InvalidDataError, match="without virtual_mode"):
         AgentsMdMiddleware(["~/AGENTS.md"], backend=FactMemBackend(over()))
+
+
+async def test_an_agent_without_any_memory_learns_its_first_fact() -> None:
+    """The file of known facts always exists: an empty one has the headings that bullets are put below."""
+    memory = over()
+    chat = model(calling("write_file", file_path="/memories/AGENTS.md", content="- likes trains\n"))
+    await agent_with(memory, chat).ainvoke(ASKED, context=ALICE)
+    assert "### user:alice in /agent/clerk" in chat.asked[0][1].text
+    assert "When to update memories" in chat.asked[0][1].text
+    assert "likes trains" in chat.asked[-1][1].text
+    assert [record.value for record in await records(memory)] == ["likes trains"]
+    await memory.aclose()
 
 
 async def test_no_event_loop_is_blocked(memory: AgentMemory, rules: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import pytest
 from anyio import to_thread
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
-from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
@@ -310,9 +310,23 @@ async def test_a_sync_graph_says_that_an_open_memory_lives_in_a_loop() -> None:
             graph.invoke(WHERE, ALICE)
 
 
-async def test_a_scope_of_another_agent_is_refused_when_the_node_is_made() -> None:
+async def test_what_cannot_be_a_node_is_refused_when_it_is_made() -> None:
     with pytest.raises(InvalidDataError, match="takes no part"):
         with_facts_from_memory(over(opened()), call_sync, scopes=["/agent/other"])
+    chain: Any = RunnableLambda(call_sync)
+    with pytest.raises(InvalidDataError, match="function of the state"):
+        with_facts_from_memory(over(opened()), chain)
+
+
+async def test_an_object_may_be_a_node() -> None:
+    class Calling:
+        async def __call__(self, state: MessagesState) -> dict[str, Any]:
+            return call_sync(state)
+
+    async with opened() as memory:
+        await know(memory, SECRET)
+        graph = graph_of(MessagesState, with_facts_from_memory(over(memory), Calling()))
+        assert (await graph.ainvoke(WHERE, ALICE))["messages"][-1].text == "Yes."
 
 
 async def test_a_graph_has_no_place_of_its_own_for_memory() -> None:

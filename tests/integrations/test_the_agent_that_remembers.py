@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,21 @@ import pytest
 
 from factmem import Memory
 from factmem.testing import HashEmbedder
-from tests.integrations.remembering import LIE
+from tests.integrations.remembering import LIE, Manner
 from tests.packages import QUIET, need_packages_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "hosts"
-HOSTS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+_MANNERS = re.compile(r"^MANNERS: Final = \((.*)\)$", re.MULTILINE)
+
+
+def manners(path: Path) -> list[str]:
+    """Return the manners that a host declares; it is read as a text, because its packages may not be installed."""
+    (declared,) = _MANNERS.findall(path.read_text(encoding="utf-8"))
+    return [str(Manner[name]) for name in re.findall(r"Manner\.(\w+)", declared)]
+
+
+HOSTS = {path.stem: manners(path) for path in sorted(FOLDER.glob("*.py")) if path.stem != "__init__"}
 
 
 @pytest.fixture
@@ -26,9 +36,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def played(host: str, store: str, part: str) -> list[list[str]]:
+def played(host: str, store: str, part: str, manner: str) -> list[list[str]]:
     """Play a part of the story in a process of its own."""
-    words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering", host, store, part]
+    words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering"]
+    words += [host, store, part, manner]
     quiet = os.environ | QUIET
     done = subprocess.run(words, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -36,13 +47,13 @@ def played(host: str, store: str, part: str) -> list[list[str]]:
     return shown
 
 
-@pytest.mark.parametrize("host", HOSTS)
-async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("host", "manner"), [(host, manner) for host, several in HOSTS.items() for manner in several])
+async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, manner: str, tmp_path: Path) -> None:
     need_packages_of(FOLDER / f"{host}.py")
     store = f"sqlite-vec:{tmp_path / 'facts.db'}"
-    ((*_, asked), _) = played(host, store, "first")
+    ((*_, asked), _) = played(host, store, "first", manner)
     assert LIE in asked, "the tool was called, so the lie was in its request"
-    ((alice,), (bob,)) = played(host, store, "second")
+    ((alice,), (bob,)) = played(host, store, "second", manner)
     for shown, city, others in ((alice, "Rome", ("Oslo", "Bern", "Paris")), (bob, "Bern", ("Oslo", "Rome", "Paris"))):
         assert "120" in shown, "facts of the product are shown to both"
         assert city in shown

@@ -332,7 +332,7 @@ def test_what_is_no_schema_of_a_profile_is_refused(schema: dict[str, Any]) -> No
 
 
 async def test_every_detection_fills_the_profiles_and_all_of_them_are_listed() -> None:
-    """Whatever else is looked for: concepts, topics, or anything."""
+    """It does not matter what else is looked for: concepts, topics, or anything."""
     options: dict[str, Any] = {"concepts": (), "profiles": [Home, Pet]}
     requests = (
         DetectionRequest(subjects=[USER], topics=[Topic("work")]),

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+import anyio
 import pytest
 
 from factmem import InMemoryProvider
@@ -218,6 +218,37 @@ async def test_what_is_no_backup_or_cannot_be_backed_up_is_said(tmp_path: Path) 
 
 
 @on_one_loop
+async def test_a_backup_inside_of_the_store_is_refused(tmp_path: Path) -> None:
+    store = STORES[1]
+    await keep(store, tmp_path / "store", "Oslo")
+    with pytest.raises(InvalidDataError, match="in the store itself"):
+        await backed_up(store, tmp_path / "store", tmp_path / "store" / "backup")
+    assert await loaded_city(store, tmp_path / "store") == "Oslo"
+
+
+@on_one_loop
+async def test_two_restores_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """The second one is refused, or comes after the first and finds a store."""
+    store, refused = STORES[0], 0
+    await keep(store, tmp_path / "store", "Oslo")
+    await backed_up(store, tmp_path / "store", tmp_path / "backup")
+
+    async def restore() -> None:
+        nonlocal refused
+        try:
+            await restored(store, tmp_path / "backup", tmp_path / "new")
+        except StoreUnavailableError:
+            refused += 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(restore)
+    assert refused == 2
+    assert await loaded_city(store, tmp_path / "new") == "Oslo"
+    assert not found(tmp_path, "*.restoring")
+
+
+@on_one_loop
 async def test_a_manifest_that_names_files_elsewhere_or_of_a_newer_factmem_is_refused(tmp_path: Path) -> None:
     store = STORES[0]
     await keep(store, tmp_path / "store", "Oslo")
@@ -383,9 +414,8 @@ async def test_a_full_disk_refuses_a_backup_and_a_restore_and_leaves_nothing(
     assert contents(path.parent) == before
 
 
-async def test_the_python_example_of_errors_names_no_fact(tmp_path: Path) -> None:
-    """Every error of a backup is one of factmem."""
-    store: Any = STORES[0]
+async def test_errors_of_paths_are_errors_of_factmem_and_name_no_fact(tmp_path: Path) -> None:
+    store = STORES[0]
     await keep(store, tmp_path / "store", "Oslo")
     (tmp_path / "file").write_text("no folder")
     for folder in (tmp_path / "file" / "backup", Path("/proc/nothing/backup")):

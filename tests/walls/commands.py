@@ -161,6 +161,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
     "dead-letters retry": Neither("returns the result of DeadLetters.retry; needs a model"),
     "ingest": Neither("returns counts of the results of Memory.remember and remember_many"),
     "extract": Neither("splits a text, and reads nothing stored"),
+    "browse": Neither("serves pages whose every address tests/browse/test_web.py asks as other viewers and in a view"),
     "mcp": Neither("serves the server of make_server, whose own paths are listed"),
     "check": Neither("names files and tenants, and counts pending entries, for the operator of the store"),
     "upgrade": Neither("changes the format of a store, and shows no more of it than a check"),

@@ -10,10 +10,12 @@ from __future__ import annotations
 from factmem.errors import MissingPackageError
 
 try:
+    import python_multipart  # noqa: F401  # starlette reads forms with it, and misses it at the first form
+
     from factmem.browse.web.app import make_app
     from factmem.browse.web.serving import serve
 except ImportError as _missing:
-    if (_missing.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2", "multipart"):
+    if (_missing.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2", "python_multipart"):
         raise
     raise MissingPackageError(_missing.name or "starlette", extra="browse") from _missing
 

@@ -11,7 +11,7 @@ from anyio import from_thread, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import FormData, QueryParams
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,8 +19,8 @@ from typing_extensions import Buffer
 
 from factmem.browse.browser import Asked, Browser, Done, Dossier, Edit, Narrowing
 from factmem.browse.charts import Tally
-from factmem.browse.web.guard import Guard, visit_of
-from factmem.browse.web.templating import Templates, address
+from factmem.browse.web.guard import Guard, visit_of, was_let_in
+from factmem.browse.web.templating import address, render
 from factmem.errors import (
     CapabilityError,
     FactMemError,
@@ -71,8 +71,6 @@ def make_app(browser: Browser, *, token: str, hosts: Iterable[str]) -> ASGIApp:
         "/inbox": site.inbox,
         "/agent": site.agent,
         "/forget": site.forget,
-        "/changes": site.changes,
-        "/export": site.export,
     }
     acts: dict[str, _Action] = {
         "/record/{id}/update": site.update,
@@ -88,13 +86,28 @@ def make_app(browser: Browser, *, token: str, hosts: Iterable[str]) -> ASGIApp:
     }
     app = Starlette(
         routes=[
-            *(Route(path, page, methods=["GET"]) for path, page in reads.items()),
+            *(Route(path, _marked(site.browser, page), methods=["GET"]) for path, page in reads.items()),
+            Route("/changes", site.changes, methods=["GET"]),
+            Route("/export", site.export, methods=["GET"]),
             *(Route(path, _submitted(act), methods=["POST"]) for path, act in acts.items()),
             Mount("/static", StaticFiles(packages=[("factmem.browse.web", "static")])),
         ],
         exception_handlers={FactMemError: site.failed, 404: site.missing},
     )
     return Guard(app, token=token, hosts=hosts, open_paths=("/static/",))
+
+
+def _marked(browser: Browser, page: _Page) -> _Page:
+    """Return the endpoint of a page that is read again after changes.
+
+    The mark is read before the page: what changes meanwhile is taken for a change, and never missed.
+    """
+
+    async def endpoint(request: Request) -> Response:
+        request.state.mark = await browser.mark()
+        return await page(request)
+
+    return endpoint
 
 
 def _submitted(act: _Action) -> _Page:
@@ -114,7 +127,6 @@ class _Site:
     """The endpoints: each reads the request, asks the browser, and renders a template."""
 
     browser: Browser
-    templates: Templates = attrs.field(factory=Templates)
 
     async def overview(self, request: Request) -> Response:
         return await self._page(request, "overview", page=await self.browser.overview())
@@ -193,7 +205,7 @@ class _Site:
         mark = await self.browser.mark()
         if request.query_params.get("seen") == mark:
             return Response(status_code=204)
-        body = self.templates.render("follower", {"mark": mark})
+        body = render("follower", {"mark": mark})
         return HTMLResponse(body, headers={"hx-trigger": "memory-changed"})
 
     async def export(self, request: Request) -> Response:
@@ -266,6 +278,9 @@ class _Site:
         return await self._page(request, "problem", problem=str(error), status=status, follows=False, plain=True)
 
     async def missing(self, request: Request, error: Exception) -> Response:
+        """Answer a request for no page; one without a visit was for a style sheet or a script."""
+        if not was_let_in(request.scope):
+            return PlainTextResponse("There is no such file.\n", status_code=404)
         return await self._page(request, "problem", problem="There is no such page.", status=404, follows=False)
 
     async def _page(
@@ -289,14 +304,14 @@ class _Site:
             data: Data of the template.
         """
         visit = visit_of(request.scope)
-        body = self.templates.render(
+        body = render(
             template,
             {
                 "opened": self.browser.opened,
                 "form_token": visit.form_token,
                 "notice": visit.take_notice(),
                 "waiting": 0 if plain else await self.browser.waiting(),
-                "mark": "" if plain or not follows else await self.browser.mark(),
+                "mark": getattr(request.state, "mark", "") if follows else "",
                 "here": address(request.url.path, **dict(request.query_params)) if request.method == "GET" else "",
                 **data,
             },

@@ -14,7 +14,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Guard", "Visit", "visit_of"]
+__all__ = ["Guard", "Visit", "visit_of", "was_let_in"]
 
 _VISIT: Final = "factmem.visit"
 
@@ -67,6 +67,11 @@ def visit_of(scope: Scope) -> Visit:
     return visit
 
 
+def was_let_in(scope: Scope) -> bool:
+    """Return whether a request belongs to a visit."""
+    return _VISIT in scope
+
+
 class Guard:
     """ASGI middleware in front of the pages.
 
@@ -115,9 +120,9 @@ class Guard:
             return PlainTextResponse(_REFUSED, status_code=403)
         if self._is_open(scope):
             return None
-        if (token := parse_qs(scope["query_string"].decode("latin-1")).get("token")) and scope["method"] == "GET":
-            return self._admitted(token[0])
         visit = self._visits.get(cookie_parser(headers.get("cookie", "")).get(self._cookie, ""))
+        if (token := parse_qs(scope["query_string"].decode("latin-1")).get("token")) and scope["method"] == "GET":
+            return self._admitted(token[0]) if visit is None else RedirectResponse("/", status_code=303)
         if visit is None:
             return PlainTextResponse(_NO_SESSION, status_code=403)
         scope[_VISIT] = visit
@@ -136,10 +141,9 @@ class Guard:
         return origin in {f"http://{host}" for host in self._hosts}
 
     def _admitted(self, token: str) -> Response:
-        expected, self._token = self._token, None
-        if expected is None or not hmac.compare_digest(token.encode(), expected.encode()):
-            self._token = expected  # a wrong one does not use it up
-            return PlainTextResponse(_NO_SESSION, status_code=403)
+        if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
+            return PlainTextResponse(_NO_SESSION, status_code=403)  # a wrong one does not use it up
+        self._token = None
         visit = Visit()
         self._visits[visit.key] = visit
         answer = RedirectResponse("/", status_code=303)

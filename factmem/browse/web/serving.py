@@ -39,22 +39,37 @@ async def serve(browser: Browser, *, port: int = 0, on_ready: Callable[[str], No
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=2
     )
-    on_ready(f"http://{_HOST}:{own_port}/?token={token}")
+    address = f"http://{_HOST}:{own_port}/?token={token}"
     with _ending_quietly():
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await _Server(config, lambda: on_ready(address)).serve(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and to signals as well."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self._on_ready()
 
 
 @contextlib.contextmanager
 def _ending_quietly() -> Iterator[None]:
-    """Let Ctrl-C end the server and nothing more: uvicorn raises the signal again when it has stopped."""
+    """Let Ctrl-C or a SIGTERM end the server and nothing more: uvicorn raises it again when it has stopped."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handler = signal.signal(signal.SIGINT, lambda number, frame: None)
+    ending = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, lambda number, frame: None) for number in ending]
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in zip(ending, handlers, strict=True):
+            signal.signal(number, handler)
 
 
 def _listening(port: int) -> socket.socket:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -13,7 +14,7 @@ from markupsafe import Markup, escape
 from factmem.browse.texts import shown
 from factmem.hidden import CONTROL, HIDDEN
 
-__all__ = ["Templates", "address"]
+__all__ = ["address", "render"]
 
 _GONE: Final = "\ufffd"
 
@@ -29,27 +30,33 @@ def address(path: str, **parameters: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-class Templates:
-    """The templates beside this module."""
+def render(template: str, data: Mapping[str, Any]) -> str:
+    """Return a page.
 
-    def __init__(self) -> None:
-        self._made = Environment(
-            loader=PackageLoader("factmem.browse.web", "templates"),
-            autoescape=True,
-            finalize=_visible,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
-        )
-        self._made.filters.update(
-            day=_day, days=_days, moment=_moment, number=_number, percent=_percent, exact=_exact, lines=_lines, cut=_cut
-        )
-        self._made.globals["address"] = lambda path, **parameters: Markup(escape(address(path, **parameters)))
+    Args:
+        template: Name of the template.
+        data: Its data.
+    """
+    return _environment().get_template(f"{template}.html").render(**data)
 
-    def render(self, name: str, data: Mapping[str, Any]) -> str:
-        """Return a page."""
-        return self._made.get_template(f"{name}.html").render(**data)
+
+@functools.cache
+def _environment() -> Environment:
+    """Return the templates beside this module; each is compiled once."""
+    made = Environment(
+        loader=PackageLoader("factmem.browse.web", "templates"),
+        autoescape=True,
+        finalize=_visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(
+        cut=_cut, day=_day, days=_days, exact=_exact, lines=_lines, moment=_moment, number=_number, percent=_percent
+    )
+    made.globals["address"] = lambda path, **parameters: Markup(escape(address(path, **parameters)))
+    return made
 
 
 def _visible(value: object) -> object:

@@ -12,9 +12,9 @@ from typing import Any, Final, Literal
 
 from pydantic import PrivateAttr
 
-from factmem.agent import AgentMemory, Lessons
-from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
-from factmem.integrations.crewai.crews import CrewMemory
+from factmem.agent import AgentMemory, Lessons, MemoryBlock
+from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MissingPackageError
+from factmem.integrations.crewai.crews import CrewMemory, LoadingAbortedError
 from factmem.integrations.crewai.storage import run_of
 from factmem.memory import Memory as OpenMemory
 
@@ -87,7 +87,7 @@ class FlowMemory(CrewMemory):
             LoadingAbortedError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         if source in self._lessons and (asked := _REVIEW.fullmatch(query)):
-            block = self._lessons[source].recall_blocking(asked["task"], asked["output"])
+            block = self._lessons_for(source, asked["task"], asked["output"])
             records = [MemoryRecord(id=it.id, content=str(it.value), source=source) for it in block.records]
             return [MemoryMatch(record=record, score=1.0, match_reasons=["factmem"]) for record in records]
         return super().recall(query, scope, categories, limit, depth, source, include_private)
@@ -152,6 +152,17 @@ class FlowMemory(CrewMemory):
             return [*run_of(self.agent_memory).held.use_blocking(extracted)]
         except CapabilityError:
             return [content]
+
+    def _lessons_for(self, source: str | None, task: str, output: str) -> MemoryBlock:
+        run = run_of(self.agent_memory)
+        try:
+            return self._lessons[source or ""].recall_blocking(task, output)
+        except FactMemError as error:
+            try:
+                run.failed("no lessons could be loaded", error, run.config.loading.on_failure)
+            except FactMemError:
+                raise LoadingAbortedError(f"lessons could not be loaded: {type(error).__name__}") from error
+            return MemoryBlock()
 
     def _feedback(self) -> Any:
         flow = self._flow()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from factmem.agent import AgentMemory, Node, RunIdentity, StateAccess
-from factmem.errors import MissingPackageError
+from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.facts import Concept
 from factmem.memory.checks import listed
 from factmem.scopes import MemoryScope
@@ -133,7 +133,9 @@ def with_facts_from_memory(
     def who(given: Any) -> RunIdentity:
         return state.identity(given).or_else(identity_here())
 
-    if inspect.iscoroutinefunction(node):
+    if not callable(node):
+        raise InvalidDataError(f"a node is a function of the state, not a {type(node).__name__}", path="$.node")
+    if inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(type(node).__call__):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
             history = await told(given, who(given))

@@ -434,12 +434,11 @@ class Growing:
             return
         # Exactly the room needed at first: most stores are read more than they are written.
         self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
-        self._arrays = {name: self._with_room(name) for name in self._types}
-
-    def _with_room(self, name: str) -> NDArray[Any]:
-        array = np.empty(self._room, self._types[name])
-        array[: self.length] = self._arrays[name][: self.length]
-        return array
+        arrays = self._arrays = dict(self._arrays)  # others may share it
+        for name, old in arrays.items():
+            new = np.empty(self._room, self._types[name])
+            new[: self.length] = old[: self.length]
+            arrays[name] = new
 
 
 @functools.cache

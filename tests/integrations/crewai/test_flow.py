@@ -18,9 +18,9 @@ from crewai.memory.unified_memory import Memory as CrewAIMemory
 from pydantic import Field
 
 from factmem import InMemoryProvider, Memory
-from factmem.agent import LESSON, AgentMemory, Lessons, install
+from factmem.agent import LESSON, AgentMemory, FailurePolicy, Lessons, Loading, install
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.integrations.crewai import FactMemStorage
+from factmem.integrations.crewai import FactMemStorage, LoadingAbortedError
 from factmem.records import FactRecord, Origin
 from tests.integrations.crewai.test_crew import agent_memory, known, learnt
 from tests.integrations.hosts.crewai import Scripted
@@ -144,6 +144,21 @@ def test_lessons_of_a_user_are_that_users(model: Reviewing) -> None:
         assert "short" in Lessons(memory, source="hitl").recall_blocking("draft").text
         install(memory, into=writing(model, person)).kickoff()
     assert ["short" in seen for seen in person.seen] == [False, False, True]
+    memory.close()
+
+
+def test_a_review_without_its_lessons_is_no_review(model: Reviewing, caplog: pytest.LogCaptureFixture) -> None:
+    """CrewAI goes on after any other error, and the person would correct the same again."""
+    person = Person("")
+    memory = agent_memory(users="required")
+    with pytest.raises(LoadingAbortedError, match="MissingUserError"):
+        install(memory, into=writing(model, person)).kickoff()
+    assert person.seen == []
+    memory.close()
+    memory = agent_memory(users="required", loading=Loading(on_failure=FailurePolicy.LOG))
+    install(memory, into=writing(model, person)).kickoff()
+    assert person.seen == ["Dear all"]
+    assert "MissingUserError" in caplog.text
     memory.close()
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Final
 
+from anyio import to_thread
 from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig
 from google.adk.apps.app import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
@@ -15,7 +18,7 @@ from google.genai import types
 from pydantic import Field
 
 from factmem.agent import AgentMemory, install
-from tests.integrations.remembering import ANSWER, Turn
+from tests.integrations.remembering import ANSWER, Manner, Turn
 
 
 class Scripted(BaseLlm):
@@ -45,7 +48,10 @@ def written(contents: Sequence[types.Content]) -> str:
     return "\n".join(content.model_dump_json(exclude_none=True) for content in contents)
 
 
-async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
+MANNERS: Final = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)
+
+
+async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -> list[str]:
     """See `tests.integrations.remembering`."""
     answers = [turn.tool_result for turn in turns if turn.tool_result is not None]
 
@@ -63,9 +69,22 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
                 await sessions.create_session(app_name="fair", user_id=turn.user_id, session_id=turn.session_id)
             if turn.tool_result is not None:
                 model.script = [types.Part.from_function_call(name="look_up", args={})]
-            async for _ in runner.run_async(
-                user_id=turn.user_id, session_id=turn.session_id, new_message=said(turn.said)
-            ):
-                pass
+            await _run(runner, turn, manner)
             shown.append(written(model.shown[-1]))
     return shown
+
+
+async def _run(runner: Runner, turn: Turn, manner: Manner) -> None:
+    asked: dict[str, Any] = {
+        "user_id": turn.user_id,
+        "session_id": turn.session_id,
+        "new_message": said(turn.said),
+    }
+    match manner:
+        case Manner.ASYNC:
+            assert [event async for event in runner.run_async(**asked)]
+        case Manner.STREAMING:
+            config = RunConfig.model_validate({"streaming_mode": "sse"})
+            assert any([event.partial async for event in runner.run_async(**asked, run_config=config)])
+        case Manner.SYNC:
+            assert await to_thread.run_sync(lambda: list(runner.run(**asked)))

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+from anyio import to_thread
 from crewai.agent import Agent
 from crewai.crew import Crew
 from crewai.llms.base_llm import BaseLLM
@@ -15,7 +16,7 @@ from crewai.tools import tool
 from pydantic import Field
 
 from factmem.agent import AgentMemory, install
-from tests.integrations.remembering import ANSWER, Turn
+from tests.integrations.remembering import ANSWER, Manner, Turn
 
 CALL = "Thought: I need to look.\nAction: look_up\nAction Input: {}"
 
@@ -52,7 +53,10 @@ def looking_up(answers: list[str]) -> Any:
     return look_up
 
 
-async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
+MANNERS: Final = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)
+
+
+async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -> list[str]:
     """See `tests.integrations.remembering`."""
     model = Scripted(model="scripted")
     shown = []
@@ -61,7 +65,21 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
 
         if answers:
             model.script = [CALL]
-        crew = install(memory, into=crew_of(model, turn.said, looking_up(answers)))
-        await crew.kickoff_async(inputs={"user_id": turn.user_id, "session_id": turn.session_id})
+        made = crew_of(model, turn.said, looking_up(answers), stream=manner == Manner.STREAMING)
+        await _kicked_off(install(memory, into=made), turn, manner)
         shown.append(model.shown[-1])
     return shown
+
+
+async def _kicked_off(crew: Crew, turn: Turn, manner: Manner) -> None:
+    inputs = {"user_id": turn.user_id, "session_id": turn.session_id}
+    match manner:
+        case Manner.ASYNC:
+            await crew.kickoff_async(inputs=inputs)
+        case Manner.STREAMING:
+            output: Any = await crew.kickoff_async(inputs=inputs)
+            async for _ in output:
+                pass
+            assert ANSWER in str(output.result)
+        case Manner.SYNC:
+            await to_thread.run_sync(lambda: crew.kickoff(inputs=inputs))

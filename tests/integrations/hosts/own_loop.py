@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from factmem.agent import AgentMemory
-from tests.integrations.remembering import ANSWER, Turn
+from tests.integrations.remembering import ANSWER, Manner, Turn
+
+MANNERS: Final = (Manner.ASYNC,)
 
 
-async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
+async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -> list[str]:
     """See `tests.integrations.remembering`."""
     history: list[dict[str, Any]] = []
     shown = []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from types import SimpleNamespace
+from typing import Any, Final
 
+from anyio import to_thread
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     ModelMessage,
@@ -14,14 +17,16 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
 from factmem.agent import AgentMemory, install
-from tests.integrations.remembering import ANSWER, Turn
+from tests.integrations.remembering import ANSWER, Manner, Turn
+
+MANNERS: Final = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)
 
 
-async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
+async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -> list[str]:
     """See `tests.integrations.remembering`."""
     asked: list[Sequence[ModelMessage]] = []
 
@@ -32,14 +37,28 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn]) -> list[str]:
             return ModelResponse(parts=[ToolCallPart("look_up", {})])
         return ModelResponse(parts=[TextPart(ANSWER)])
 
-    agent = install(memory, into=Agent(FunctionModel(respond), deps_type=SimpleNamespace, instructions="Be brief."))
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        for part in respond(messages, info).parts:
+            yield ANSWER if isinstance(part, TextPart) else {0: DeltaToolCall("look_up", "{}")}
+
+    model = FunctionModel(respond, stream_function=stream)
+    agent = install(memory, into=Agent(model, deps_type=SimpleNamespace, instructions="Be brief."))
     history: list[ModelMessage] = []
     shown = []
     for turn in turns:
         deps = SimpleNamespace(user_id=turn.user_id, session_id=turn.session_id)
         toolsets = [] if turn.tool_result is None else [_tool_that_says(turn.tool_result)]
-        result = await agent.run(turn.said, deps=deps, message_history=history, toolsets=toolsets)
-        history = result.all_messages()
+        options: dict[str, Any] = {"deps": deps, "message_history": history, "toolsets": toolsets}
+        match manner:
+            case Manner.ASYNC:
+                history = (await agent.run(turn.said, **options)).all_messages()
+            case Manner.STREAMING:
+                async with agent.run_stream(turn.said, **options) as streamed:
+                    assert await streamed.get_output() == ANSWER
+                    history = streamed.all_messages()
+            case Manner.SYNC:
+                ran = await to_thread.run_sync(partial(agent.run_sync, turn.said, **options))
+                history = ran.all_messages()
         shown.append(ModelMessagesTypeAdapter.dump_json(list(asked[-1])).decode())
     return shown
 

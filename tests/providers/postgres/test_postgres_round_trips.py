@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
@@ -69,10 +70,12 @@ async def test_what_overtakes_a_result_is_read_in_the_same_round_trip(wire: Roun
             await memory.remember(Conversation(messages=(said,), id="talk"))
             quote = Evidence(quote=city, message_id=f"m{number}", conversation_id="talk", role="user", position=0)
             await memory.save(SingleFact(CITY, city, timestamp=at), details=FactDetails(evidence=(quote,)))
-        await memory.remember("The roof is new.")
-        await memory.recall("roof", limit=1)
+        outside = MultipleFacts(STATEMENT, tuple(f"Oslo has {number} parks." for number in range(600)))
+        await memory.save(outside, subject=USER)  # in no conversation: none of them stands beside another
+        await memory.recall("599 parks", limit=1)
+        await memory.recall("599 parks", limit=1)
         before = wire.count
-        match = next(it for it in await memory.recall("live in Oslo", limit=3) if it.record.value == "I live in Oslo.")
+        match = next(it for it in await memory.recall("live in Oslo", limit=5) if it.record.value == "I live in Oslo.")
         turns = wire.count - before
     assert match.newer is not None
     assert match.newer.value in ("I moved to Lisbon.", "Lisbon")
@@ -96,6 +99,32 @@ async def test_a_recall_sees_what_others_wrote_before_it_began(tmp_path: Path) -
             assert text not in [match.record.value for match in await reader.recall("ships in the harbor", limit=50)]
             for _ in range(number % 3):
                 await reader.recall("ships in the harbor", limit=50)
+
+
+async def test_recalls_beside_a_writer_see_what_was_acknowledged_before_they_began(tmp_path: Path) -> None:
+    """Recalls of one memory share what their reads say of the store."""
+    acknowledged: list[str] = []
+    done = anyio.Event()
+    async with (
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as writer,
+        Memory(postgres_address(tmp_path), embedder=HashEmbedder()) as reader,
+    ):
+
+        async def read() -> None:
+            while not done.is_set():
+                before = set(acknowledged)
+                found = {match.record.value for match in await reader.recall("ships", limit=100)}
+                assert before <= found
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(read)
+            for number in range(40):
+                text = f"The harbor has {number} ships."
+                await writer.remember(text)
+                acknowledged.append(text)
+                await anyio.sleep(0.02 * (number % 3))  # so that some recalls find nothing new
+            done.set()
 
 
 async def _filled(provider: AgentMemoryProvider) -> list[object]:

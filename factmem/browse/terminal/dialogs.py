@@ -1,0 +1,284 @@
+"""Dialogs: one question each, asked over a page. Enter or Ctrl+S answers it, Escape leaves everything as it is."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+import anyio
+from rich.highlighter import Highlighter
+from rich.text import Text
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, Static, TextArea
+
+from factmem.browse.browser import Browser, Done, Doomed, Dossier, Edit, Narrowing
+from factmem.browse.rows import RecordRow
+from factmem.browse.terminal.failures import ProblemLine
+from factmem.browse.terminal.pictures import count_of, plain
+from factmem.browse.texts import masked
+from factmem.errors import InvalidDataError
+from factmem.names import checked_path
+
+__all__ = ["Dialog", "EditDialog", "ExportDialog", "ForgetDialog", "HelpDialog", "ReasonDialog", "Visible"]
+
+T = TypeVar("T")
+
+
+class Dialog(ModalScreen[T | None], Generic[T]):
+    """A question over a page. What it asks for is done while it is open, so that an error can be mended in it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Cancel"),
+        Binding("ctrl+s", "answer", "Confirm", priority=True),
+    ]
+
+    def __init__(self, title: str, hint: str) -> None:
+        super().__init__()
+        self._title, self._hint = title, hint
+
+    def compose(self) -> ComposeResult:
+        """Lay out the title, the fields, a line for errors and the keys."""
+        with VerticalScroll(classes="dialog", can_focus=False) as box:
+            box.border_title = Content(self._title)
+            box.border_subtitle = Content(self._hint)
+            yield from self.fields()
+            yield ProblemLine()
+
+    @abc.abstractmethod
+    def fields(self) -> ComposeResult:
+        """Yield the fields."""
+
+    @abc.abstractmethod
+    async def perform(self) -> T:
+        """Do what is asked for and return the result."""
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self.action_answer()
+
+    @work(exclusive=True, group="answer")
+    async def action_answer(self) -> None:
+        """Do what is asked for and close the dialog; an error keeps it open."""
+        problem = self.query_one(ProblemLine)
+        problem.present(None)
+        self.query_one(".dialog").disabled = True
+        try:
+            result = await self.perform()
+        except Exception as error:  # every error becomes a sentence
+            problem.present(error)
+            self.query_one(".dialog").disabled = False
+            self.set_focus(self._first_field())
+        else:
+            self.dismiss(result)
+
+    def _first_field(self) -> Input | TextArea | None:
+        return next(iter(self.query(Input)), None)
+
+    def action_leave(self) -> None:
+        """Close the dialog; nothing is done. What has begun is seen to its end."""
+        if not self.query_one(".dialog").disabled:
+            self.dismiss(None)
+
+
+class Visible(Highlighter):
+    """Shows hidden characters of a field as such."""
+
+    def __call__(self, text: str | Text) -> Text:
+        """Return a text of the same length without hidden characters."""
+        plain_text = text if isinstance(text, str) else text.plain
+        return Text(masked(plain_text), no_wrap=True, overflow="ignore", end="")
+
+    def highlight(self, text: Text) -> None:
+        """Highlight nothing."""
+
+
+class _Lines(TextArea):
+    """A field of several lines that shows hidden characters as such; what it holds is the text itself."""
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line with its hidden characters visible."""
+        return Text(masked(self.document.get_line(line_index)), end="", no_wrap=True)
+
+
+def _field(label: str, value: str, *, id: str, placeholder: str = "") -> ComposeResult:
+    with Horizontal(classes="field"):
+        yield Label(label, markup=False)
+        yield Input(value, id=id, placeholder=placeholder, highlighter=Visible(), compact=True, select_on_focus=False)
+
+
+class ReasonDialog(Dialog[tuple[Done, ...]]):
+    """A change of records, confirmed with an optional reason.
+
+    Args:
+        title: The question.
+        rows: The records.
+        change: Makes the change, given the reason.
+    """
+
+    def __init__(
+        self, title: str, rows: Sequence[RecordRow], change: Callable[[str], Awaitable[tuple[Done, ...]]]
+    ) -> None:
+        super().__init__(title, "enter: yes · esc: no")
+        self._rows, self._change = rows, change
+
+    def fields(self) -> ComposeResult:
+        """Yield the records and the field of the reason."""
+        yield Static(_listed(self._rows, len(self._rows)), markup=False)
+        yield from _field("Reason", "", id="reason", placeholder="optional, for the audit trail")
+
+    async def perform(self) -> tuple[Done, ...]:
+        """Make the change."""
+        return await self._change(self.query_one("#reason", Input).value)
+
+
+class EditDialog(Dialog[Done]):
+    """New values of the fields of one record.
+
+    Args:
+        browser: The browser.
+        page: All about the record.
+    """
+
+    def __init__(self, browser: Browser, page: Dossier) -> None:
+        super().__init__(f"Edit {plain(page.row.keyword, 40)}", "ctrl+s: save · tab: next field · esc: cancel")
+        self._browser, self._page, self._editable = browser, page, page.editable
+
+    def fields(self) -> ComposeResult:
+        """Yield a field for each part that can be changed."""
+        row = self._page.row
+        yield Label(f"Value ({plain(row.shape, 60)})", markup=False, classes="above")
+        yield _Lines(self._page.editable, id="value", compact=True, highlight_cursor_line=False)
+        yield from _field("Scope", row.scope, id="scope")
+        yield from _field("Importance", f"{row.importance:g}", id="importance", placeholder="from 0 to 1")
+        labels = ", ".join(row.categories)
+        yield from _field("Categories", labels, id="categories", placeholder="with commas between")
+        yield from _field("Source", row.source, id="source", placeholder="where it came from")
+
+    def on_mount(self) -> None:
+        """Note the value as the field has it, which may unite line ends."""
+        self._editable = self.query_one("#value", TextArea).text
+
+    def _first_field(self) -> Input | TextArea | None:
+        return self.query_one("#value", TextArea)
+
+    async def perform(self) -> Done:
+        """Save what has changed."""
+        row, typed, area = self._page.row, self._typed, self.query_one("#value", TextArea)
+        same_labels = typed("categories") == ", ".join(row.categories)
+        edit = Edit(
+            value=None if area.text == self._editable else area.text,
+            scope=typed("scope"),
+            importance=None if typed("importance") == f"{row.importance:g}" else _number(typed("importance")),
+            categories=None if same_labels else tuple(filter(None, map(str.strip, typed("categories").split(",")))),
+            source=typed("source"),
+        )
+        return await self._browser.update(row.id, edit)
+
+    def _typed(self, id: str) -> str:
+        return self.query_one(f"#{id}", Input).value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidDataError("the importance is not a number from 0 to 1: correct it") from None
+
+
+class ForgetDialog(Dialog[Doomed]):
+    """A dry run of erasing records, and the phrase that confirms it.
+
+    Args:
+        browser: The browser.
+        doomed: The dry run.
+        narrowing: Conditions on the records; None for those of `ids`.
+        ids: The records.
+    """
+
+    def __init__(
+        self, browser: Browser, doomed: Doomed, *, narrowing: Narrowing | None = None, ids: Sequence[str] = ()
+    ) -> None:
+        super().__init__(f"Erase {count_of(doomed.records, 'record')} for good?", "enter: erase · esc: keep them")
+        self._browser, self._doomed, self._narrowing, self._ids = browser, doomed, narrowing, ids
+
+    def fields(self) -> ComposeResult:
+        """Yield the records and the field of the phrase."""
+        warning = (
+            "Every revision goes, from every index and journal. This cannot be undone; to hide them, retract them."
+        )
+        yield Static(Content.styled(warning, "$text-error"), markup=False)
+        with VerticalScroll(classes="doomed"):
+            yield Static(_listed(self._doomed.rows, self._doomed.records), markup=False)
+        yield Static(Content.assemble("To confirm it, type: ", (self._doomed.phrase, "bold")), classes="above")
+        yield from _field("", "", id="phrase")
+
+    def on_mount(self) -> None:
+        """Await the phrase."""
+        self.query_one("#phrase").focus()
+
+    async def perform(self) -> Doomed:
+        """Erase exactly the records shown."""
+        typed = self.query_one("#phrase", Input).value
+        return await self._browser.forget(self._narrowing, self._ids, typed=typed, seal=self._doomed.seal)
+
+
+class ExportDialog(Dialog[tuple[int, Path]]):
+    """The file to export to.
+
+    Args:
+        browser: The browser.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__("Export everything visible, with its history", "enter: write · esc: cancel")
+        self._browser = browser
+
+    def fields(self) -> ComposeResult:
+        """Yield the field of the file's name."""
+        yield from _field("File", "factmem-export.jsonl", id="file", placeholder="JSON Lines, readable for you alone")
+
+    async def perform(self) -> tuple[int, Path]:
+        """Write the file, unless there is one of its name."""
+        path = checked_path(self.query_one("#file", Input).value.strip(), what="file")
+        if await anyio.Path(path).exists():
+            raise InvalidDataError("a file of this name exists already: choose another name")
+        return await self._browser.export(path), path
+
+
+class HelpDialog(ModalScreen[None]):
+    """All keys and what they do.
+
+    Args:
+        text: The page.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q,enter", "leave", "Close")]
+
+    def __init__(self, text: Content) -> None:
+        super().__init__()
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """Lay out the page."""
+        with VerticalScroll(classes="dialog help") as box:
+            box.border_title = Content("Keys")
+            box.border_subtitle = Content("esc: close")
+            yield Static(self._text, markup=False)
+
+    def action_leave(self) -> None:
+        """Close the page."""
+        self.dismiss(None)
+
+
+def _listed(rows: Sequence[RecordRow], count: int) -> Content:
+    lines = [f"• {'' if row.statement else plain(row.keyword, 60) + '  '}{plain(row.value, 160)}" for row in rows[:20]]
+    if count > len(lines):
+        lines.append(f"and {count - len(lines):,} more")
+    return Content("\n".join(lines))

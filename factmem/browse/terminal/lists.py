@@ -1,0 +1,302 @@
+"""The table of records, the tree of places and the lists that people move in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import attrs
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import DataTable, Static, Tree
+from textual.widgets.tree import TreeNode
+
+from factmem.browse.browser import Branch, Hit, Narrowing, Overview
+from factmem.browse.charts import Tally
+from factmem.browse.rows import RecordRow
+from factmem.browse.terminal.pictures import bar, plain, preview_of
+from factmem.records import AssertionState
+
+__all__ = ["Place", "PlaceTree", "Preview", "RecordTable"]
+
+_MOST_NAMES: Final = 100
+"""Maximum number of names of one kind: the rest is counted."""
+
+_FLEXIBLE: Final = "Fact"
+_COLUMNS: Final[Sequence[tuple[str, int, int]]] = (
+    ("", 1, 0),
+    ("Score", 11, 0),
+    (_FLEXIBLE, 0, 0),
+    ("About", 16, 64),
+    ("Scope", 22, 100),
+    ("Said", 10, 40),
+)
+"""The columns: their labels, their widths, and the width of the table from which on they are shown, all in cells."""
+
+
+class RecordTable(DataTable[Text]):
+    """A table of records whose columns fit its width; Space marks rows for the next action."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *DataTable.BINDINGS,
+        Binding("space", "mark", "Mark", show=False),
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+    ]
+
+    class Ended(Message):
+        """Posted when the cursor reaches the last row."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, cursor_type="row", zebra_stripes=True, cursor_foreground_priority="renderable")
+        self._items: tuple[RecordRow | Hit, ...] = ()
+        self._marked: set[str] = set()
+
+    @property
+    def items(self) -> tuple[RecordRow | Hit, ...]:
+        """All rows, in their order."""
+        return self._items
+
+    @property
+    def current(self) -> RecordRow | Hit | None:
+        """The row under the cursor."""
+        return self._items[self.cursor_row] if 0 <= self.cursor_row < len(self._items) else None
+
+    @property
+    def chosen(self) -> tuple[RecordRow, ...]:
+        """The marked rows; without any, the row under the cursor."""
+        rows = tuple(map(_row_of, self._items))
+        marked = tuple(row for row in rows if row.id in self._marked)
+        return marked or (() if self.current is None else (_row_of(self.current),))
+
+    def present(self, items: Sequence[RecordRow | Hit]) -> None:
+        """Show records or results; the cursor and the marks stay at the records they are at."""
+        at, before = self.cursor_row, self.current
+        self._items = tuple(items)
+        ids = [_row_of(item).id for item in self._items]
+        self._marked &= set(ids)
+        if before is not None and _row_of(before).id in ids:
+            at = ids.index(_row_of(before).id)
+        self._draw(min(at, len(ids) - 1))
+
+    def to_top(self) -> None:
+        """Forget the rows, the cursor and the marks, since other records follow; until then no action finds any."""
+        self._items = ()
+        self._marked.clear()
+        self.move_cursor(row=0)
+
+    def action_mark(self) -> None:
+        """Mark the row under the cursor, or take its mark away, and go on to the next one."""
+        if self.current is not None:
+            self._marked ^= {_row_of(self.current).id}
+            self._draw(min(self.cursor_row + 1, len(self._items) - 1))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the columns to the new width."""
+        self._draw(self.cursor_row)
+
+    def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
+        """Say so if the cursor is at the end."""
+        if self._items and event.cursor_row == len(self._items) - 1:
+            self.post_message(self.Ended())
+
+    def _draw(self, cursor: int) -> None:
+        room = self.size.width
+        if not room:
+            return
+        scored = any(isinstance(item, Hit) for item in self._items)
+        shown = [item for item in _COLUMNS if room >= item[2] and (scored or item[0] != "Score")]
+        rest = room - sum(width for _, width, _ in shown) - 2 * len(shown) - self.styles.scrollbar_size_vertical
+        with self.prevent(DataTable.RowHighlighted):
+            self.clear(columns=True)
+            for label, width, _ in shown:
+                self.add_column(label, width=width or max(12, rest))
+            for item in self._items:
+                cells = self._cells(item)
+                self.add_row(*[cells[label] for label, _, _ in shown])
+        self.move_cursor(row=max(0, cursor))
+
+    def _cells(self, item: RecordRow | Hit) -> Mapping[str, Text]:
+        row = _row_of(item)
+        over = row.state in (AssertionState.RETRACTED, AssertionState.SUPERSEDED)
+        fact = _cell("").append(plain(row.value, 300), "dim strike" if over else "")
+        if not row.statement:
+            fact = _cell("").append(plain(row.keyword, 60), self._tint("primary")).append("  ").append_text(fact)
+        notes = [name for name, there in (("private", row.private), (row.state.value, over)) if there]
+        fact.append("".join(f"  {note}" for note in notes), "dim italic")
+        score = item.score if isinstance(item, Hit) else 0.0
+        return {
+            "": _cell("✓" if row.id in self._marked else " ", "bold"),
+            "Score": _cell("").append(bar(score, 6), self._tint()).append(f" {score:4.2f}"),
+            _FLEXIBLE: fact,
+            "About": _cell("" if row.general else plain(row.subject, 60), "dim"),
+            "Scope": _cell(plain(row.scope, 120), "dim"),
+            "Said": _cell(f"{row.said_at:%Y-%m-%d}", "dim"),
+        }
+
+    def _tint(self, name: str = "accent") -> str:
+        return self.app.theme_variables[name]
+
+
+def _row_of(item: RecordRow | Hit) -> RecordRow:
+    return item.row if isinstance(item, Hit) else item
+
+
+def _cell(text: str, style: str = "") -> Text:
+    return Text(text, style, no_wrap=True, overflow="ellipsis", end="")
+
+
+class Preview(Static):
+    """The record under the cursor, in short."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
+        self._item: RecordRow | Hit | None = None
+
+    def present(self, item: RecordRow | Hit | None) -> None:
+        """Show a record or a result; None for nothing."""
+        self._item = item
+        self.update(preview_of(item, self.content_size.width))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw it anew for the new width."""
+        self.present(self._item)
+
+
+@attrs.frozen
+class Place:
+    """A node of the tree of places: one condition on records.
+
+    Attributes:
+        kind: Field of `Narrowing`; empty for none.
+        name: Value of the field; empty for a heading.
+    """
+
+    kind: str
+    name: str = ""
+
+    def narrowed(self, narrowing: Narrowing) -> Narrowing:
+        """Return conditions with this one, or without it if they have it already; a heading drops its kind."""
+        if not self.kind:
+            return narrowing if self.name else Narrowing()
+        there = getattr(narrowing, self.kind) == self.name
+        changes: dict[str, Any] = {self.kind: "" if there else self.name}
+        return attrs.evolve(narrowing, **changes)
+
+
+_HEADINGS: Final = (("scope", "Scopes"), ("subject", "Subjects"), ("keyword", "Concepts"), ("category", "Categories"))
+
+
+class PlaceTree(Tree[Place]):
+    """The scopes, subjects, concepts and categories of a memory, with their numbers of records.
+
+    Nodes are made when the node above them is opened, so that a memory of many scopes opens as fast as one of few.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *Tree.BINDINGS,
+        Binding("right", "open", show=False),
+        Binding("left", "shut", show=False),
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(Text("Everything"), Place(""), id=id)
+        self.guide_depth = 2
+        self.auto_expand = False
+        self.root.expand()
+        self._branches: dict[Place, Branch] = {}
+        self._opened: set[Place] = {Place(""), Place("scope")}
+        self._numbers: dict[Place, int] = {}
+        self._narrowing = Narrowing()
+        self._overview: Overview | None = None
+
+    def present(self, overview: Overview, narrowing: Narrowing) -> None:
+        """Show the places of a memory and which of them are conditions; open nodes and the cursor stay."""
+        same = self._overview is not None and _places_of(self._overview) == _places_of(overview)
+        if same and narrowing == self._narrowing:
+            return
+        self._overview, self._narrowing = overview, narrowing
+        at = self.cursor_line
+        with self.prevent(Tree.NodeExpanded, Tree.NodeCollapsed):
+            self.clear()
+            self._numbers[Place("")] = overview.records
+            self._add_scopes(self._heading("scope", "Scopes"), overview.branches)
+            for (kind, label), tallies in zip(
+                _HEADINGS[1:], (overview.subjects, overview.keywords, overview.categories), strict=True
+            ):
+                if tallies:
+                    self._add_tallies(self._heading(kind, label), kind, tallies)
+        self.call_after_refresh(self._return_to, at)
+
+    def _return_to(self, line: int) -> None:
+        self.move_cursor_to_line(max(0, min(line, self.last_line)))
+
+    def _heading(self, kind: str, label: str) -> TreeNode[Place]:
+        place = Place(kind)
+        return self.root.add(Text(label, "bold"), place, expand=place in self._opened)
+
+    def _add_tallies(self, node: TreeNode[Place], kind: str, tallies: Sequence[Tally]) -> None:
+        for tally in tallies[:_MOST_NAMES]:
+            place = Place(kind, tally.name)
+            self._numbers[place] = tally.records
+            node.add_leaf(Text(plain(tally.name, 60)), place)
+        _count_rest(node, len(tallies) - _MOST_NAMES)
+
+    def _add_scopes(self, node: TreeNode[Place], branches: Sequence[Branch], left_out: int = 0) -> None:
+        for branch in branches:
+            place = Place("scope", branch.path) if branch.path else Place("", branch.name)
+            self._numbers[place], self._branches[place] = branch.records, branch
+            opened = place in self._opened and bool(branch.children)
+            child = node.add(Text(plain(branch.name, 60)), place, expand=opened, allow_expand=bool(branch.children))
+            if opened:
+                self._add_scopes(child, branch.children, branch.left_out)
+        _count_rest(node, left_out)
+
+    def on_tree_node_expanded(self, event: Tree.NodeExpanded[Place]) -> None:
+        """Make the nodes below a scope that is opened."""
+        if (place := event.node.data) is not None:
+            self._opened.add(place)
+            if place.name and not event.node.children:
+                branch = self._branches[place]
+                self._add_scopes(event.node, branch.children, branch.left_out)
+
+    def on_tree_node_collapsed(self, event: Tree.NodeCollapsed[Place]) -> None:
+        """Remember that a node is shut."""
+        if event.node.data is not None:
+            self._opened.discard(event.node.data)
+
+    def action_open(self) -> None:
+        """Open the node under the cursor."""
+        if self.cursor_node is not None and self.cursor_node.allow_expand:
+            self.cursor_node.expand()
+
+    def action_shut(self) -> None:
+        """Shut the node under the cursor, or go to the one above it."""
+        node = self.cursor_node
+        if node is not None and node.is_expanded and node.allow_expand:
+            node.collapse()
+        elif node is not None and node.parent is not None:
+            self.move_cursor(node.parent)
+
+    def render_label(self, node: TreeNode[Place], base_style: Style, style: Style) -> Text:
+        """Return the label of a node with its number of records; conditions are marked."""
+        label = super().render_label(node, base_style, style)
+        place = node.data
+        if place is not None and place.name and place.kind and getattr(self._narrowing, place.kind) == place.name:
+            label.stylize("reverse")
+        number = None if place is None else self._numbers.get(place)
+        return label if number is None else label.append(f" {number:,}", style + Style(dim=True))
+
+
+def _places_of(overview: Overview) -> tuple[Any, ...]:
+    return overview.records, overview.branches, overview.subjects, overview.keywords, overview.categories
+
+
+def _count_rest(node: TreeNode[Place], left_out: int) -> None:
+    if left_out > 0:
+        node.add_leaf(Text(f"and {left_out:,} more: search for them", "dim italic"))

@@ -1,0 +1,785 @@
+"""The pages: the memory, a record, a subject, the inbox, and what an agent would get."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, Input, Label, OptionList, Static, TabbedContent, TabPane, Tree
+from textual.widgets.option_list import Option
+
+from factmem.browse.browser import (
+    Asked,
+    Browser,
+    Done,
+    Dossier,
+    Found,
+    InboxPage,
+    Letter,
+    Listing,
+    Narrowing,
+    Overview,
+    Told,
+)
+from factmem.browse.rows import RecordRow
+from factmem.browse.terminal.dialogs import EditDialog, ExportDialog, ForgetDialog, ReasonDialog, Visible
+from factmem.browse.terminal.failures import ProblemLine, sentence_of
+from factmem.browse.terminal.lists import Place, PlaceTree, Preview, RecordTable
+from factmem.browse.terminal.pictures import (
+    axis_of,
+    block_of,
+    body_of,
+    conditions_of,
+    count_of,
+    graph_lines,
+    letter_line,
+    opened_line,
+    outcome_of,
+    plain,
+    revision_line,
+    trail_of,
+)
+from factmem.errors import InvalidDataError
+from factmem.records import AssertionState
+
+__all__ = [
+    "Changed",
+    "InboxScreen",
+    "MemoryScreen",
+    "Page",
+    "RecordScreen",
+    "RecordsPage",
+    "SubjectScreen",
+    "ToldScreen",
+]
+
+_PAUSE: Final = 0.25
+"""Seconds after the last key until a search begins."""
+
+_PAGE: Final = 50
+_MOST_LISTED: Final = 2_000
+"""Maximum number of rows of one listing: conditions narrow it further."""
+
+_CHANGING: Final = frozenset(
+    {"edit", "retract", "undo", "forget", "forget_all", "accept", "reject", "retry", "keep_words", "return_to"}
+)
+"""Actions that write, which a read-only memory does not offer."""
+
+
+_ON_RECORDS: Final[Sequence[BindingType]] = (
+    Binding("s", "subject", "Subject"),
+    Binding("e", "edit", "Edit"),
+    Binding("r", "retract", "Retract"),
+    Binding("u", "undo", "Undo"),
+    Binding("f", "forget", "Forget"),
+)
+"""Keys of the pages of records, which each page puts where they belong in its footer."""
+
+
+class Changed(Message):
+    """Posted after a change of the memory by a person, so that every page is read again."""
+
+
+class Page(Screen[None]):
+    """A screen that shows one page of a browser and reads it again when the memory changes.
+
+    Args:
+        browser: The browser.
+        title: Title of the page.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "back", "Back")]
+
+    def __init__(self, browser: Browser, title: str) -> None:
+        super().__init__()
+        self.browser = browser
+        self.stale: bool = False
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """Lay out the heading, the page, a line for an error and the keys."""
+        with Horizontal(classes="heading"):
+            yield Label(Content.assemble(("factmem", "bold"), f"  {self._title}"), classes="title")
+            yield Label(opened_line(self.browser.opened), classes="opened")
+        yield from self.body()
+        yield ProblemLine()
+        yield Footer(show_command_palette=False, compact=True)
+
+    @abc.abstractmethod
+    def body(self) -> ComposeResult:
+        """Yield the widgets of the page."""
+
+    @abc.abstractmethod
+    async def load(self) -> None:
+        """Read the page and show it."""
+
+    def on_mount(self) -> None:
+        """Read the page."""
+        self.reload()
+
+    def on_screen_resume(self) -> None:
+        """Read the page again if the memory has changed meanwhile."""
+        if self.stale:
+            self.reload()
+
+    def reload(self, after: float = 0) -> None:
+        """Read the page again; a reading that is under way is given up.
+
+        Args:
+            after: Seconds to wait for yet another call.
+        """
+        self.stale = False
+        self._load(after)
+
+    @work(exclusive=True, group="load")
+    async def _load(self, after: float) -> None:
+        await asyncio.sleep(after)
+        problem = None
+        try:
+            await self.load()
+        except Exception as error:  # every error becomes a sentence on the page
+            problem = error
+        for line in self.query(ProblemLine):  # none on a page that has been left meanwhile
+            line.present(problem)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer no action that writes if the memory is read-only."""
+        return not (self.browser.opened.read_only and action in _CHANGING)
+
+    def action_back(self) -> None:
+        """Return to the page before."""
+        self.app.pop_screen()
+
+    def say(self, text: str) -> None:
+        """Show a short message, and have all pages read again."""
+        self.notify(text, markup=False)
+        self.post_message(Changed())
+
+    @work
+    async def attempt(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Do something that may fail, beside the event loop's other work; an error is shown as a sentence."""
+        try:
+            await task()
+        except Exception as error:  # every error becomes a sentence
+            self.notify(sentence_of(error), severity="error", markup=False, timeout=10)
+
+
+class RecordsPage(Page):
+    """A page of records that people can open and change."""
+
+    @abc.abstractmethod
+    def chosen(self) -> Sequence[RecordRow]:
+        """Return the records that an action is for."""
+
+    def _first(self) -> RecordRow | None:
+        return next(iter(self.chosen()), None)
+
+    def open_record(self, id: str) -> None:
+        """Show all about a record."""
+        self.app.push_screen(RecordScreen(self.browser, id))
+
+    def action_subject(self) -> None:
+        """Show the subject of the record."""
+        if (row := self._first()) is not None:
+            self.app.push_screen(SubjectScreen(self.browser, row.subject))
+
+    def action_edit(self) -> None:
+        """Edit the record."""
+        if (row := self._first()) is not None:
+            self.attempt(functools.partial(self._edit, row.id))
+
+    async def _edit(self, id: str) -> None:
+        page = await self.browser.record(id)
+        if not page.row.current or page.apart:
+            self.notify("Only a current record can be edited: undo its retraction first.", severity="warning")
+            return
+        done = await self.app.push_screen_wait(EditDialog(self.browser, page))
+        if done is not None:
+            self.moved(done.row)
+            self.say("Saved. The revision before stays in its history.")
+
+    def moved(self, row: RecordRow) -> None:
+        """Take note that a record has another id now."""
+
+    def action_retract(self) -> None:
+        """Retract the records, or bring retracted ones back."""
+        rows = self.chosen()
+        ids = [row.id for row in rows]
+        if rows and all(row.state is AssertionState.RETRACTED for row in rows):
+            self._change(rows, "Bring back", "Brought back", lambda why: self.browser.restore(ids, reason=why))
+        elif rows:
+            self._change(rows, "Retract", "Retracted", lambda why: self.browser.retract(ids, reason=why))
+
+    def action_undo(self) -> None:
+        """Undo the last change of the record; undone twice, it is made again."""
+        if (row := self._first()) is not None:
+            self._change(
+                [row], "Undo the last change of", "Undid the last change of",
+                lambda why: self.browser.undo(row.id, reason=why),
+            )  # fmt: skip
+
+    def _change(
+        self, rows: Sequence[RecordRow], verb: str, past: str, change: Callable[[str], Awaitable[tuple[Done, ...]]]
+    ) -> None:
+        """Ask for a reason, make a change, and say so."""
+
+        def finish(done: tuple[Done, ...] | None) -> None:
+            if done is not None:
+                self.say(outcome_of(past, done))
+
+        self.app.push_screen(ReasonDialog(f"{verb} {count_of(len(rows), 'record')}?", rows, change), finish)
+
+    def action_forget(self) -> None:
+        """Erase the records, after a dry run and a typed confirmation."""
+        if ids := [row.id for row in self.chosen()]:
+            self.attempt(functools.partial(self.forget, None, ids))
+
+    async def forget(self, narrowing: Narrowing | None, ids: Sequence[str]) -> None:
+        """Erase records, after a dry run and a typed confirmation.
+
+        Args:
+            narrowing: Conditions on the records; None for those of `ids`.
+            ids: The records.
+        """
+        doomed = await self.browser.doomed(narrowing, ids)
+        if not doomed.records:
+            self.notify("There is nothing to erase.", severity="warning")
+            return
+        done = await self.app.push_screen_wait(ForgetDialog(self.browser, doomed, narrowing=narrowing, ids=ids))
+        if done is not None:
+            self.say(f"Erased {count_of(done.records, 'record')} for good.")
+            self.erased()
+
+    def erased(self) -> None:
+        """Take note that the records are gone."""
+
+
+class MemoryScreen(RecordsPage):
+    """The first page: the tree of places, the search, the records and the one under the cursor.
+
+    Args:
+        browser: The browser.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Find", key_display="/", priority=True),
+        Binding("i", "inbox", "Inbox"),
+        Binding("a", "told", "Agent"),
+        *_ON_RECORDS,
+        Binding("x", "export", "Export", show=False),
+        Binding("F", "forget_all", "Forget all listed", show=False),
+        Binding("p", "places", "Places", show=False),
+        Binding("escape", "clear", "Clear", show=False),
+    ]
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(browser, "")
+        self._narrowing = Narrowing()
+        self._next_page: str | None = None
+        self._listed: list[RecordRow] = []
+
+    def body(self) -> ComposeResult:
+        """Yield the tree, the search, the table and the preview."""
+        with Container(id="memory"):
+            with Horizontal(id="browse"):
+                yield PlaceTree(id="places")
+                with Vertical(id="found"):
+                    yield Input(placeholder="Search: press / and ask", id="query", compact=True, highlighter=Visible())
+                    yield Static("", id="conditions", markup=False)
+                    yield RecordTable(id="rows")
+            with VerticalScroll(id="beside", can_focus=False):
+                yield Preview(id="preview")
+
+    def on_mount(self) -> None:
+        """Read the page with the cursor in the table."""
+        self.set_focus(self.table)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the key of the search to the search itself, where it is a character."""
+        return not (action == "search" and isinstance(self.focused, Input)) and super().check_action(action, parameters)
+
+    @property
+    def table(self) -> RecordTable:
+        """The table of records."""
+        return self.query_one("#rows", RecordTable)
+
+    @property
+    def _query(self) -> str:
+        return self.query_one("#query", Input).value.strip()
+
+    def chosen(self) -> Sequence[RecordRow]:
+        """Return the marked rows; without any, the row under the cursor."""
+        return self.table.chosen
+
+    async def load(self) -> None:
+        """Read the tree, and the results of the search or the newest records."""
+        overview = await self.browser.overview()
+        self.query_one(PlaceTree).present(overview, self._narrowing)
+        self._head(overview)
+        if self._query:
+            found = await self.browser.search(self._query, self._narrowing)
+            self._next_page, self._listed = None, []
+            self.table.present(found.hits)
+            self._say_listed(found, len(found.hits))
+        else:
+            size = max(_PAGE, min(len(self._listed), _MOST_LISTED))
+            self._list(await self.browser.listing(self._narrowing, size=size), [])
+        self.query_one(Preview).present(self.table.current)
+
+    def _list(self, page: Listing, before: Sequence[RecordRow]) -> None:
+        self._next_page, self._listed = page.next_page, [*before, *page.rows]
+        self.table.present(self._listed)
+        self._say_listed(None, len(self._listed))
+
+    def _say_listed(self, found: Found | None, loaded: int) -> None:
+        line = conditions_of(self._narrowing, found, loaded, more=self._next_page is not None)
+        self.query_one("#conditions", Static).update(line)
+
+    def _head(self, overview: Overview) -> None:
+        waiting = overview.waiting + overview.unread
+        note = Content.styled(f"  {count_of(waiting, 'item')} in the inbox (i)", "$text-warning") if waiting else ""
+        count = f"  {count_of(overview.records, 'record')}"
+        self.query_one(".title", Label).update(Content.assemble(("factmem", "bold"), count, note))
+
+    @on(RecordTable.Ended)
+    def _ended(self) -> None:
+        if self._next_page is not None and len(self._listed) < _MOST_LISTED:
+            self.attempt(functools.partial(self._read_on, self._next_page))
+
+    async def _read_on(self, token: str) -> None:
+        page = await self.browser.listing(self._narrowing, page=token, size=_PAGE)
+        if token == self._next_page:  # no other listing has begun meanwhile
+            self._list(page, self._listed)
+
+    @on(DataTable.RowHighlighted, "#rows")
+    def _highlighted(self) -> None:
+        self.query_one(Preview).present(self.table.current)
+
+    @on(DataTable.RowSelected, "#rows")
+    def _selected(self) -> None:
+        if (row := self._first()) is not None:
+            self.open_record(row.id)
+
+    @on(Tree.NodeSelected)
+    def _place_selected(self, event: Tree.NodeSelected[Place]) -> None:
+        if event.node.data is not None:
+            self._narrow(event.node.data.narrowed(self._narrowing))
+
+    def _narrow(self, narrowing: Narrowing) -> None:
+        self._narrowing, self._listed, self._next_page = narrowing, [], None
+        self.table.to_top()
+        self.reload()
+
+    @on(Input.Changed, "#query")
+    def _typed(self) -> None:
+        self._listed, self._next_page = [], None
+        self.table.to_top()
+        self.reload(after=_PAUSE)
+
+    @on(Input.Submitted, "#query")
+    def _asked(self) -> None:
+        self.set_focus(self.table)
+
+    def action_search(self) -> None:
+        """Move to the search. The key has priority, so that keys that follow it fast belong to the search already."""
+        self.set_focus(self.query_one("#query", Input))
+
+    def action_places(self) -> None:
+        """Move to the tree of places."""
+        self.set_focus(self.query_one(PlaceTree))
+
+    def action_clear(self) -> None:
+        """Leave the search; from the table, clear the query, then the conditions."""
+        query = self.query_one("#query", Input)
+        if not self.table.has_focus:
+            self.set_focus(self.table)
+        elif query.value:
+            query.value = ""
+        elif self._narrowing.given:
+            self._narrow(Narrowing())
+
+    def action_inbox(self) -> None:
+        """Show what waits for a decision."""
+        self.app.push_screen(InboxScreen(self.browser))
+
+    def action_told(self) -> None:
+        """Show what an agent would get for the query."""
+        self.app.push_screen(ToldScreen(self.browser, self._query))
+
+    def action_forget_all(self) -> None:
+        """Erase everything under the present conditions, after a dry run and a typed confirmation."""
+        if self._query or not self._narrowing.given:
+            text = "Choose a scope, subject, concept or category in the tree first, and clear the search."
+            self.notify(text, severity="warning")
+        else:
+            self.attempt(functools.partial(self.forget, self._narrowing, []))
+
+    def action_export(self) -> None:
+        """Write everything visible to a file."""
+
+        def finish(done: tuple[int, Path] | None) -> None:
+            if done is not None:
+                self.notify(f"Wrote {count_of(done[0], 'assertion')} to {plain(str(done[1]))}.", markup=False)
+
+        self.app.push_screen(ExportDialog(self.browser), finish)
+
+
+class RecordScreen(RecordsPage):
+    """All about one record: its value, its evidence, its revisions and the actions on it.
+
+    Args:
+        browser: The browser.
+        id: Id of the record.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*_ON_RECORDS, Binding("b", "return_to", "Roll back")]
+
+    def __init__(self, browser: Browser, id: str) -> None:
+        super().__init__(browser, "Record")
+        self._record_id = id
+        self._page: Dossier | None = None
+
+    def body(self) -> ComposeResult:
+        """Yield the record, its revisions and its trail."""
+        with Container(id="record"):
+            with VerticalScroll(id="body-pane"):
+                yield Static("", id="record-body", markup=False)
+            with VerticalScroll(id="past", can_focus=False):
+                yield Label("Revisions", classes="section")
+                yield Static("", id="axis", markup=False)
+                yield OptionList(id="revisions", markup=False, compact=True)
+                yield Label("Done to it", classes="section")
+                yield Static("", id="trail", markup=False)
+
+    def on_mount(self) -> None:
+        """Read the page with the cursor at the revisions."""
+        self.set_focus(self.query_one("#revisions"))
+
+    def chosen(self) -> Sequence[RecordRow]:
+        """Return the record."""
+        return () if self._page is None else (self._page.row,)
+
+    def moved(self, row: RecordRow) -> None:
+        """Show the record under its new id."""
+        self._record_id = row.id
+
+    def erased(self) -> None:
+        """Leave the page of a record that is gone."""
+        self.action_back()
+
+    async def load(self) -> None:
+        """Read the record."""
+        page = self._page = await self.browser.record(self._record_id)
+        body = self.query_one("#record-body", Static)
+        body.update(body_of(page, body.content_size.width))
+        self.query_one("#axis", Static).update(axis_of(page.revisions, 30))
+        self.query_one("#trail", Static).update(trail_of(page.trail))
+        _refill(self.query_one("#revisions", OptionList), list(map(revision_line, page.revisions)), len(page.revisions))
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer for a quarantined record none of the actions on accepted ones."""
+        apart = self._page is not None and self._page.apart
+        return not (apart and action in _CHANGING) and super().check_action(action, parameters)
+
+    @on(OptionList.OptionSelected, "#revisions")
+    def action_return_to(self) -> None:
+        """Return the record to the revision under the cursor."""
+        at = self.query_one("#revisions", OptionList).highlighted
+        if self._page is None or at is None or self.check_action("return_to", ()) is False:
+            return
+        row = self._page.revisions[at].row
+        if row.current:
+            self.notify("This is the present revision: choose another one to return to.", severity="warning")
+            return
+
+        async def change(why: str) -> tuple[Done, ...]:
+            return (await self.browser.rollback(row.revision, reason=why),)
+
+        self._change([row], f"Return to revision {row.revision} of", "Rolled back", change)
+
+
+class SubjectScreen(RecordsPage):
+    """The facts of one subject, as a table and as a graph.
+
+    Args:
+        browser: The browser.
+        subject: The subject, with the individual after a colon.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "turn", "Table/graph"), *_ON_RECORDS]
+
+    def __init__(self, browser: Browser, subject: str) -> None:
+        super().__init__(browser, f"About {plain(subject, 60)}")
+        self._subject = subject
+        self._leaves: list[str | None] = []
+        self._rows: dict[str, RecordRow] = {}
+
+    def body(self) -> ComposeResult:
+        """Yield both views."""
+        yield Static("", id="subject-head", markup=False)
+        with TabbedContent(id="views"):
+            with TabPane("Table", id="as-table"):
+                yield RecordTable(id="rows")
+            with TabPane("Graph", id="as-graph"):
+                yield OptionList(id="graph", markup=False, compact=True)
+
+    def on_mount(self) -> None:
+        """Read the page with the cursor in the table."""
+        self.set_focus(self.query_one("#rows"))
+
+    def chosen(self) -> Sequence[RecordRow]:
+        """Return the marked rows of the table or the one under the cursor, or the value under it in the graph."""
+        if self.query_one(TabbedContent).active == "as-table":
+            return self.query_one(RecordTable).chosen
+        at = self.query_one("#graph", OptionList).highlighted
+        id = None if at is None else self._leaves[at]
+        return () if id is None else (self._rows[id],)
+
+    async def load(self) -> None:
+        """Read the subject."""
+        page = await self.browser.subject(self._subject)
+        left = page.records - len(page.rows)
+        more = f", {left:,} of them not shown here: narrow the first page" if left > 0 else ""
+        text = f"{plain(page.description)}  {count_of(page.records, 'record')}{more}".strip()
+        self.query_one("#subject-head", Static).update(text)
+        self._rows = {row.id: row for row in page.rows}
+        self.query_one(RecordTable).present(page.rows)
+        lines = graph_lines(page.graph)
+        self._leaves = [id for _, id in lines]
+        _refill(self.query_one("#graph", OptionList), [line for line, _ in lines])
+
+    def action_turn(self) -> None:
+        """Show the other view."""
+        views = self.query_one(TabbedContent)
+        views.active = "as-graph" if views.active == "as-table" else "as-table"
+        self.set_focus(self.query_one("#graph" if views.active == "as-graph" else "#rows"))
+
+    @on(DataTable.RowSelected, "#rows")
+    @on(OptionList.OptionSelected, "#graph")
+    def _selected(self) -> None:
+        if (row := self._first()) is not None:
+            self.open_record(row.id)
+
+
+class InboxScreen(RecordsPage):
+    """Statements in quarantine, rejected ones, and texts that a language model could not read.
+
+    Args:
+        browser: The browser.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "accept", "Accept"),
+        Binding("r", "reject", "Reject"),
+        Binding("y", "retry", "Read again"),
+        Binding("w", "keep_words", "Keep words"),
+        Binding("f", "forget", "Forget"),
+        Binding("s", "subject", "Subject"),
+        Binding("g", "turn", "Next list"),
+    ]
+
+    def __init__(self, browser: Browser) -> None:
+        super().__init__(browser, "Inbox")
+        self._inbox: InboxPage | None = None
+
+    def body(self) -> ComposeResult:
+        """Yield the three lists and the preview."""
+        with TabbedContent(id="lists"):
+            with TabPane("Waiting", id="waiting"):
+                yield RecordTable(id="waiting-rows")
+            with TabPane("Rejected", id="rejected"):
+                yield RecordTable(id="rejected-rows")
+            with TabPane("Not read", id="letters"):
+                yield OptionList(id="letter-lines", markup=False)
+        with VerticalScroll(id="beside", can_focus=False):
+            yield Preview(id="preview")
+
+    def on_mount(self) -> None:
+        """Read the page with the cursor in the first list."""
+        self.set_focus(self.query_one("#waiting-rows"))
+
+    @property
+    def _tab(self) -> str:
+        return self.query_one(TabbedContent).active
+
+    def chosen(self) -> Sequence[RecordRow]:
+        """Return the marked records of the list that is open, or the one under the cursor."""
+        return () if self._tab == "letters" else self.query_one(f"#{self._tab}-rows", RecordTable).chosen
+
+    def _letter(self) -> Letter | None:
+        at = self.query_one("#letter-lines", OptionList).highlighted
+        return None if self._inbox is None or self._tab != "letters" or at is None else self._inbox.letters[at]
+
+    async def load(self) -> None:
+        """Read the lists."""
+        page = self._inbox = await self.browser.inbox()
+        self.query_one("#waiting-rows", RecordTable).present(page.waiting)
+        self.query_one("#rejected-rows", RecordTable).present(page.rejected)
+        _refill(self.query_one("#letter-lines", OptionList), list(map(letter_line, page.letters)))
+        tabs = self.query_one(TabbedContent)
+        counts = {
+            "waiting": len(page.waiting) + page.left_out,
+            "rejected": len(page.rejected),
+            "letters": len(page.letters),
+        }
+        for (id, count), label in zip(counts.items(), ("Waiting", "Rejected", "Not read"), strict=True):
+            tabs.get_tab(id).label = Content(f"{label} {count:,}")
+        self._look()
+
+    @on(DataTable.RowHighlighted)
+    @on(TabbedContent.TabActivated)
+    def _look(self) -> None:
+        self.query_one(Preview).present(next(iter(self.chosen()), None))
+        self.query_one("#beside").display = self._tab != "letters"
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer what can be done with the list that is open."""
+        fitting = {
+            "accept": ("waiting", "rejected"),
+            "reject": ("waiting",),
+            "retry": ("letters",),
+            "keep_words": ("letters",),
+        }
+        if action in fitting and self._tab not in fitting[action]:
+            return False
+        return super().check_action(action, parameters)
+
+    def action_turn(self) -> None:
+        """Open the next list."""
+        order = ["waiting", "rejected", "letters"]
+        tabs = self.query_one(TabbedContent)
+        tabs.active = order[(order.index(self._tab) + 1) % len(order)]
+        self.set_focus(self.query_one("#letter-lines" if self._tab == "letters" else f"#{self._tab}-rows"))
+
+    @on(DataTable.RowSelected)
+    def _selected(self, event: DataTable.RowSelected) -> None:
+        if (row := self._first()) is not None:
+            self.open_record(row.id)
+
+    def action_accept(self) -> None:
+        """Accept the records: they count from now on."""
+        self._decide("Accepted", self.browser.accept, [row.id for row in self.chosen()])
+
+    def action_reject(self) -> None:
+        """Reject the records: they stay apart."""
+        self._decide("Rejected", self.browser.reject, [row.id for row in self.chosen()])
+
+    def _decide(
+        self, past: str, decide: Callable[[Sequence[str]], Awaitable[tuple[Done, ...]]], ids: Sequence[str]
+    ) -> None:
+        async def task() -> None:
+            self.say(outcome_of(past, await decide(ids)))
+
+        if ids:
+            self.attempt(task)
+
+    def action_retry(self) -> None:
+        """Have the language model read the words again."""
+        if (letter := self._letter()) is not None:
+            self.notify("The language model reads the words again.")
+            self.attempt(functools.partial(self._retry, letter.id))
+
+    async def _retry(self, id: str) -> None:
+        self.say(outcome_of("Read the words again, and changed", await self.browser.retry([id])))
+
+    def action_keep_words(self) -> None:
+        """Keep the words as they were said, and try no more."""
+        if (letter := self._letter()) is not None:
+            self.attempt(functools.partial(self._keep_words, letter.id))
+
+    async def _keep_words(self, id: str) -> None:
+        await self.browser.dismiss([id])
+        self.say("The words are kept as they were said.")
+
+
+class ToldScreen(RecordsPage):
+    """The block that an agent would get for a question, word for word, and the records in it.
+
+    Args:
+        browser: The browser.
+        question: The question to begin with.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*_ON_RECORDS]
+    _FIELDS: ClassVar = (("user", "User"), ("agent", "Agent"), ("feature", "Feature"), ("product", "Product"))
+
+    def __init__(self, browser: Browser, question: str = "") -> None:
+        super().__init__(browser, "What would the agent get?")
+        self._asked = Asked(question=question, user=browser.opened.user)
+        self._told: Told | None = None
+
+    def body(self) -> ComposeResult:
+        """Yield the form, the block and the records."""
+        asked = self._asked
+        yield Input(
+            asked.question, placeholder="Question of the user", id="question", compact=True, select_on_focus=False
+        )
+        with Horizontal(id="names"):
+            for name, label in self._FIELDS:
+                yield Label(label)
+                yield Input(getattr(asked, name), placeholder="any", id=name, compact=True, highlighter=Visible())
+            yield Label("Tokens")
+            yield Input(str(asked.budget), id="budget", compact=True, type="integer")
+        with Container(id="told"):
+            with VerticalScroll(id="block-pane"):
+                yield Static("", id="block", markup=False)
+            yield RecordTable(id="rows")
+
+    def on_mount(self) -> None:
+        """Read the page with the cursor at the question."""
+        self.set_focus(self.query_one("#question"))
+
+    def chosen(self) -> Sequence[RecordRow]:
+        """Return the marked records or the one under the cursor."""
+        return self.query_one(RecordTable).chosen
+
+    async def load(self) -> None:
+        """Read the block."""
+        told = self._told = await self.browser.told(self._asked_now())
+        self.query_one("#block", Static).update(block_of(told))
+        self.query_one(RecordTable).present(told.rows)
+
+    def _asked_now(self) -> Asked:
+        typed = {
+            name: self.query_one(f"#{name}", Input).value.strip()
+            for name in ("question", "user", "agent", "feature", "product")
+        }
+        budget = self.query_one("#budget", Input).value
+        if not budget.isdecimal():
+            raise InvalidDataError("the number of tokens is not a number: correct it")
+        return Asked(**typed, budget=int(budget))
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        self.reload(after=_PAUSE)
+
+    @on(Input.Submitted)
+    def _done(self) -> None:
+        self.set_focus(self.query_one("#rows"))
+
+    @on(DataTable.RowSelected, "#rows")
+    def _selected(self) -> None:
+        if (row := self._first()) is not None:
+            self.open_record(row.id)
+
+
+def _refill(options: OptionList, lines: Sequence[Content], cursor: int = 0) -> None:
+    """Replace the lines of a list; the cursor stays at its number, or begins at the one given."""
+    at = cursor if options.highlighted is None else options.highlighted
+    options.clear_options()
+    options.add_options(map(Option, lines))
+    if lines:
+        options.highlighted = min(at, len(lines) - 1)
