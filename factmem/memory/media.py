@@ -96,7 +96,6 @@ class MediaInbox:
         Raises:
             CapabilityError: The model takes no media of a type.
             MediumError: A medium is too large, damaged, or of another type than stated.
-            MissingPackageError: A PDF has to be read, and ``pypdf`` is not installed.
             ModelError: The model failed.
         """
         if not any(message.media for conversation in conversations for message in conversation.messages):
@@ -115,7 +114,7 @@ class MediaInbox:
         words = await self._words(found, place, owner, tries)
         return Separated(
             [
-                attrs.evolve(conversation, messages=[_without_media(*message, words) for message in messages])
+                attrs.evolve(conversation, messages=[_without_media(*message, words=words) for message in messages])
                 for conversation, messages in bare
             ],
             [each for each in words.values() if each is not None and each.messages],
@@ -169,8 +168,10 @@ class MediaInbox:
         """Return what is in a medium; None if nothing here can read it."""
         passages = [Passage(found.medium.caption, found.whole)] if found.medium.caption.strip() else []
         mime, reader = found.whole.mime, self._backend.media_reader
-        if mime == _PDF and (reads_pdf() or reader is None):
+        if mime == _PDF and reads_pdf():
             passages += await self._pages(found)
+        elif mime == _PDF and reader is None:
+            _log.warning("a PDF was not read: %s", MissingPackageError("pypdf", extra="pdf"))
         if (mime != _PDF or not passages) and reader is not None:
             if not reader.takes(mime) and not passages:
                 raise CapabilityError(f"the model takes no {mime}: give a caption, convert it, or use another model")
@@ -185,8 +186,6 @@ class MediaInbox:
         return passages
 
     async def _pages(self, found: _Found) -> list[Passage]:
-        if not reads_pdf():
-            raise MissingPackageError("pypdf", extra="pdf")
         settings = self._settings
         try:
             pages = await pdf_pages(
@@ -223,7 +222,7 @@ class _Tries:
         """Log errors of a medium, if they are to be no errors."""
         try:
             yield
-        except (CapabilityError, MediumError, MissingPackageError, ModelError) as error:
+        except (CapabilityError, MediumError, ModelError) as error:
             if not self._lenient:
                 raise
             self.add(sha)
@@ -236,7 +235,7 @@ def _readable(message: Message) -> Sequence[Medium]:
 
 
 def _without_media(
-    message: Message, failed: int, media: Mapping[str, _Found], words: Mapping[str, Conversation | None]
+    message: Message, failed: int, media: Mapping[str, _Found], *, words: Mapping[str, Conversation | None]
 ) -> Message:
     unread = failed + sum(sha in words and words[sha] is None for sha in media)
     return attrs.evolve(message, media=(), not_text=message.not_text + unread)

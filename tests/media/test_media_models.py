@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import gc
 import hashlib
 import json
@@ -147,6 +148,10 @@ def opened(wire: Wire, server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyP
     return media_reader(wire.address, max_retries=0)
 
 
+def _always(answer: Answer, path: str, request: dict[str, Any]) -> Answer:
+    return answer
+
+
 def whole(data: bytes, mime: str) -> MediumPart:
     return MediumPart(sha256=hashlib.sha256(data).hexdigest(), mime=mime)
 
@@ -179,7 +184,8 @@ async def test_a_vendor_is_given_a_medium_in_its_own_form(
 async def test_openais_schema_is_strict_and_anthropics_answer_is_a_tool_call(monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = []
     for wire in (OPENAI, ANTHROPIC, GOOGLE):
-        with LoopbackOpenAIServer(lambda path, request, wire=wire: Answer(wire.answer(json.dumps(FOUND)))) as server:
+        answer = Answer(wire.answer(json.dumps(FOUND)))
+        with LoopbackOpenAIServer(functools.partial(_always, answer)) as server:
             model = opened(wire, server, monkeypatch)
             await model.read_medium(PNG, whole(PNG, "image/png"))
             await model.aclose()
