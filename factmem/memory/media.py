@@ -21,13 +21,14 @@ from anyio import to_thread
 
 from factmem.abc import Conversation, Message, Operation, Passage
 from factmem.details import MediumPart, Treatment
-from factmem.detection import PdfError, pdf_pages, points_to_media, reads_pdf
+from factmem.detection import PdfError, flags_in, pdf_pages, points_to_media, reads_pdf
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
 from factmem.llm import bounded_gather
 from factmem.media import Medium, fingerprint
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.reader import Reader
+from factmem.memory.screening import FlaggedPolicy
 from factmem.observing import nested
 from factmem.private_files import make_folders, replace_file
 from factmem.recall import LogPart
@@ -161,7 +162,7 @@ class MediaInbox:
                 tries.add(found.whole.sha256)
             elif self._settings.keep is not None:
                 await to_thread.run_sync(_keep, self._settings.keep, found)
-            return _conversation_of(found, passages)
+            return self._told(found, passages)
         return None
 
     async def _passages(self, found: _Found) -> Sequence[Passage] | None:
@@ -184,6 +185,33 @@ class MediaInbox:
         if sum(len(passage.text) for passage in passages) > self._settings.most_characters:
             raise MediumError("the medium holds more text than MediaSettings.most_characters: give it in parts")
         return passages
+
+    def _told(self, found: _Found, passages: Iterable[Passage]) -> Conversation:
+        """Return the words of a medium; if the user points to it, behind what they say about it."""
+        beside = found.beside
+        vouched = beside.origin is Origin.USER and (found.medium.vouched or points_to_media(beside.content))
+        messages = [
+            Message(
+                content=passage.text,
+                role="document",
+                id=str(number),
+                timestamp=found.said_at,
+                treatment=Treatment.FACTS if vouched and not self._waits(passage.text) else None,
+                medium=passage.part,
+            )
+            for number, passage in enumerate(passages, start=1)
+        ]
+        if vouched and messages and beside.content.strip():
+            context = attrs.evolve(
+                beside, id="0", media=(), not_text=0, timestamp=found.said_at, treatment=Treatment.CONTEXT
+            )
+            messages.insert(0, context)
+        return Conversation(messages=messages, id=_CONVERSATION + found.whole.sha256, started_at=found.said_at)
+
+    def _waits(self, text: str) -> bool:
+        """Return whether no model may read a text, though the user points to its medium: it gives orders."""
+        policy = self._context.policies.flagged
+        return policy in (FlaggedPolicy.QUARANTINE_OTHERS, FlaggedPolicy.QUARANTINE_ALL) and bool(flags_in(text))
 
     async def _pages(self, found: _Found) -> list[Passage]:
         settings = self._settings
@@ -239,30 +267,6 @@ def _without_media(
 ) -> Message:
     unread = failed + sum(sha in words and words[sha] is None for sha in media)
     return attrs.evolve(message, media=(), not_text=message.not_text + unread)
-
-
-def _conversation_of(found: _Found, passages: Iterable[Passage]) -> Conversation:
-    """Return the words of a medium; if the user points to it, behind what they say about it."""
-    beside = found.beside
-    said = beside.origin is Origin.USER
-    vouched = said and (found.medium.vouched or points_to_media(beside.content))
-    messages = [
-        Message(
-            content=passage.text,
-            role="document",
-            id=str(number),
-            timestamp=found.said_at,
-            treatment=Treatment.FACTS if vouched else None,
-            medium=passage.part,
-        )
-        for number, passage in enumerate(passages, start=1)
-    ]
-    if vouched and messages and beside.content.strip():
-        context = attrs.evolve(
-            beside, id="0", media=(), not_text=0, timestamp=found.said_at, treatment=Treatment.CONTEXT
-        )
-        messages.insert(0, context)
-    return Conversation(messages=messages, id=_CONVERSATION + found.whole.sha256, started_at=found.said_at)
 
 
 def _keep(folder: Path, found: _Found) -> None:
