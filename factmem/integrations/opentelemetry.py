@@ -1,6 +1,6 @@
 """Memory in OpenTelemetry: a span and a duration for every operation.
 
-    memory = Memory("sqlite-vec:facts.db", observers=[OpenTelemetryObserver()])
+    memory = Memory("facts.db", observers=[OpenTelemetryObserver()])
 
 Names are those of the GenAI semantic conventions (status: Development) of
 https://github.com/open-telemetry/semantic-conventions-genai as of 2026, with its memory operations:

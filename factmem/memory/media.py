@@ -21,13 +21,14 @@ from anyio import to_thread
 
 from factmem.abc import Conversation, Message, Operation, Passage
 from factmem.details import MediumPart, Treatment
-from factmem.detection import PdfError, pdf_pages, points_to_media, reads_pdf
+from factmem.detection import PdfError, flags_in, pdf_pages, points_to_media, reads_pdf
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
 from factmem.llm import bounded_gather
 from factmem.media import Medium, fingerprint
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.reader import Reader
+from factmem.memory.screening import FlaggedPolicy
 from factmem.observing import nested
 from factmem.private_files import make_folders, replace_file
 from factmem.recall import LogPart
@@ -96,7 +97,6 @@ class MediaInbox:
         Raises:
             CapabilityError: The model takes no media of a type.
             MediumError: A medium is too large, damaged, or of another type than stated.
-            MissingPackageError: A PDF has to be read, and ``pypdf`` is not installed.
             ModelError: The model failed.
         """
         if not any(message.media for conversation in conversations for message in conversation.messages):
@@ -115,7 +115,7 @@ class MediaInbox:
         words = await self._words(found, place, owner, tries)
         return Separated(
             [
-                attrs.evolve(conversation, messages=[_without_media(*message, words) for message in messages])
+                attrs.evolve(conversation, messages=[_without_media(*message, words=words) for message in messages])
                 for conversation, messages in bare
             ],
             [each for each in words.values() if each is not None and each.messages],
@@ -162,15 +162,17 @@ class MediaInbox:
                 tries.add(found.whole.sha256)
             elif self._settings.keep is not None:
                 await to_thread.run_sync(_keep, self._settings.keep, found)
-            return _conversation_of(found, passages)
+            return self._told(found, passages)
         return None
 
     async def _passages(self, found: _Found) -> Sequence[Passage] | None:
         """Return what is in a medium; None if nothing here can read it."""
         passages = [Passage(found.medium.caption, found.whole)] if found.medium.caption.strip() else []
         mime, reader = found.whole.mime, self._backend.media_reader
-        if mime == _PDF and (reads_pdf() or reader is None):
+        if mime == _PDF and reads_pdf():
             passages += await self._pages(found)
+        elif mime == _PDF and reader is None:
+            _log.warning("a PDF was not read: %s", MissingPackageError("pypdf", extra="pdf"))
         if (mime != _PDF or not passages) and reader is not None:
             if not reader.takes(mime) and not passages:
                 raise CapabilityError(f"the model takes no {mime}: give a caption, convert it, or use another model")
@@ -184,9 +186,34 @@ class MediaInbox:
             raise MediumError("the medium holds more text than MediaSettings.most_characters: give it in parts")
         return passages
 
+    def _told(self, found: _Found, passages: Iterable[Passage]) -> Conversation:
+        """Return the words of a medium; if the user points to it, behind what they say about it."""
+        beside = found.beside
+        vouched = beside.origin is Origin.USER and (found.medium.vouched or points_to_media(beside.content))
+        messages = [
+            Message(
+                content=passage.text,
+                role="document",
+                id=str(number),
+                timestamp=found.said_at,
+                treatment=Treatment.FACTS if vouched and not self._waits(passage.text) else None,
+                medium=passage.part,
+            )
+            for number, passage in enumerate(passages, start=1)
+        ]
+        if vouched and messages and beside.content.strip():
+            context = attrs.evolve(
+                beside, id="0", media=(), not_text=0, timestamp=found.said_at, treatment=Treatment.CONTEXT
+            )
+            messages.insert(0, context)
+        return Conversation(messages=messages, id=_CONVERSATION + found.whole.sha256, started_at=found.said_at)
+
+    def _waits(self, text: str) -> bool:
+        """Return whether no model may read a text, though the user points to its medium: it gives orders."""
+        policy = self._context.policies.flagged
+        return policy in (FlaggedPolicy.QUARANTINE_OTHERS, FlaggedPolicy.QUARANTINE_ALL) and bool(flags_in(text))
+
     async def _pages(self, found: _Found) -> list[Passage]:
-        if not reads_pdf():
-            raise MissingPackageError("pypdf", extra="pdf")
         settings = self._settings
         try:
             pages = await pdf_pages(
@@ -223,7 +250,7 @@ class _Tries:
         """Log errors of a medium, if they are to be no errors."""
         try:
             yield
-        except (CapabilityError, MediumError, MissingPackageError, ModelError) as error:
+        except (CapabilityError, MediumError, ModelError) as error:
             if not self._lenient:
                 raise
             self.add(sha)
@@ -236,34 +263,10 @@ def _readable(message: Message) -> Sequence[Medium]:
 
 
 def _without_media(
-    message: Message, failed: int, media: Mapping[str, _Found], words: Mapping[str, Conversation | None]
+    message: Message, failed: int, media: Mapping[str, _Found], *, words: Mapping[str, Conversation | None]
 ) -> Message:
     unread = failed + sum(sha in words and words[sha] is None for sha in media)
     return attrs.evolve(message, media=(), not_text=message.not_text + unread)
-
-
-def _conversation_of(found: _Found, passages: Iterable[Passage]) -> Conversation:
-    """Return the words of a medium; if the user points to it, behind what they say about it."""
-    beside = found.beside
-    said = beside.origin is Origin.USER
-    vouched = said and (found.medium.vouched or points_to_media(beside.content))
-    messages = [
-        Message(
-            content=passage.text,
-            role="document",
-            id=str(number),
-            timestamp=found.said_at,
-            treatment=Treatment.FACTS if vouched else None,
-            medium=passage.part,
-        )
-        for number, passage in enumerate(passages, start=1)
-    ]
-    if vouched and messages and beside.content.strip():
-        context = attrs.evolve(
-            beside, id="0", media=(), not_text=0, timestamp=found.said_at, treatment=Treatment.CONTEXT
-        )
-        messages.insert(0, context)
-    return Conversation(messages=messages, id=_CONVERSATION + found.whole.sha256, started_at=found.said_at)
 
 
 def _keep(folder: Path, found: _Found) -> None:

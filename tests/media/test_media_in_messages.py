@@ -362,11 +362,15 @@ async def test_a_pdf_that_takes_too_long_is_a_typed_error() -> None:
             await memory.remember(photo("See.", media=Medium(pdf(["x"]), "application/pdf")))
 
 
-async def test_a_pdf_without_the_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pdf_without_the_extra_is_counted_and_the_log_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("factmem.memory.media.reads_pdf", lambda: False)
     async with opened() as memory:
-        with pytest.raises(FactMemError, match=r"factmem\[pdf\]"):
-            await memory.remember(photo("See.", media=Medium(pdf(["x"]), "application/pdf")))
+        outcome = await memory.remember(photo("See.", media=Medium(pdf(["x"]), "application/pdf")))
+        assert outcome.dropped == {DropReason.NOT_TEXT: 1}
+        assert await values(memory) == ["See."]
+    assert any("pip install 'factmem[pdf]'" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize(
