@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import attrs
@@ -70,7 +70,7 @@ class OpenAIEndpoint:
             )
         except openai.OpenAIError:
             raise InvalidDataError("there is no API key: set OPENAI_API_KEY or pass api_key=") from None
-        return cast("instructor.AsyncInstructor", package.from_openai(client, mode=_mode(package, mode or "TOOLS")))
+        return package.from_openai(client, mode=_mode(package, mode or "TOOLS"))
 
     def _address(self) -> str | None:
         return self.base_url or os.environ.get("OPENAI_BASE_URL")
@@ -105,7 +105,7 @@ class ProviderEndpoint:
         except Exception as error:  # whatever the packages of all these providers bring up
             kind = type(error).__name__
         else:
-            return cast("instructor.AsyncInstructor", client)
+            return client
         raise ModelUnavailableError(
             f"{self.name} cannot be opened ({kind}): its package, its API key or the provider itself is missing; "
             f"run  pip install 'instructor[{provider}]'  and set the key's environment variable"
