@@ -314,16 +314,7 @@ def _tried(exchange: ModelExchange[Any]) -> str:
     return f"{exchange.failures} request(s) failed"
 
 
-_TALKATIVE: Final = frozenset(
-    {
-        "anthropic",
-        "instructor",
-        "langchain_core",
-        "langchain_openai",
-        "openai",
-        "pydantic_ai",
-    }  # openai.agents among them
-)
+_TALKATIVE: Final = ("anthropic", "instructor", "langchain", "openai", "pydantic_ai")  # and what begins so
 
 
 class _WithinQuestions(logging.Filter):
@@ -341,5 +332,5 @@ def hush() -> None:
     as their modules are imported, so that this is called before each question.
     """
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger) and name.partition(".")[0] in _TALKATIVE:
+        if isinstance(logger, logging.Logger) and name.startswith(_TALKATIVE):
             logger.addFilter(_FILTER)

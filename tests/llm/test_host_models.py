@@ -212,6 +212,49 @@ def test_a_model_works_in_one_event_loop_after_another(made: Made) -> None:
     gc.collect()  # sockets that outlive their loop, while their warning is ignored
 
 
+def anthropic_answer(**fields: Any) -> Answer:
+    """Return an answer in Anthropic's form, with tokens read from its cache and written to it."""
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2, "output_tokens": 5}
+    body = {"id": "1", "type": "message", "role": "assistant", "model": "loopback", "content": [], "usage": usage}
+    return Answer({**body, "stop_reason": "end_turn", "stop_sequence": None, **fields})
+
+
+def langchain_at_anthropic(address: str) -> Any:
+    """Return LangChain's chat model for Anthropic."""
+    pytest.importorskip("langchain_anthropic", reason="langchain-anthropic is not installed")
+    from langchain_anthropic import ChatAnthropic
+
+    return ChatAnthropic(model_name="loopback", base_url=address, api_key=SecretStr("key"), max_retries=0)  # type: ignore[call-arg]
+
+
+def pydantic_ai_at_anthropic(address: str) -> Any:
+    """Return pydantic-ai's model for Anthropic."""
+    pytest.importorskip("anthropic", reason="anthropic is not installed")
+    pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installed")
+    import anthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    client = anthropic.AsyncAnthropic(base_url=address, api_key="key", max_retries=0)
+    return AnthropicModel("loopback", provider=AnthropicProvider(anthropic_client=client))
+
+
+@pytest.mark.parametrize("made", [langchain_at_anthropic, pydantic_ai_at_anthropic])
+async def test_a_hosts_model_of_another_vendor_answers_by_a_tool(made: Made) -> None:
+    use = {"type": "tool_use", "id": "1", "name": "Trip", "input": RIGHT}
+    answers = answering(
+        anthropic_answer(content=[use], stop_reason="tool_use"), anthropic_answer(stop_reason="refusal")
+    )
+    with LoopbackOpenAIServer(answers) as server:
+        model = asked_of(made(server.base_url.removesuffix("/v1")))
+        with metered() as spent:
+            assert await model.ask(PROMPT, Trip) == Trip(**RIGHT)
+        with pytest.raises(ModelRefusedError):
+            await model.ask(PROMPT, Trip)
+    assert (spent.input_tokens, spent.cached_tokens, spent.output_tokens) == (9, 4, 5)
+    assert len(server.requests) == 2
+
+
 SEATS = Concept.single("seats", "Number of seats", value_type=int)
 FOUND = {"seats": [{"quote": "120 seats", "message": 1, "value": 120}]}
 
