@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import anyio
 import attrs
@@ -32,7 +32,6 @@ from factmem.abc import (
 from factmem.detection import OriginPolicy, VerbatimDetector, redact
 from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError
 from factmem.facts import Concept, Fact, FactT, MultipleFacts, SingleFact
-from factmem.llm import ForeignModel, as_language_model
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
@@ -79,6 +78,9 @@ from factmem.subjects import MemorySubject
 from factmem.validators import check_seconds
 from factmem.values import Json
 from factmem.views import UNCONFINED
+
+if TYPE_CHECKING:
+    from factmem.llm import ForeignModel
 
 __all__ = ["Memory"]
 
@@ -210,7 +212,7 @@ class Memory:
         else:
             check_store(store)
             address, provider = None, store
-        model, embedder = as_language_model(model), as_embedder(embedder)
+        model, embedder = _as_language_model(model), as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
         check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
@@ -1505,6 +1507,14 @@ def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
             path="$.policies.origins",
         )
     return attrs.evolve(policies, origins=own)
+
+
+def _as_language_model(given: LanguageModel | ForeignModel | str | None) -> LanguageModel | None:
+    if given is None:
+        return None
+    from factmem.llm import as_language_model
+
+    return as_language_model(given)
 
 
 def _media_reader(address: str) -> MediaReader:
