@@ -48,9 +48,9 @@ def keep(address: str) -> None:
 
 
 async def main() -> None:
-    async with AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="clerk")) as memory:
+    async with AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="clerk")) as memory:
         await talk(memory)
 
 
 asyncio.run(main())
-keep("sqlite-vec:facts.db")
+keep("facts.db")

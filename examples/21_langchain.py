@@ -36,7 +36,7 @@ class Parrot(BaseChatModel):
 
 
 async def main() -> None:
-    make_agent = install(AgentMemory, into=create_agent, store="sqlite-vec:facts.db", agent_name="clerk")
+    make_agent = install(AgentMemory, into=create_agent, store="facts.db", agent_name="clerk")
     agent = make_agent(Parrot())
     for user, session, said in (
         ("alice", "monday", "I moved to Lisbon."),

@@ -40,7 +40,7 @@ def shown(memory: AgentMemory, user: str) -> None:
     print(f"{user}:", *(match["text"] for match in found.matches or []), sep="\n  ")
 
 
-config = AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="clerk", concepts=(CITY,))
+config = AgentMemoryConfig(store="facts.db", agent_name="clerk", concepts=(CITY,))
 memory = AgentMemory(config)
 
 # Known facts are in the agent's prompt, and its messages are read for new ones.

@@ -23,7 +23,7 @@ def edit(old: str, new: str) -> None:
 
 async def main() -> None:
     put("# How we work\n\nRun the tests first.\n<!-- for people: keep this short -->\n")
-    async with Memory("sqlite-vec:facts.db", concepts=[PYTHON, PORT]) as memory:
+    async with Memory("facts.db", concepts=[PYTHON, PORT]) as memory:
         await memory.save(SingleFact(PYTHON, "3.10"), subject=TEAM)
         await memory.save(SingleFact(PORT, 8080), subject=TEAM)
 

@@ -29,7 +29,7 @@ class Parrot(BaseLlm):
 
 
 async def main() -> None:
-    memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db"))
+    memory = AgentMemory(AgentMemoryConfig(store="facts.db"))
     app = install(memory, into=App(name="fair", root_agent=LlmAgent(name="clerk", model=Parrot(model="parrot"))))
     sessions = InMemorySessionService()
     async with Runner(app=app, session_service=sessions, auto_create_session=True) as runner:

@@ -24,7 +24,7 @@ class Parrot(BaseLLM):
         return sum(len(message["content"]) for message in messages) // 4
 
 
-memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="clerk"))
+memory = AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="clerk"))
 clerk = Agent(role="clerk", goal="help", backstory="You know everybody.", llm=Parrot(model="parrot"))
 task = Task(description="{question}", expected_output="an answer", agent=clerk)
 crew = install(memory, into=Crew(agents=[clerk], tasks=[task]))

@@ -28,7 +28,7 @@ def text_of(content: ContentBlock) -> str:
 
 
 async def main() -> None:
-    async with Memory("sqlite-vec:facts.db") as memory:
+    async with Memory("facts.db") as memory:
         # This client is trusted, and sees only maya's facts in one product.
         trusted = make_server(memory, scopes=["/product/alpha"], subjects=[MAYA], trust=True)
         async with Client(trusted) as client:

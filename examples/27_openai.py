@@ -14,7 +14,7 @@ from factmem.testing.openai_server import LoopbackOpenAIServer
 
 async def main(server: LoopbackOpenAIServer) -> None:
     async with (
-        AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="clerk")) as memory,
+        AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="clerk")) as memory,
         AsyncOpenAI(base_url=server.base_url, api_key="none") as given,
     ):
         client = install(memory, into=given)

@@ -27,7 +27,7 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main() -> None:
-    async with AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="clerk")) as memory:
+    async with AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="clerk")) as memory:
         agent = install(memory, into=Agent(FunctionModel(answer), deps_type=Visitor))
         await agent.run("I live in Lisbon.", deps=Visitor("alice", "monday"))
 

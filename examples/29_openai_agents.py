@@ -25,7 +25,7 @@ def said(text: str) -> ScriptedModel:
 
 async def main() -> None:
     offline = RunConfig(tracing_disabled=True)
-    async with AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="clerk")) as memory:
+    async with AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="clerk")) as memory:
         model = said("Certainly.")
         agent = install(memory, into=Agent("clerk", model=model, tools=memory_tools(memory)))
         await Runner.run(agent, "I live in Lisbon.", context=Visitor("alice", "monday"), run_config=offline)

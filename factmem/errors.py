@@ -24,7 +24,8 @@
     ├── ModelError                         a language model
     │   ├── ModelUnavailableError          unreachable, overloaded, out of quota or too slow; retry later
     │   ├── ModelRefusedError              it refused, or its answer was filtered
-    │   └── ModelAnswerError               its answer is invalid or cut off
+    │   ├── ModelAnswerError               its answer is invalid or cut off
+    │   └── BudgetSpentError               the budget of this run is spent; the rest waits
     ├── MemoryFileError                    a file for agents, such as an AGENTS.md, cannot be read or written
     ├── MissingPackageError (ImportError)  an optional package is not installed; the text says how
     └── ProviderError
@@ -228,6 +229,10 @@ class ModelRefusedError(ModelError):
 
 class ModelAnswerError(ModelError):
     """Raised when a language model's answer is invalid after all tries, or cut off."""
+
+
+class BudgetSpentError(ModelError):
+    """Raised when a memory's `Budget` is spent. What is not read yet waits for the next process, or `Memory.resume`."""
 
 
 class MemoryFileError(FactMemError):

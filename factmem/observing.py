@@ -91,13 +91,12 @@ class Call:
             findings: their numbers by reason.
         """
 
-    def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
-        """Note a model's report of a request. Tokens add up. Values of unexpected types are ignored.
+    def asked(self, *, model: object = None, **counts: object) -> None:
+        """Note a model's report. Counts add up. Values of unexpected types are ignored.
 
         Args:
             model: the model's name.
-            input_tokens: number of tokens sent.
-            output_tokens: number of tokens answered.
+            counts: ``requests``, ``input_tokens``, ``cached_tokens`` and ``output_tokens``.
         """
 
 
@@ -201,13 +200,13 @@ class ObservedCall(Call):
         """See `Call.dropped`."""
         self._counts["dropped"] = dict(sum(map(Counter, findings), Counter[DropReason]()))
 
-    def asked(self, *, model: object = None, input_tokens: object = None, output_tokens: object = None) -> None:
+    def asked(self, *, model: object = None, **counts: object) -> None:
         """See `Call.asked`."""
         if isinstance(model, str):
             self._asked["model"] = model
-        for name, tokens in (("input_tokens", input_tokens), ("output_tokens", output_tokens)):
-            if isinstance(tokens, int):
-                self._asked[name] = self._asked.get(name, 0) + tokens
+        for name, number in counts.items():
+            if isinstance(number, int):
+                self._asked[name] = self._asked.get(name, 0) + number
 
 
 def nested(operation: Operation, *, records_in: int | None = None) -> Call:

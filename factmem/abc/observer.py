@@ -143,13 +143,17 @@ class _Ended(_Run):
     Attributes:
         duration: The duration in seconds, by a monotonic clock.
         model: The name of the embedder or language model in use, where it is known.
+        requests: The number of requests sent to a model; None for none.
         input_tokens: The number of tokens sent to a model, where it is known.
+        cached_tokens: The number of these that the model's provider had in its cache, where it is known.
         output_tokens: The number of tokens that the model returned, where it is known.
     """
 
     duration: float
     model: str | None = None
+    requests: int | None = None
     input_tokens: int | None = None
+    cached_tokens: int | None = None
     output_tokens: int | None = None
 
 

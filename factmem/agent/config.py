@@ -313,7 +313,7 @@ class AgentMemoryConfig:
     The names determine the agent's scopes: a kind without a name is neither read nor written.
 
     Attributes:
-        store: An address (``"sqlite-vec:facts.db"``), a provider, or a function that returns a `Memory`, for a memory
+        store: An address (``"facts.db"``), a provider, or a function that returns a `Memory`, for a memory
             with its own event loop and thread; or an open `Memory`, which is used in its own event loop and which
             the program closes. Without a store nothing is saved, and `AgentMemory` issues a warning; ``"none:"``
             suppresses the warning.

@@ -144,7 +144,7 @@ _NOBODY: Final = RunIdentity()
 class AgentMemory:
     """Memory for an agent: known facts are added to its requests, and its conversations are saved.
 
-        memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
+        memory = AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="planner"))
         agent = install(memory, into=agent)
         with memory.run(user_id="alice", session_id="monday"):
             ...
@@ -164,7 +164,7 @@ class AgentMemory:
         if self.config.store is None:
             warnings.warn(
                 "this agent's memory was given no store and keeps nothing: give it one, such as "
-                'store="sqlite-vec:facts.db", or store="none:" if that is meant',
+                'store="facts.db", or store="none:" if that is meant',
                 NoStoreWarning,
                 stacklevel=_caller(),
             )
@@ -307,7 +307,7 @@ HostT = TypeVar("HostT")
 def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings: Any) -> HostT:
     """Install memory into an agent.
 
-        agent = install(AgentMemory, into=agent, store="sqlite-vec:facts.db", agent_name="planner")
+        agent = install(AgentMemory, into=agent, store="facts.db", agent_name="planner")
 
     Use the result in place of the argument. It has the same type, and the argument itself stays unchanged where the
     framework allows it. Each module of `factmem.integrations` documents the objects that it accepts, and how a run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from factmem.cli.ids import full_ids
-from factmem.cli.options import IdsArgument, ReasonOption
+from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption
 from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, Session, report
@@ -29,11 +29,11 @@ SomeLettersArgument = Annotated[
 ]
 
 
-async def resume(session: Session) -> None:
+async def resume(session: Session, budget: BudgetOption = None) -> None:
     """Read what an earlier process left unread, with the language model."""
     session.check_model("resuming")
     watch = Watch(session)
-    async with session.memory(read_only=False, asking=True, on_event=watch.hear) as memory:
+    async with session.memory(read_only=False, asking=True, on_event=watch.hear, budget=budget) as memory:
         with watch.noting_interruption():
             submission = await memory.resume()
             watch.expect(submission)
@@ -41,11 +41,14 @@ async def resume(session: Session) -> None:
     tally = tallied([submission])
 
     def render(out: Console) -> None:
-        out.print(f"{counted(len(submission.ids), 'submission')} read: {tally}" if submission.ids else "Nothing waits.")
+        read = counted(len(submission.ids) - submission.pending, "submission")
+        out.print(f"{read} read: {tally}" if submission.ids else "Nothing waits.")
+        if submission.pending:
+            out.print(f"the budget is spent: {counted(submission.pending, 'submission')} not read yet")
         for line in tally.lines:
             out.print(line)
 
-    session.show({"resumed": len(submission.ids), **tally.to_json()}, render)
+    session.show({"resumed": len(submission.ids), "unread": submission.pending, **tally.to_json()}, render)
     if (unread := watch.failure(tally, "submission")) is not None:
         report(unread, as_json=session.as_json)
         raise typer.Exit(FAILED)

@@ -27,6 +27,7 @@ from factmem.abc import (
 )
 from factmem.browse.texts import shown
 from factmem.cli.options import (
+    BudgetOption,
     OriginNameOption,
     PrivateOption,
     ScopeOption,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.importers import DocumentReport
+    from factmem.llm import CostReport
     from factmem.memory import Memory, Submission
 
 __all__ = ["Ingestion", "Taking", "ingest"]
@@ -339,6 +341,7 @@ class Understanding:
         private: Whether they are visible to the viewer only.
         looking_for: What to look for in them.
         consolidate: Whether to compare new facts with known ones.
+        costs: The costs of the run.
         again: Whether to read conversations again that are in the store already.
     """
 
@@ -350,6 +353,7 @@ class Understanding:
     private: bool | None
     looking_for: DetectionRequest | None
     consolidate: bool
+    costs: CostReport
     again: bool = False
 
     async def take(self, files: Sequence[Path], read: ReadFile) -> None:
@@ -424,6 +428,11 @@ class Understanding:
             "model": session.model,
             **all_of.to_json(),
             "resumed": len(earlier.ids),
+            "unread": self.watch.pending,
+            "cost": {
+                **self.costs.total.to_json(),
+                "by_operation": {name.value: cost.to_json() for name, cost in self.costs.by_operation.items()},
+            },
             "files": [
                 {"file": str(file), **submitted.to_json(), "failed": submitted.error is not None}
                 for file, submitted in taken.items()
@@ -456,6 +465,13 @@ class Understanding:
             )
         if earlier.ids:
             out.print(f"an earlier run had left {counted(len(earlier.ids), 'submission')} unread: {tallied([earlier])}")
+        for operation, cost in self.costs.by_operation.items():
+            out.print(f"{operation.value}: {cost}", style="dim")
+        if self.watch.pending:
+            out.print(
+                f"the budget is spent: {counted(self.watch.pending, 'conversation')} not read yet, but kept; "
+                f"continue with  {self.watch.session.command_line('resume')}"
+            )
         if all_of.submissions:
             out.print(f"kept in {self.watch.session.shown_address}", style="dim")
 
@@ -493,6 +509,7 @@ async def ingest(
     again: Annotated[
         bool, typer.Option("--again", help="Read conversations again that are in the store already.")
     ] = False,
+    budget: BudgetOption = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Believe the documents (default: what they say waits in quarantine).")
     ] = False,
@@ -508,7 +525,7 @@ async def ingest(
     from factmem.providers import open_provider
 
     wanted = DetectionOptions(concepts=concepts, topics=tuple(topics or ()), open=open)
-    if wanted.given or not keep_words or again or not consolidate:
+    if wanted.given or not keep_words or again or not consolidate or budget is not None:
         session.check_model("detecting facts")
     given = _Given(subject=subject, scope=scope, source=source, private=session.private(private))
     if documents := [file for file in files if is_document(file)]:
@@ -523,7 +540,15 @@ async def ingest(
             await _keep(session, provider, files, given)
         else:
             await _understand(
-                session, provider, files, given, wanted, keep_words=keep_words, consolidate=consolidate, again=again
+                session,
+                provider,
+                files,
+                given,
+                wanted,
+                keep_words=keep_words,
+                consolidate=consolidate,
+                again=again,
+                budget=budget,
             )
 
 
@@ -628,11 +653,20 @@ async def _understand(
     keep_words: bool,
     consolidate: bool,
     again: bool,
+    budget: int | None,
 ) -> None:
     """Detect facts in conversations with a language model."""
-    watch = Watch(session)
+    from factmem.llm import CostReport
+
+    watch, costs = Watch(session), CostReport()
     async with session.memory(
-        provider=provider, read_only=False, asking=True, keep_words=keep_words, on_event=watch.hear
+        provider=provider,
+        read_only=False,
+        asking=True,
+        keep_words=keep_words,
+        on_event=watch.hear,
+        observers=[costs],
+        budget=budget,
     ) as memory:
         subject = await session.subject_in(memory, given.subject)
         understanding = Understanding(
@@ -644,6 +678,7 @@ async def _understand(
             private=given.private,
             looking_for=wanted.request(subject),
             consolidate=consolidate,
+            costs=costs,
             again=again,
         )
         await understanding.take(files, lambda file: _conversations(session, file))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BeforeOption",
+    "BudgetOption",
     "CompositeName",
     "ExactOption",
     "IdsArgument",
@@ -223,6 +224,16 @@ OriginNameOption: TypeAlias = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="Name of the source, to filter by.")
 ]
 ReasonOption: TypeAlias = Annotated[str | None, typer.Option(metavar="TEXT", help="Reason, for the audit trail.")]
+BudgetOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        metavar="TOKENS",
+        min=1,
+        help="Stop after about so many tokens of the language model; what is not read then waits for `factmem resume`.",
+    ),
+]
+
+
 BeforeOption: TypeAlias = Annotated[
     dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Keep records said before this date.")
 ]

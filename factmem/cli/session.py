@@ -10,7 +10,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc import AgentMemoryProvider, LanguageModel
+    from factmem.abc import AgentMemoryProvider, LanguageModel, MemoryObserver
     from factmem.memory import Memory, MemoryEvent
     from factmem.records import Change
 
@@ -136,6 +136,8 @@ class Session:
         asking: bool = False,
         keep_words: bool = True,
         on_event: Callable[[MemoryEvent], None] | None = None,
+        observers: Sequence[MemoryObserver] = (),
+        budget: int | None = None,
     ) -> AsyncIterator[Memory]:
         """Open the store.
 
@@ -147,8 +149,11 @@ class Session:
             asking: Use the language model, if one is named; also for jobs that an earlier process left.
             keep_words: Keep the user's words beside the facts found in them.
             on_event: Called with each event of the background worker.
+            observers: Called with every operation.
+            budget: Maximum number of tokens of the language model, about.
         """
-        from factmem.memory import Memory, Policies
+        from factmem.llm import Budget
+        from factmem.memory import Background, Memory, Policies
         from factmem.recall import embedder_named
 
         users = [_USER, _USER.individual(self.user)] if self.user else []
@@ -166,6 +171,8 @@ class Session:
                 model=model,
                 policies=Policies(keep_words=keep_words),
                 on_event=on_event,
+                observers=observers,
+                background=Background(budget=Budget(tokens=budget)),
                 read_only=read_only,
                 actor=_actor(),
             ) as memory:

@@ -288,6 +288,8 @@ _LONGEST_QUOTE: Final = 200
 """Maximum length of a quote, in the schema: the beginning of a longer one proves as much."""
 _LONGEST_VALUE: Final = 500
 """Maximum length of a text value, in the schema; engines that enforce limits refuse larger ones."""
+_LONGEST_SENTENCE: Final = 200
+"""Maximum length of a memory, of a description and of an open search's value, in the schema."""
 
 
 def _number(data: object) -> object:
@@ -317,24 +319,24 @@ class _Cited(AnswerPart):
     message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = None
 
 
+_TEXT: Final[dict[str, Any]] = {"type": "string", "maxLength": _LONGEST_SENTENCE}
+
+
 class _Described(AnswerPart):
     keyword: _Text = ""
     kind: Annotated[_Text, WithJsonSchema({"type": "string", "enum": ["single", "multiple"]})] = "single"
-    value: Annotated[Any, WithJsonSchema({"type": "string"})] = None
-    description: _Text = Field(default="", json_schema_extra={"optional": True})  # a keyword in use has one
-
-
-_TEXT: Final = {"type": "string"}
+    value: Annotated[Any, WithJsonSchema(_TEXT)] = None
+    description: Annotated[_Text, WithJsonSchema(_TEXT)] = Field(default="", json_schema_extra={"optional": True})
 
 
 class _Forgotten(AnswerPart):
-    what: _Text = ""
+    what: Annotated[_Text, WithJsonSchema(_TEXT)] = ""
     keyword: Annotated[str | None, WithJsonSchema(_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
     value: Annotated[Any, WithJsonSchema(_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
 
 
 class _Memory(AnswerPart):
-    memory: _Text = ""
+    memory: Annotated[_Text, WithJsonSchema(_TEXT)] = ""
 
 
 class _Findings(AnswerPart, ModelAnswer):

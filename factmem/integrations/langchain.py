@@ -2,7 +2,7 @@
 
 Memory can be installed into ``create_agent``, and into similar factories with a ``middleware`` parameter:
 
-    make_agent = install(AgentMemory, into=create_agent, store="sqlite-vec:facts.db", agent_name="planner")
+    make_agent = install(AgentMemory, into=create_agent, store="facts.db", agent_name="planner")
     agent = make_agent("openai:gpt-5.5", tools=[...])
     await agent.ainvoke({"messages": "Where do I live?"}, context={"user_id": "alice", "session_id": "monday"})
 

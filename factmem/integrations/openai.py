@@ -4,7 +4,7 @@ Memory can be installed into a client (`AsyncOpenAI`, `OpenAI`, Azure's). ``inst
 over the same connections, which loads known facts into chat completions and responses, and saves their answers,
 whether they are created, parsed or streamed. The client itself and the caller's messages stay unchanged:
 
-    memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
+    memory = AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="planner"))
     client = install(memory, into=AsyncOpenAI())
     with memory.run(user_id="alice", session_id="monday"):
         await client.chat.completions.create(model=..., messages=messages)

@@ -5,7 +5,7 @@ with hooks too. The agent itself and its model stay unchanged, and existing hook
 run comes from the attributes (or keys) ``user_id`` and ``session_id`` of the run's context; ``with memory.run(...)``
 takes precedence:
 
-    memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
+    memory = AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="planner"))
     agent = install(memory, into=Agent("Planner", tools=[*memory_tools(memory)]))
     await Runner.run(agent, "Where do I live?", context=Visitor(user_id="alice"))
 

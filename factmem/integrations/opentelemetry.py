@@ -1,6 +1,6 @@
 """Memory in OpenTelemetry: a span and a duration for every operation.
 
-    memory = Memory("sqlite-vec:facts.db", observers=[OpenTelemetryObserver()])
+    memory = Memory("facts.db", observers=[OpenTelemetryObserver()])
 
 Names are those of the GenAI semantic conventions (status: Development) of
 https://github.com/open-telemetry/semantic-conventions-genai as of 2026, with its memory operations:
@@ -11,8 +11,8 @@ https://github.com/open-telemetry/semantic-conventions-genai as of 2026, with it
   the conventions keep their own (`factmem.abc.Operation`).
 - Attributes: ``gen_ai.provider.name`` (``factmem``), ``gen_ai.memory.store.id`` (the organization, if there is one),
   ``gen_ai.memory.record.count``, ``gen_ai.request.model``, ``gen_ai.usage.input_tokens`` and ``.output_tokens``,
-  ``error.type``. Attributes outside of the conventions: ``factmem.operation``, ``factmem.scope``,
-  ``factmem.count.in`` and ``factmem.count.out``.
+  ``gen_ai.usage.cache_read.input_tokens``, ``error.type``. Attributes outside of the conventions:
+  ``factmem.operation``, ``factmem.scope``, ``factmem.requests``, ``factmem.count.in`` and ``factmem.count.out``.
 - Content is off by default. With ``observed_content=True`` in `Memory`, spans also have ``gen_ai.memory.query.text``
   and ``gen_ai.memory.records`` (as JSON).
 - Metrics: the histograms ``gen_ai.client.operation.duration`` and ``gen_ai.client.token.usage``. Outside of the
@@ -156,6 +156,8 @@ class OpenTelemetryObserver:
         known: dict[str, Any] = {
             "gen_ai.request.model": event.model,
             "gen_ai.usage.input_tokens": event.input_tokens,
+            "gen_ai.usage.cache_read.input_tokens": event.cached_tokens,
+            "factmem.requests": event.requests,
             "gen_ai.usage.output_tokens": event.output_tokens,
         }
         match event:

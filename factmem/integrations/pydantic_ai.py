@@ -11,7 +11,7 @@ The identity of a run comes from the attributes (or keys) ``user_id`` and ``sess
 a ``session_id`` belongs to pydantic-ai's own ``conversation_id``. The argument ``identity`` of `MemoryCapability` is a
 function that reads the identity elsewhere. ``with memory.run(...)`` takes precedence over both:
 
-    memory = AgentMemory(AgentMemoryConfig(store="sqlite-vec:facts.db", agent_name="planner"))
+    memory = AgentMemory(AgentMemoryConfig(store="facts.db", agent_name="planner"))
     agent = install(memory, into=Agent(model))
     await agent.run("Where do I live?", deps=Visitor(user_id="alice"))
 

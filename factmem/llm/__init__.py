@@ -5,6 +5,7 @@
 - `media_reader`: a model that reads images, sound, video and PDF, by its address.
 - `ask`, `ask_all`: ask any model, with observers notified.
 - `metered`: count questions and tokens.
+- `CostReport`: an observer that adds up costs by operation; `Budget`: a limit to them.
 - `document`, `element`, `section`: escaped data in prompts.
 
 Failures are raised as a `ModelError`, which holds no text of question or answer.
@@ -15,7 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from factmem.lazy_names import lazy_names
-from factmem.llm.asking import Spent, ask, ask_all, bounded_gather, metered
+from factmem.llm.asking import Spent, Usage, ask, ask_all, bounded_gather, meter, metered, usage_of
+from factmem.llm.costs import Budget, Cost, CostReport
 from factmem.llm.documents import document, element, fitting, items, section
 
 if TYPE_CHECKING:
@@ -23,9 +25,13 @@ if TYPE_CHECKING:
     from factmem.llm.media_models import MediaModel, media_reader
 
 __all__ = [
+    "Budget",
+    "Cost",
+    "CostReport",
     "InstructorModel",
     "MediaModel",
     "Spent",
+    "Usage",
     "ask",
     "ask_all",
     "bounded_gather",
@@ -35,8 +41,10 @@ __all__ = [
     "items",
     "language_model",
     "media_reader",
+    "meter",
     "metered",
     "section",
+    "usage_of",
 ]
 
 _HOMES = {

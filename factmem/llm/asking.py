@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,7 +16,7 @@ from factmem.observing import current_call, nested
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["Spent", "ask", "ask_all", "bounded_gather", "meter", "metered"]
+__all__ = ["Spent", "Usage", "ask", "ask_all", "bounded_gather", "meter", "metered", "usage_of"]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 T = TypeVar("T")
@@ -84,18 +84,75 @@ async def bounded_gather(calls: Sequence[Callable[[], Awaitable[T]]], concurrenc
     return [results[number] for number in range(len(calls))]
 
 
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Report of a model on one answer; None for what it does not tell.
+
+    Attributes:
+        model: the model's name.
+        input_tokens: tokens sent, with those from a cache.
+        cached_tokens: tokens sent that the provider had in its cache.
+        output_tokens: tokens answered.
+    """
+
+    model: str | None = None
+    input_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+def usage_of(response: Any) -> Usage:
+    """Return the report in a response of OpenAI's, Anthropic's or Google's shape; an empty one for other shapes.
+
+    Args:
+        response: an object, or its JSON.
+    """
+    usage = _field(response, "usage", "usage_metadata", "usageMetadata")
+    details = _field(usage, "prompt_tokens_details", "input_tokens_details")
+    # Anthropic counts what is read from the cache, and what is written to it, beside the other tokens sent.
+    beside = sum(_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
+    sent = _number(usage, "prompt_tokens", "input_tokens", "prompt_token_count", "promptTokenCount")
+    cached = _number(details, "cached_tokens")
+    if cached is None:
+        cached = _number(usage, "cache_read_input_tokens", "cached_content_token_count", "cachedContentTokenCount")
+    model = _field(response, "model")
+    return Usage(
+        model=model if isinstance(model, str) else None,
+        input_tokens=None if sent is None else sent + beside,
+        cached_tokens=cached,
+        output_tokens=_number(
+            usage, "completion_tokens", "output_tokens", "candidates_token_count", "candidatesTokenCount"
+        ),
+    )
+
+
+def _field(holder: Any, *names: str) -> Any:
+    """Return the first field with one of the names; None if there is none."""
+    fields = (holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None) for name in names)
+    return next((found for found in fields if found is not None), None)
+
+
+def _number(usage: Any, *names: str) -> int | None:
+    found = (_field(usage, name) for name in names)
+    return next((number for number in found if isinstance(number, int)), None)
+
+
 @attrs.define
 class Spent:
     """Counts of what was spent.
 
     Attributes:
         questions: questions asked, each with all its tries.
+        requests: requests sent for them.
         input_tokens: tokens sent, as far as the endpoints report them.
+        cached_tokens: tokens among them that a provider had in its cache.
         output_tokens: tokens answered, as far as the endpoints report them.
     """
 
     questions: int = attrs.field(default=0, init=False)
+    requests: int = attrs.field(default=0, init=False)
     input_tokens: int = attrs.field(default=0, init=False)
+    cached_tokens: int = attrs.field(default=0, init=False)
     output_tokens: int = attrs.field(default=0, init=False)
 
     @property
@@ -108,9 +165,13 @@ _meters: Final[ContextVar[tuple[Spent, ...]]] = ContextVar("factmem_llm_meters",
 
 
 @contextmanager
-def metered() -> Iterator[Spent]:
-    """Count the questions asked within the block, and by the tasks started in it."""
-    spent = Spent()
+def metered(into: Spent | None = None) -> Iterator[Spent]:
+    """Count what is spent within the block, and by the tasks started in it.
+
+    Args:
+        into: counts to add to; new ones if None.
+    """
+    spent = Spent() if into is None else into
     token = _meters.set((*_meters.get(), spent))
     try:
         yield spent
@@ -118,23 +179,27 @@ def metered() -> Iterator[Spent]:
         _meters.reset(token)
 
 
-def meter(*, questions: int = 0, response: Any = None) -> None:
-    """Add to every running count, and note the tokens in the current operation.
+_UNKNOWN: Final = Usage()
+
+
+def meter(*, questions: int = 0, requests: int = 0, usage: Usage = _UNKNOWN) -> None:
+    """Add to every running count, and to the current operation.
 
     Args:
         questions: number of questions asked.
-        response: a response of OpenAI's shape or of Anthropic's; any other reports no tokens.
+        requests: number of requests sent.
+        usage: report on an answer.
     """
-    usage = getattr(response, "usage", None)
-    sent = _number(usage, "prompt_tokens", "input_tokens")
-    answered = _number(usage, "completion_tokens", "output_tokens")
-    current_call().asked(model=getattr(response, "model", None), input_tokens=sent, output_tokens=answered)
+    current_call().asked(
+        model=usage.model,
+        requests=requests or None,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+    )
     for spent in _meters.get():
         spent.questions += questions
-        spent.input_tokens += sent or 0
-        spent.output_tokens += answered or 0
-
-
-def _number(usage: Any, *names: str) -> int | None:
-    found = (getattr(usage, name, None) for name in names)
-    return next((number for number in found if isinstance(number, int)), None)
+        spent.requests += requests
+        spent.input_tokens += usage.input_tokens or 0
+        spent.cached_tokens += usage.cached_tokens or 0
+        spent.output_tokens += usage.output_tokens or 0

@@ -95,9 +95,11 @@ class ProviderEndpoint:
         """See `Endpoint.open`."""
         package = _imported("instructor")
         provider = self.name.partition("/")[0]
-        chosen = {"mode": _mode(package, mode)} if mode else {}
+        chosen: dict[str, Any] = {"mode": _mode(package, mode)} if mode else {}
+        if provider == "azure_openai" and (version := os.environ.get("OPENAI_API_VERSION")):
+            chosen["api_version"] = version  # which openai's client reads, unless instructor passes an old one
         try:
-            client = package.from_provider(self.name, async_client=True, **chosen, **self.options)
+            client = package.from_provider(self.name, async_client=True, **{**chosen, **self.options})
         except Exception as error:  # whatever the packages of all these providers bring up
             kind = type(error).__name__
         else:

@@ -21,7 +21,7 @@ import anyio
 import attrs
 
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
-from factmem.llm.asking import meter
+from factmem.llm.asking import meter, usage_of
 from factmem.llm.faults import (
     LONGEST_ANSWER,
     Ending,
@@ -109,10 +109,11 @@ class ModelExchange(Generic[AnswerT]):
             _current.reset(token)
 
     def speak(self, messages: Any) -> None:
-        """Replace the system message of a request that the client has prepared.
+        """Count a request that the client has prepared, and replace its system message.
 
         For answers in JSON, ``instructor`` adds the schema in its long form and words of its own.
         """
+        meter(requests=1)
         match messages:
             case [{"role": "system", "content": str()} as first, *_]:
                 first["content"] = self.instructions
@@ -123,7 +124,7 @@ class ModelExchange(Generic[AnswerT]):
         self._heard = True
         self._said = text_of(response)
         self.ending = ending_of(response)
-        meter(response=response)
+        meter(usage=usage_of(response))
 
     def read(self, said: str) -> AnswerT:
         """Return the answer in a text, and keep it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -237,6 +238,7 @@ def _hear(response: Any) -> None:
 
 _KEY_VARIABLE: Final = "FACTMEM_MODEL_API_KEY"
 _NO_KEY: Final = "none"
+_PROVIDER: Final = r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*"
 
 
 def language_model(address: str) -> LanguageModel:
@@ -244,11 +246,13 @@ def language_model(address: str) -> LanguageModel:
 
     Keys come from the environment, never from the address: ``OPENAI_API_KEY`` for OpenAI itself and for the address in
     ``OPENAI_BASE_URL``, ``FACTMEM_MODEL_API_KEY`` for any other URL, and the provider's own variable
-    (``ANTHROPIC_API_KEY`` and so on) for the rest.
+    (``ANTHROPIC_API_KEY`` and so on) for the rest. Azure's endpoint is in ``AZURE_OPENAI_ENDPOINT``, its key in
+    ``AZURE_OPENAI_API_KEY``, and the version of its API, if it is another than instructor's, in ``OPENAI_API_VERSION``.
 
     Args:
         address: ``http://127.0.0.1:8080/v1#MODEL`` for an OpenAI-compatible server, ``openai/MODEL`` for OpenAI (or
-            the address in ``OPENAI_BASE_URL``), ``PROVIDER/MODEL`` for any other provider of instructor.
+            the address in ``OPENAI_BASE_URL``), ``PROVIDER/MODEL`` for any other provider of instructor, such as
+            ``azure_openai/DEPLOYMENT``.
 
     Raises:
         InvalidDataError: the address has none of these forms.
@@ -257,7 +261,7 @@ def language_model(address: str) -> LanguageModel:
     kind, _, model = address.partition("/")
     if kind in {"http:", "https:"}:
         return _at_url(address)
-    if not kind.replace("-", "").isalnum() or not model:
+    if not re.fullmatch(_PROVIDER, kind) or not model:
         raise InvalidDataError("a language model is named openai/MODEL, PROVIDER/MODEL or http://HOST:PORT/v1#MODEL")
     return InstructorModel(model) if kind == "openai" else InstructorModel.from_provider(address)
 

@@ -17,7 +17,8 @@ import attrs
 from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
-from factmem.errors import CapabilityError, FactMemError, ModelUnavailableError
+from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelUnavailableError
+from factmem.llm import Budget, Spent
 from factmem.loops import OneLoop
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
@@ -41,11 +42,14 @@ class Background:
         concurrency: Maximum number of questions to models at a time.
         attempts: Number of attempts to reach a model before words become a dead letter.
         backoff: Time before the second attempt; doubled before each further one.
+        budget: Limit of what the reading costs while the memory is open. Words that are not read for it wait for the
+            next process; they are no dead letters.
     """
 
     concurrency: int = attrs.field(default=4, validator=positive)
     attempts: int = attrs.field(default=3, validator=positive)
     backoff: dt.timedelta = dt.timedelta(seconds=2)
+    budget: Budget = attrs.field(factory=Budget)
 
 
 @attrs.frozen(kw_only=True)
@@ -93,6 +97,7 @@ class Submission:
         self.ids: tuple[str, ...] = tuple(ids)
         self._outcomes: dict[str, Remembered] = {}
         self._kept: dict[str, Callable[[], Remembered]] = {}
+        self._postponed: set[str] = set()
         self._dropped: dict[str | None, Counter[DropReason]] = defaultdict(Counter)
         self._over = anyio.Event()
         self._loop = OneLoop("this submission")
@@ -130,8 +135,8 @@ class Submission:
     async def wait(self) -> tuple[Remembered, ...]:
         """Wait until every job is read or has failed, and return the outcomes.
 
-        If the memory is closed first, the outcomes so far are returned; the rest waits for the next process that opens
-        the store.
+        If the memory is closed first, or its budget is spent, the outcomes so far are returned; the rest waits for the
+        next process that opens the store.
 
         Raises:
             WrongLoopError: It was submitted in another event loop.
@@ -147,14 +152,21 @@ class Submission:
         for reason, number in self._dropped.pop(id, Counter[DropReason]()).items():
             outcome = outcome.without(reason, number)
         self._outcomes[id] = outcome
-        if not self.pending:
-            self._over.set()
+        self._end_if_done()
         return outcome
 
     def keep(self, id: str, outcome: Callable[[], Remembered]) -> None:
         """Settle one job by a function that makes its outcome when it is first asked for, which takes some time."""
         self._kept[id] = outcome
-        if not self.pending:
+        self._end_if_done()
+
+    def postpone(self, id: str) -> None:
+        """Leave one job to another process: it stays pending, and is not waited for."""
+        self._postponed.add(id)
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if self.pending <= len(self._postponed - self._outcomes.keys() - self._kept.keys()):
             self._over.set()
 
     def drop(self, reason: DropReason, number: int, id: str | None = None) -> None:
@@ -189,6 +201,9 @@ class Worker:
         settings: Concurrency and attempts.
         tell: Called with every event about words that are public or the viewer's own.
         viewer: The viewer.
+
+    Attributes:
+        spent: Costs of what was read so far.
     """
 
     def __init__(
@@ -208,6 +223,16 @@ class Worker:
         self._watched: dict[str, anyio.Event] = {}
         self._read_events: OrderedDict[str, dict[str, Message]] = OrderedDict()
         self._gates: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
+        self.spent: Spent = Spent()
+
+    def check_budget(self) -> None:
+        """Refuse to begin with further words once the budget is spent.
+
+        Raises:
+            BudgetSpentError: It is.
+        """
+        if self._settings.budget.is_spent(self.spent):
+            raise BudgetSpentError("the budget for the language model is spent: resume with another one")
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
@@ -393,7 +418,9 @@ class Worker:
             async with self._turn(len(batch)):
                 results = await _processed(reader, batch)
             for unit, result in zip(batch, results, strict=True):
-                if isinstance(result, ModelUnavailableError) and not last:
+                if isinstance(result, BudgetSpentError):
+                    self._postpone(unit)
+                elif isinstance(result, ModelUnavailableError) and not last:
                     again.append(unit)
                 else:
                     await self._settle(reader, unit, result)
@@ -421,6 +448,10 @@ class Worker:
             return
         _log.warning("submitted words could not be read (%s); they are kept", outcome.failure)
         self._announce(unit, SubmissionFailed(submission_id=unit.job.id, error=result))
+
+    def _postpone(self, unit: Unit) -> None:
+        for submission in self._underway.pop(unit.ids, ()):
+            submission.postpone(unit.job.id)
 
     def _tell_of(self, unit: Unit, outcome: Remembered) -> Remembered:
         submissions = self._underway.pop(unit.ids, ())

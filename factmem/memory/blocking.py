@@ -118,7 +118,7 @@ class BlockingDeadLetters(_Twin):
 class BlockingMemory(_Twin):
     """Blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
 
-        with BlockingMemory(Memory("sqlite-vec:facts.db")) as memory:
+        with BlockingMemory(Memory("facts.db")) as memory:
             memory.remember("The venue has 120 seats.")
 
     Args:

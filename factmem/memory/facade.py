@@ -99,7 +99,7 @@ _EVERYTHING: Final = MemorySubject.EVERYTHING
 class Memory:
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
 
-        async with Memory("sqlite-vec:facts.db") as memory:
+        async with Memory("facts.db") as memory:
             await memory.save(SingleFact(SEATS, 5), subject=USER, scope="/product/alpha")
             fact = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 

@@ -26,6 +26,7 @@ from factmem.consolidation import CandidateAssertion, Plan, changes, plan, witho
 from factmem.details import Treatment
 from factmem.detection import REPEATS
 from factmem.errors import (
+    BudgetSpentError,
     ConceptConflictError,
     EmbedderError,
     FactMemError,
@@ -36,6 +37,7 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, fold, states_of
+from factmem.llm import metered
 from factmem.memory.backend import Backend
 from factmem.memory.background import UnitReader
 from factmem.memory.context import Context
@@ -152,6 +154,10 @@ class Pipeline:
 
     @operation(Operation.READ)
     async def _read_all(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
+        with metered(self._backend.worker.spent):
+            return await self._read_within_budget(units)
+
+    async def _read_within_budget(self, units: Sequence[Unit]) -> list[Remembered | FactMemError]:
         found = await self._found(units)
         readable = [item for item in found if isinstance(item, ReadUnit)]
         results: dict[str, Remembered | FactMemError] = {}
@@ -166,6 +172,8 @@ class Pipeline:
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread."""
         failure = type(error).__name__
+        if isinstance(error, BudgetSpentError):  # the words stay pending
+            return attrs.evolve(await self.standing(unit.words), failure=failure)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
             requests = [
@@ -210,6 +218,7 @@ class Pipeline:
         async def read(number: int, unit: Unit) -> None:
             async with limit:
                 try:
+                    self._backend.worker.check_budget()
                     found[number] = await self._read(unit, in_use)
                 except FactMemError as error:
                     found[number] = error

@@ -392,6 +392,7 @@ class RemoteEmbedder:
     async def _answered(self, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
         openai, form = openai_package(), self._form
         request = _Request(model=self._model, texts=texts, side=side, dimension=self._asked, settings=self._settings)
+        current_call().asked(requests=1)
         try:
             answer = await self._endpoint.post(form.path(request), form.body(request))
             rows, tokens = form.read(answer)

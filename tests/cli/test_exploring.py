@@ -161,10 +161,27 @@ def test_a_store_of_another_embedder_is_an_error_until_reembedded(cli: CommandLi
 
 
 def test_an_embedder_that_nobody_knows_is_an_error_that_names_those_there_are(cli: CommandLine) -> None:
-    for name in ("magic", "openai:tiny", "openai:@3", "openai:tiny@0", "wordllama:large"):
-        error = cli.error("recall", "seats", "--embedder", name)
-        assert error["type"] == "InvalidDataError"
-        assert any(known in error["message"] for known in ("minilm", "openai:MODEL@DIMENSION", "wordllama"))
+    error = cli.error("recall", "seats", "--embedder", "magic")
+    assert error["type"] == "InvalidDataError"
+    assert "minilm, multilingual, wordllama, and vendors openai," in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("openai:tiny", "set the environment variable OPENAI_API_KEY"),
+        ("openai:@3", "openai:MODEL@DIMENSION"),
+        ("openai:tiny@0", "openai:MODEL@DIMENSION"),
+        ("wordllama:large", "is written as wordllama"),
+    ],
+)
+def test_an_embedder_that_cannot_be_had_is_an_error_that_says_what_to_do(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, name: str, advice: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    error = cli.error("recall", "seats", "--embedder", name)
+    assert error["type"] == "InvalidDataError"
+    assert advice in error["message"]
 
 
 def test_the_names_of_providers_stand_apart_from_what_brings_them(cli: CommandLine) -> None:

@@ -202,3 +202,26 @@ def test_a_refusal_keeps_the_words_and_says_what_to_do(cli: CommandLine, talk: T
     assert "1 conversation could not be read: the language model refused to answer" in done.err
     assert "dead-letters retry" in done.err
     assert [match["record"]["value"] for match in cli.data("recall", "venue")] == ["The venue has 120 seats."]
+
+
+def test_the_summary_reports_what_the_model_cost(cli: CommandLine, talk: Talk, concepts: Path) -> None:
+    summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts))
+    cost = {"requests": 1, "input_tokens": 1, "cached_tokens": 0, "output_tokens": 1}
+    assert len(requests) == 1
+    assert summary["cost"] == {**cost, "by_operation": {"detect": cost}}
+    assert summary["unread"] == 0
+
+
+def test_a_budget_stops_the_run_and_resume_goes_on(cli: CommandLine, tmp_path: Path) -> None:
+    talks = [{"id": f"t{at}", "messages": [{"role": "user", "content": f"I saw bird {at}."}]} for at in range(12)]
+    file = tmp_path / "talks.jsonl"
+    file.write_text("\n".join(map(json.dumps, talks)))
+    with LoopbackOpenAIServer(answering({"facts": [], "remember": [], "forget": []})) as server:
+        done = cli.run("--model", at(server), "ingest", str(file), "--budget", "2")
+        assert done.code == 0
+        asked = len(server.requests)
+        assert 1 <= asked < 12
+        assert f"the budget is spent: {12 - asked} conversations not read yet" in done.out
+        assert "resume" in done.out
+        resumed = cli.data("--model", at(server), "resume")
+        assert (resumed["resumed"], resumed["unread"], len(server.requests)) == (12 - asked, 0, 12)

@@ -37,7 +37,18 @@ def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     assert "lexical" in match["reasons"]
     assert set(match["record"]) == {
         *("id", "keyword", "value", "subject", "scope", "timestamp", "revision", "state", "importance"),
-        *("categories", "topics", "metadata", "labels", "expires_at", "source", "private", "origin", "flags"),
+        *(
+            "categories",
+            "topics",
+            "metadata",
+            "labels",
+            "expires_at",
+            "revision_expires_at",
+            "source",
+            "private",
+            "origin",
+            "flags",
+        ),
         "evidence",
     }
     assert match["record"]["value"] == 120

@@ -36,6 +36,7 @@ class TestEncryptedSqliteMemoryProvider(ProviderConformance):
         "KeepsFiles",
         "ChecksItself",
         "UpgradesFormat",
+        "BacksUp",
     )
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:

@@ -21,6 +21,7 @@ class TestSqliteVecMemoryProvider(ProviderConformance):
         "KeepsFiles",
         "ChecksItself",
         "UpgradesFormat",
+        "BacksUp",
     )
 
     async def open_provider(self, directory: Path) -> SqliteVecMemoryProvider:

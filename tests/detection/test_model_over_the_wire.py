@@ -121,7 +121,7 @@ async def test_two_conversations_share_all_of_a_request_but_their_words(mode: st
 async def test_the_schema_is_sent_once_without_titles_and_in_our_words(mode: str) -> None:
     _, (request,) = await detected(answering(RIGHT), mode=mode)
     sent = json.dumps(request, ensure_ascii=False).replace('\\"', '"').replace(" ", "")
-    assert sent.count('"maxLength":200') == len(RIGHT)
+    assert sent.count('"quote":{"maxLength"') == len(RIGHT)
     assert '"title":"Quote"' not in sent
     assert "genius" not in sent
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from factmem.errors import InvalidDataError
-from factmem.llm import language_model
+from factmem.llm import language_model, metered
 from factmem.llm.endpoints import OpenAIEndpoint
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
@@ -23,7 +23,7 @@ def server() -> Iterator[LoopbackOpenAIServer]:
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "FACTMEM_MODEL_API_KEY"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_VERSION", "FACTMEM_MODEL_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -55,9 +55,48 @@ async def test_no_other_server_is_shown_the_key_for_openai(
     assert [headers["authorization"] for headers in server.headers] == ["Bearer none", "Bearer own-key"]
 
 
+@pytest.mark.parametrize("version", [None, "2025-04-01-preview"])
+async def test_a_deployment_at_azure_is_asked_in_azures_form(
+    version: str | None, server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", server.base_url.removesuffix("/v1"))
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "azure-key")
+    monkeypatch.setenv("OPENAI_API_KEY", "openai-key")
+    if version is not None:
+        monkeypatch.setenv("OPENAI_API_VERSION", version)
+    with metered() as spent:
+        assert await language_model("azure_openai/my_team-gpt").ask(PROMPT, Trip) == Trip(**RIGHT)
+    path, query = server.requests[0][0].partition("?")[::2]
+    assert path == "/openai/deployments/my_team-gpt/chat/completions"
+    assert query == f"api-version={version or '2024-02-01'}"
+    assert server.headers[0]["api-key"] == "azure-key"
+    assert "openai-key" not in str(server.headers)
+    assert spent.requests == 1
+    assert spent.input_tokens > 0
+
+
+def test_every_provider_of_instructor_has_an_address() -> None:
+    from instructor.auto_client import supported_providers
+
+    for provider in {"azure_openai", *supported_providers} - {"openai"}:
+        assert f"{provider}/some-model" in repr(language_model(f"{provider}/some-model"))
+
+
 @pytest.mark.parametrize(
     "address",
-    ["", "gpt-5", "openai/", "/gpt", "http://127.0.0.1:8080/v1", "http://#m", "https://me:pass@host/v1#m", "a b/c"],
+    [
+        "",
+        "gpt-5",
+        "_/gpt",
+        "azure_/gpt",
+        "a__b/gpt",
+        "openai/",
+        "/gpt",
+        "http://127.0.0.1:8080/v1",
+        "http://#m",
+        "https://me:pass@host/v1#m",
+        "a b/c",
+    ],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
     """A password in an address would be stored in a shell's history and shown in messages."""

@@ -22,7 +22,7 @@ from factmem.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from factmem.llm import media_reader
+from factmem.llm import media_reader, metered
 from factmem.llm.media_models import MediaModel
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
@@ -221,6 +221,26 @@ async def test_a_vendor_is_given_a_medium_in_exactly_its_own_form(
         ("Rent: 900", attrs.evolve(whole(data, mime), page=2, box=(0.0, 0.1, 0.5, 1.0))),
         ("Hello.", attrs.evolve(whole(data, mime), start=0.0, end=2.5)),
     ]
+
+
+USAGES: list[tuple[Wire, dict[str, Any]]] = [
+    (OPENAI, {"usage": {"prompt_tokens": 900, "completion_tokens": 30}}),
+    (ANTHROPIC, {"usage": {"input_tokens": 900, "output_tokens": 30}}),
+    (GOOGLE, {"usageMetadata": {"promptTokenCount": 900, "candidatesTokenCount": 30}}),
+]
+
+
+@pytest.mark.parametrize(("wire", "usage"), USAGES, ids=[wire.address for wire, _ in USAGES])
+async def test_what_a_medium_costs_is_counted(
+    wire: Wire, usage: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Answer({**wire.answer(json.dumps(FOUND)), **usage})
+    with LoopbackOpenAIServer(lambda path, request: answer) as server:
+        model = opened(wire, server, monkeypatch)
+        with metered() as spent:
+            await model.read_medium(PNG, whole(PNG, "image/png"))
+        await model.aclose()
+    assert (spent.requests, spent.input_tokens, spent.output_tokens) == (1, 900, 30)
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def sample() -> Recorded:
         evidence=(Evidence(quote="q", message_id="m", role="user", position=1, start=0, end=1),),
         origin=Origin.TOOL,
         expires_at=NOON,
+        revision_expires_at=NOON,
         labels={"run": "7"},
         flags=("f",),
     )

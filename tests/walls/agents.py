@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from factmem import Memory, Message
-from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, RunIdentity
+from factmem.agent import AgentMemory, AgentMemoryConfig, Lessons, MemoryRun, RunIdentity
 from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
 from factmem.facts import STATEMENT
 from factmem.scopes import MemoryScope
@@ -22,6 +22,7 @@ from tests.walls.writing import MARK
 __all__ = [
     "AGENTS_MD",
     "AGENT_MEMORY",
+    "LESSONS",
     "MEMORY_FILES",
     "MEMORY_RUN",
     "MEMORY_TOOLS",
@@ -135,6 +136,7 @@ async def _loaded(asked: Asked) -> object:
 
 MEMORY_RUN: Final[Mapping[str, Door]] = {
     "check_user": Neither("raises without a user, and reads nothing"),
+    "failed": Neither("logs the type of an error, or raises it"),
     "load": Reads(
         [
             Way(_loaded, only=of_run),
@@ -200,6 +202,32 @@ MEMORY_FILES: Final[Mapping[str, Door]] = {
     "tree": Reads([Way(_tree, only=of_run)]),
     "write": Writes([Way(lambda asked: _written(asked, "write"), Shows.KEPT)]),
     "edit": Writes([Way(lambda asked: _written(asked, "edit"), Shows.KEPT)]),
+}
+
+
+def _lessons(asked: Asked) -> Lessons:
+    return Lessons(_agent(asked), scope=f"/agent/{_NAME}")
+
+
+LESSONS: Final[Mapping[str, Door]] = {
+    "learn": Writes(
+        [
+            Way(
+                lambda asked: _lessons(asked).learn(
+                    "draft", f"{MARK} Dear all", f"Sign with {MARK}.", identity=_identity(asked)
+                ),
+                Shows.NOTHING,
+            )
+        ]
+    ),
+    "recall": Reads(
+        [Way(lambda asked: _lessons(asked).recall("draft", asked.query, identity=_identity(asked)), Shows.NOTHING)]
+    ),
+    "recall_blocking": Neither("is recall, without an event loop; CapabilityError with an open Memory"),
+    "learn_blocking": Neither("is learn, without an event loop; CapabilityError with an open Memory"),
+    "apply": Neither("sends what recall returns to a language model, with the output that it is given"),
+    "reviewed": Neither("is made of recall, apply and learn"),
+    "block": Neither("is what recall returned to the call that is under way"),
 }
 
 

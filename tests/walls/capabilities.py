@@ -177,16 +177,15 @@ _WORDS: Final[Mapping[str, Door]] = {
     "outlined": Reads([Way(_outlined, Shows.KEPT, only=_of_tenant, engine=True)]),
     "recorded": Reads([Way(_recorded, Shows.KEPT, only=_of_tenant, engine=True)]),
     "newest": Neither("is the number of the store's newest entry, which only the engine reads"),
-    "vector_numbers": _SCANS,
-    "products": _SCANS,
-    "vectors_of": _SCANS,
     "use_outlines": Neither("is one for the whole store"),
     "put_outlines": Neither("returns nothing"),
 }
+_SQLITE: Final[Mapping[str, Door]] = {**_WORDS, **dict.fromkeys(("vector_numbers", "products", "vectors_of"), _SCANS)}
 
 OWN: Final[Mapping[str, Mapping[str, Door]]] = {
     "EncryptedMemoryProvider": _KEYS,
-    "EncryptedSqliteMemoryProvider": {**_WORDS, **_KEYS},
-    "SqliteVecMemoryProvider": _WORDS,
+    "EncryptedSqliteMemoryProvider": {**_SQLITE, **_KEYS},
+    "SqliteVecMemoryProvider": _SQLITE,
+    "DatabaseProvider": _WORDS,
 }
 """Further paths of single providers."""

@@ -82,6 +82,8 @@ LANGGRAPH_STORE: Final[Mapping[str, Door]] = {
     "close": Neither("closes it"),
     "aclose": Neither("closes it"),
     "supports_ttl": Neither("is a constant"),
+    "sweep_ttl": Neither("is a count, of the store's own items"),
+    "asweep_ttl": Neither("is a count, of the store's own items"),
 }
 """Items are distinguished by their source: a store shows no record of any other source."""
 

@@ -26,7 +26,7 @@ import factmem.providers
 from factmem.abc import AgentMemoryProvider, capabilities
 from factmem.cli.app import app
 from factmem.errors import MissingPackageError
-from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, MEMORY_FILES, MEMORY_RUN, MEMORY_TOOLS, SAVED_HISTORY
+from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, LESSONS, MEMORY_FILES, MEMORY_RUN, MEMORY_TOOLS, SAVED_HISTORY
 from tests.walls.capabilities import CAPABILITIES, OWN
 from tests.walls.facade import READING, WAITING
 from tests.walls.hosts import ASKS_A_RUN, BACKEND, LANGGRAPH_STORE, MEMORY_SERVICE
@@ -46,6 +46,7 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "Submission": SUBMISSION,
     "BlockingSubmission": SUBMISSION,
     "AgentMemory": AGENT_MEMORY,
+    "Lessons": LESSONS,
     "MemoryRun": MEMORY_RUN,
     "MemoryTools": MEMORY_TOOLS,
     "SavedHistory": SAVED_HISTORY,
@@ -59,7 +60,6 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "NoMemory": CAPABILITIES,
     "HistoryProvider": CAPABILITIES,
     "ThreadedProvider": CAPABILITIES,
-    "DatabaseProvider": CAPABILITIES,
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
     **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),

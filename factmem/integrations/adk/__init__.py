@@ -5,7 +5,7 @@ Memory can be installed into an `App` or a `Runner`; the result is a copy with a
 run is the user and the id of its session. If the configuration names no agent, feature or product, facts are saved in
 ``/product/<app_name>``.
 
-    app = install(AgentMemory, into=App(name="fair", root_agent=agent), store="sqlite-vec:facts.db")
+    app = install(AgentMemory, into=App(name="fair", root_agent=agent), store="facts.db")
     runner = Runner(app=app, session_service=InMemorySessionService())
 
 Memory tools for the model come from `memory_tools`, or from ADK itself: `load_memory` and `preload_memory` query the

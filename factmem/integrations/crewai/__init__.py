@@ -9,7 +9,7 @@ CrewAI's pinned dependencies require a separate environment. `install` takes
 - a `Flow`, and returns the same flow, since CrewAI binds a flow's methods to it. Its ``recall`` gives the memory block,
   its ``remember`` keeps a text as the assistant's, and ``@human_feedback(learn=True)`` learns `factmem.agent.Lessons`.
 
-    crew = install(AgentMemory, into=Crew(agents=[clerk], tasks=[task]), store="sqlite-vec:facts.db")
+    crew = install(AgentMemory, into=Crew(agents=[clerk], tasks=[task]), store="facts.db")
     crew.kickoff(inputs={"user_id": "alice", "question": "Where do I live?"})
 
 The identity of a run comes from the inputs ``user_id`` and ``session_id`` of a crew's kickoff, or from

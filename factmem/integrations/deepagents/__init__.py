@@ -2,7 +2,7 @@
 
 Memory can be installed into ``create_deep_agent``; the result is a function with the same signature:
 
-    make_agent = install(AgentMemory, into=create_deep_agent, store="sqlite-vec:facts.db", agent_name="planner")
+    make_agent = install(AgentMemory, into=create_deep_agent, store="facts.db", agent_name="planner")
     agent = make_agent("openai:gpt-5.5", tools=[...])
     await agent.ainvoke({"messages": "Where do I live?"}, context={"user_id": "alice"})
 

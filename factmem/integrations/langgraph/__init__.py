@@ -19,7 +19,7 @@ Memory is not installed into a graph, because the graph's own nodes decide the o
 
 - `FactMemStore`, for ``compile(store=...)``, ``create_agent(store=...)`` and the tools of langmem:
 
-    with FactMemStore("sqlite-vec:facts.db") as store:
+    with FactMemStore("facts.db") as store:
         store.put(("memories", "alice"), "drink", {"likes": "green tea"}, ttl=60 * 24)
         store.search(("memories",), query="what to drink?")
 

@@ -84,7 +84,7 @@ def runnable(node: Node) -> RunnableLambda[Any, Any]:
     ``invoke`` needs a memory with a thread of its own, which every address and provider gets; for an open `Memory` it
     raises `CapabilityError`.
 
-        builder.add_node("save", runnable(save_to_memory_auto_detect_facts(memory)))
+        builder.add_node("save", runnable(save_to_memory_auto_detect_facts(memory, state=ADDED_MESSAGES)))
 
     Args:
         node: A node of `factmem.agent`.

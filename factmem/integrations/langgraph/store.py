@@ -298,7 +298,7 @@ class FactMemStore(BaseStore):
     open `Memory`, only the async methods work.
 
     Example:
-        >>> async with FactMemStore("sqlite-vec:facts.db") as store:
+        >>> async with FactMemStore("facts.db") as store:
         ...     await store.aput(("memories", "alice"), "drink", {"likes": "green tea"}, ttl=60 * 24)
         ...     await store.asearch(("memories",), query="what to drink?")
 

@@ -160,6 +160,7 @@ def test_it_has_every_capability(anyio_backend: str) -> None:
         "KeepsFiles",
         "ChecksItself",
         "CopiesLogs",
+        "BacksUp",
         "UpgradesFormat",
     }
 

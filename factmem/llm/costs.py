@@ -1,0 +1,135 @@
+"""Costs of models: a report by operation, and a budget."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import attrs
+
+from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.llm.asking import Spent
+from factmem.validators import positive
+from factmem.values import Json
+
+__all__ = ["Budget", "Cost", "CostReport"]
+
+_OPTIONAL: Final = attrs.validators.optional(positive)
+
+
+@attrs.frozen(kw_only=True)
+class Cost:
+    """Requests to models and tokens, as far as providers report them.
+
+    Attributes:
+        requests: Number of requests, failed ones included.
+        input_tokens: Number of tokens sent, with those from a cache.
+        cached_tokens: Number of tokens sent that the provider had in its cache.
+        output_tokens: Number of tokens answered.
+    """
+
+    requests: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON."""
+        return {
+            "requests": self.requests,
+            "input_tokens": self.input_tokens,
+            "cached_tokens": self.cached_tokens,
+            "output_tokens": self.output_tokens,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.requests:,} request{'' if self.requests == 1 else 's'}, {self.input_tokens:,} tokens in "
+            f"({self.cached_tokens:,} cached), {self.output_tokens:,} out"
+        )
+
+
+@attrs.define(eq=False)
+class CostReport:
+    """Observer that adds up what models cost, by the operation that asked them.
+
+    Pass it to as many memories as it is to cover. A question belongs to the operation that asks it: ``DETECT``,
+    ``CONSOLIDATE``, ``ANALYSE``, ``RECALL`` and so on; the vectors of a remote embedder to ``EMBED``.
+
+    Example:
+        >>> costs = CostReport()
+        >>> memory = Memory("facts.db", model=model, observers=[costs])
+        >>> print(costs.total, costs.by_operation[Operation.DETECT])
+    """
+
+    _costs: dict[Operation, Cost] = attrs.field(factory=dict, init=False)
+    _under_way: dict[str, Operation] = attrs.field(factory=dict, init=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False, repr=False)
+
+    def __call__(self, event: OperationEvent, /) -> None:
+        """See `MemoryObserver`."""
+        match event:
+            case OperationStarted():
+                with self._lock:
+                    self._under_way[event.id] = event.operation
+            case OperationCompleted() | OperationFailed():
+                with self._lock:
+                    self._under_way.pop(event.id, None)
+                    self._add(event)
+
+    def _add(self, event: OperationCompleted | OperationFailed) -> None:
+        cost = Cost(
+            requests=event.requests or 0,
+            input_tokens=event.input_tokens or 0,
+            cached_tokens=event.cached_tokens or 0,
+            output_tokens=event.output_tokens or 0,
+        )
+        if cost == Cost():
+            return
+        asker = event.operation
+        if asker is Operation.ASK:
+            asker = self._under_way.get(event.parent_id or "", Operation.ASK)
+        self._costs[asker] = self._costs.get(asker, Cost()) + cost
+
+    @property
+    def by_operation(self) -> dict[Operation, Cost]:
+        """The costs so far of each operation that had any."""
+        with self._lock:
+            return dict(self._costs)
+
+    @property
+    def total(self) -> Cost:
+        """All costs so far."""
+        return sum(self.by_operation.values(), Cost())
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """Limit of what a memory's language model may cost while the memory is open; see `Background.budget`.
+
+    Words whose reading has begun are read to their end, so that a little more may be spent.
+
+    Attributes:
+        requests: Number of requests to the model; None for no limit.
+        tokens: Number of tokens sent and answered, as far as the provider reports them; None for no limit.
+
+    Raises:
+        InvalidDataError: A number is not positive.
+    """
+
+    requests: int | None = attrs.field(default=None, validator=_OPTIONAL)
+    tokens: int | None = attrs.field(default=None, validator=_OPTIONAL)
+
+    def is_spent(self, spent: Spent) -> bool:
+        """Return whether nothing is left."""
+        return (self.requests is not None and spent.requests >= self.requests) or (
+            self.tokens is not None and spent.tokens >= self.tokens
+        )
