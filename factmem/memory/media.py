@@ -23,7 +23,7 @@ from factmem.abc import Conversation, Message, Operation, Passage
 from factmem.details import MediumPart, Treatment
 from factmem.detection import PdfError, flags_in, pdf_pages, points_to_media, reads_pdf
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
-from factmem.llm import bounded_gather
+from factmem.llm import bounded_gather, metered
 from factmem.media import Medium, fingerprint
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
@@ -97,7 +97,7 @@ class MediaInbox:
         Raises:
             CapabilityError: The model takes no media of a type.
             MediumError: A medium is too large, damaged, or of another type than stated.
-            ModelError: The model failed.
+            ModelError: The model failed, or the budget is spent.
         """
         if not any(message.media for conversation in conversations for message in conversation.messages):
             return Separated(conversations, ())
@@ -177,7 +177,8 @@ class MediaInbox:
             if not reader.takes(mime) and not passages:
                 raise CapabilityError(f"the model takes no {mime}: give a caption, convert it, or use another model")
             if reader.takes(mime):
-                with nested(Operation.ASK, records_in=1) as call:
+                self._backend.worker.check_budget()
+                with nested(Operation.ASK, records_in=1) as call, metered(self._backend.worker.spent):
                     passages += await reader.read_medium(found.data, found.whole)
                     call.gave(len(passages))
         elif not passages:
