@@ -20,7 +20,7 @@ from factmem.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from factmem.llm.asking import meter
+from factmem.llm.asking import Usage, meter
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 
@@ -141,14 +141,8 @@ async def test_what_changes_while_the_model_thinks_is_found_as_it_is_then() -> N
 
 
 async def test_it_stops_asking_when_the_tokens_are_spent() -> None:
-    class Usage:
-        prompt_tokens, completion_tokens = 90, 10
-
-    class Response:
-        usage = Usage()
-
     async def spend() -> None:
-        meter(questions=1, response=Response())
+        meter(questions=1, usage=Usage(input_tokens=90, output_tokens=10))
 
     for budget, rounds in ((101, 1), (100, 0)):
         analyst = ScriptedAnalyst(gaps=[[Gap(missing="it", question="What of it?")]], meanwhile=spend)
