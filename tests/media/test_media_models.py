@@ -328,6 +328,43 @@ async def test_a_wrong_answer_is_a_model_error_without_its_text(
     assert "cannot" not in str(caught.value).replace("cannot be reached", "")
 
 
+CUT: list[tuple[Wire, Json]] = [
+    (OPENAI, openai_answer('{"passages": [{"te', finish_reason="length")),
+    (
+        ANTHROPIC,
+        {"stop_reason": "max_tokens", "content": [{"type": "tool_use", "id": "1", "name": "passages", "input": {}}]},
+    ),
+    (GOOGLE, {"candidates": [{"content": {"parts": [{"text": '{"pass'}]}, "finishReason": "MAX_TOKENS"}]}),
+]
+
+
+@pytest.mark.parametrize(("wire", "answer"), CUT, ids=[wire.address for wire, _ in CUT])
+async def test_an_answer_that_was_cut_off_says_to_give_the_medium_in_parts(
+    wire: Wire, answer: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackOpenAIServer(lambda path, request: Answer(answer)) as server:
+        model = opened(wire, server, monkeypatch)
+        with pytest.raises(ModelAnswerError, match="in parts"):
+            await model.read_medium(PDF, whole(PDF, "application/pdf"))
+        await model.aclose()
+
+
+REFUSED: list[tuple[Wire, Json]] = [
+    (ANTHROPIC, {"stop_reason": "refusal", "content": []}),
+    (GOOGLE, {"promptFeedback": {"blockReason": "SAFETY"}}),
+    (GOOGLE, {"candidates": [{"finishReason": "PROHIBITED_CONTENT"}]}),
+]
+
+
+@pytest.mark.parametrize(("wire", "answer"), REFUSED, ids=["Anthropic", "prompt to Google", "answer of Google"])
+async def test_each_vendors_refusal_is_one(wire: Wire, answer: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LoopbackOpenAIServer(lambda path, request: Answer(answer)) as server:
+        model = opened(wire, server, monkeypatch)
+        with pytest.raises(ModelRefusedError):
+            await model.read_medium(PNG, whole(PNG, "image/png"))
+        await model.aclose()
+
+
 @pytest.mark.parametrize(
     "place",
     [
