@@ -162,7 +162,7 @@ class MediaInbox:
                 tries.add(found.whole.sha256)
             elif self._settings.keep is not None:
                 await to_thread.run_sync(_keep, self._settings.keep, found)
-            return self._told(found, passages)
+            return await to_thread.run_sync(self._told, found, passages)  # a file may have a million characters
         return None
 
     async def _passages(self, found: _Found) -> Sequence[Passage] | None:
@@ -188,7 +188,7 @@ class MediaInbox:
         return passages
 
     def _told(self, found: _Found, passages: Iterable[Passage]) -> Conversation:
-        """Return the words of a medium; if the user points to it, behind what they say about it."""
+        """Return the words of a medium; if a model reads them for facts, behind what the user says about it."""
         beside = found.beside
         vouched = beside.origin is Origin.USER and (found.medium.vouched or points_to_media(beside.content))
         messages = [
@@ -202,7 +202,7 @@ class MediaInbox:
             )
             for number, passage in enumerate(passages, start=1)
         ]
-        if vouched and messages and beside.content.strip():
+        if beside.content.strip() and any(message.treatment is Treatment.FACTS for message in messages):
             context = attrs.evolve(
                 beside, id="0", media=(), not_text=0, timestamp=found.said_at, treatment=Treatment.CONTEXT
             )

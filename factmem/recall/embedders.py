@@ -238,7 +238,7 @@ class MultilingualEmbedder(_LocalModel):
     IDENTITY: Final = EmbedderIdentity(name="multilingual-e5-small-4bit+passage, centred", dimension=384)
     _CENTRE: Final = Path(__file__).with_name("multilingual_centre.npy")
     _SHARE: Final = 0.5
-    _in_use: ClassVar = threading.Lock()  # the engine has one set of buffers
+    _in_use: ClassVar[threading.Lock] = threading.Lock()  # the engine has one set of buffers
 
     def _load(self) -> Any:
         import numpy as np
