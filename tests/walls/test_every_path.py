@@ -39,7 +39,7 @@ ENOUGH: Final = 4
 """Number of worlds with which every path shows some fact."""
 
 SHOWN_BY_NOTHING: Final = {"FactMemStore.abatch", "Lessons.recall", "FactMemBackend.als", "FactMemBackend.aglob"}
-"""Paths that read and show nothing here: a store has no items, nobody was taught, and names of files are not facts."""
+"""Paths that have nothing to show here: a store has no items, nobody taught a lesson, names of files are not facts."""
 
 
 def test_every_public_path_is_listed() -> None:
