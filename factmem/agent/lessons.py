@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, ParamSpec
 
 import attrs
@@ -56,7 +57,9 @@ _LONGEST_OUTPUT: Final = 500
 _HARMLESS: Final = frozenset({"standing order"})
 """Flags of a lesson that is followed: a rule for later is an order by its nature."""
 
-_told: ContextVar[MemoryBlock | None] = ContextVar("factmem_lessons", default=None)
+_blocks: ContextVar[Mapping[Lessons, MemoryBlock]] = ContextVar("factmem_lessons", default=MappingProxyType({}))
+"""The lessons for the call under way, by their collection: one decorated function may call another's."""
+
 _NOBODY: Final = RunIdentity()
 
 
@@ -132,7 +135,7 @@ class Lessons:
     @property
     def block(self) -> MemoryBlock:
         """The lessons for the call of a `reviewed` function that is under way; empty outside of one."""
-        return _told.get() or MemoryBlock()
+        return _blocks.get().get(self, MemoryBlock())
 
     async def recall(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
         """Return the lessons of a task, rendered for a prompt.
@@ -252,11 +255,11 @@ class Lessons:
             @functools.wraps(function)
             async def reviewing(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
                 about = "\n".join(text for text in (*args, *kwargs.values()) if isinstance(text, str))
-                token = _told.set(await self.recall(name, about))
+                token = _blocks.set({**_blocks.get(), self: await self.recall(name, about)})
                 try:
                     output = await function(*args, **kwargs)
                 finally:
-                    _told.reset(token)
+                    _blocks.reset(token)
                 if rewrite:
                     output = await self.apply(name, output)
                 feedback = await by(output)

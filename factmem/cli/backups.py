@@ -63,7 +63,7 @@ async def restore(
         found = await read_backup(folder)
         session.show_line(
             _backup_json(found) | {"backup": str(folder)},
-            shown(f"{folder} is whole: {_size(found)} of a {found.kind} store, made {_when(found)}"),
+            shown(f"{folder} is whole: {_size(found)}, of the kind {found.kind}, made {_when(found)}"),
         )
         return
     async with open_provider(session.address) as provider:

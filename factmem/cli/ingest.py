@@ -591,14 +591,14 @@ async def _keep_documents(session: Session, files: Sequence[Path], given: _Given
         "documents": [report.to_json() for report in reports],
         "failed": [str(file) for file in failures],
     }
-    session.show(data, lambda out: _print_documents(out, session, reports))
+    session.show(data, lambda out: _print_documents(out, session, reports, given.source))
     for file, error in failures.items():
         report(error, as_json=session.as_json, file=file)
     if failures:
         raise typer.Exit(FAILED)
 
 
-def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport]) -> None:
+def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport], source: str | None) -> None:
     for read in reports:
         more = [
             f"{count} {what}"
@@ -615,7 +615,7 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         hint = session.command_line("quarantine", "list")
         out.print(f"read them with  {hint}, or let them in: the same command with --trust", style="dim")
     elif reports:
-        question = session.command_line("recall", "QUESTION", "--source", reports[0].document)
+        question = session.command_line("recall", "QUESTION", "--source", source or reports[0].document)
         out.print(f"ask it with  {question}", style="dim")
 
 

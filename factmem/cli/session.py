@@ -355,6 +355,7 @@ _COMMAND_LINE_TERMS: Final = (
     ),
     ("pass replace=True", "add --replace"),
     ("see list()", "`list` shows them"),
+    ("see history()", "`show ID` shows its history"),
     ("or choose another type", "or name another --type"),
     ("hand in its next_page (at $.page)", "pass the page that the previous output names"),
     ("is base_url right?", "is its address right?"),

@@ -20,7 +20,7 @@ from factmem.detection import redact
 from factmem.detection.statements import statement_spans
 from factmem.importers.contract import ImportOptions
 from factmem.importers.sources import Source
-from factmem.memory import Memory
+from factmem.memory import AuditAction, ImportReceipt, Memory
 from factmem.records import FactDetails, FactRecord, Origin, Recorded
 from factmem.values import Json
 
@@ -46,6 +46,8 @@ _MOST_CHARS: Final = 2_000
 
 _DOCUMENT: Final = "document"
 _GONE: Final = "it is not in the document any more"
+_WHOLE_TRAIL: Final = 10_000_000
+"""More entries than an audit trail has."""
 
 
 @attrs.frozen(kw_only=True)
@@ -77,7 +79,7 @@ class DocumentReport:
     """The outcome of `ingest_document`.
 
     Attributes:
-        document: Name of the document.
+        document: Path of the document, as it was given.
         passages: Number of passages in it.
         new: Number of passages that were not in the store.
         quarantined: Number of passages that wait in quarantine.
@@ -137,8 +139,9 @@ async def ingest_document(
     """Keep the passages of a Markdown or text file as statements of a document, secrets redacted.
 
     The same file adds nothing. Of a file that was changed, new passages are added, and those that it does not hold any
-    more are retracted. The name of the file is the source of a passage; its heading and line are in the metadata, its
-    words with their offsets in the evidence.
+    more are retracted, unless another document holds them as well. A file is known by its absolute path, which is in
+    the metadata of a passage, with heading and line; the path as given is its source, and its words with their offsets
+    are in the evidence.
 
     ::
 
@@ -159,11 +162,12 @@ async def ingest_document(
     path, options = Path(path), options or ImportOptions()
     options = attrs.evolve(options, source=options.source or path.as_posix())
     read = await to_thread.run_sync(_entries, path, options)
-    before = await _Known.of(memory, path.as_posix(), options)
+    before = await _Known.of(memory, read.document, options)
     wanted = {entry.assertion.data for entry in read.entries}
     new = [entry for entry in read.entries if entry.assertion.data not in before.values]
+    receipt = ImportReceipt(imported=0, quarantined=0)
     if new:
-        await memory.import_(new, trust=trust)
+        receipt = await memory.import_(await _said_again(memory, read.document, new, options), trust=trust)
     gone = await before.remove(memory, {value for value in before.values if value not in wanted})
     waiting = [record for value, record in before.waiting.items() if value in wanted]
     if trust and waiting:
@@ -171,18 +175,49 @@ async def ingest_document(
     return DocumentReport(
         document=path.as_posix(),
         passages=len(read.entries),
-        new=len(new),
-        quarantined=0 if trust else len(new) + len(waiting),
-        let_in=len(waiting) if trust else 0,
+        new=receipt.imported,
+        quarantined=receipt.quarantined + (0 if trust else len(waiting)),
+        let_in=receipt.let_in + (len(waiting) if trust else 0),
         gone=gone,
         redacted=read.redacted,
     )
 
 
+async def _said_again(
+    memory: Memory, document: str, new: Sequence[Recorded], options: ImportOptions
+) -> Sequence[Recorded]:
+    """Return new passages; those that an earlier version lost are said now, for they may stand as they stood then."""
+    trail = await memory.audit(
+        actions=[AuditAction.RETRACTED, AuditAction.TURNED_AWAY],
+        metadata={_DOCUMENT: document},
+        subject=options.subject,
+        scope=options.scope,
+        exact=True,
+        size=_WHOLE_TRAIL,
+    )
+    reasons: dict[Any, str | None] = {}
+    for entry in trail.entries:  # newest first
+        if entry.record is not None:
+            reasons.setdefault(entry.record.value, entry.reason)
+    return [
+        attrs.evolve(entry, assertion=attrs.evolve(entry.assertion, timestamp=options.now))
+        if reasons.get(entry.assertion.data) == _GONE
+        else entry
+        for entry in new
+    ]
+
+
 @attrs.frozen(kw_only=True)
 class _Read:
-    """The passages of a file as entries, and the number of secrets in it."""
+    """The content of a file.
 
+    Attributes:
+        document: Identity of the document: its absolute path, since its name alone may be that of many.
+        entries: The passages.
+        redacted: Number of secrets in it.
+    """
+
+    document: str
     entries: Sequence[Recorded]
     redacted: int
 
@@ -190,7 +225,7 @@ class _Read:
 def _entries(path: Path, options: ImportOptions) -> _Read:
     source = Source(path)
     clean = redact(source.whole(path).replace("\r\n", "\n").replace("\r", "\n"))
-    name, timestamp = path.as_posix(), options.dated or source.changed_at()
+    name, timestamp = path.resolve().as_posix(), options.dated or source.changed_at()
     entries: dict[Any, Recorded] = {}
     for number, passage in enumerate(passages_in(clean.text, markdown=path.suffix.lower() in MARKDOWN)):
         quoted = Evidence(
@@ -208,12 +243,12 @@ def _entries(path: Path, options: ImportOptions) -> _Read:
         entry = options.statement(
             passage.statement,
             timestamp=timestamp,
-            where=f"{name} line {passage.line}",
+            where=f"{path.as_posix()} line {passage.line}",
             key=f"{name}/{number}",
             details=FactDetails(origin=Origin.DOCUMENT, evidence=(quoted,), metadata=where),
         )
         entries.setdefault(entry.recorded.assertion.data, entry.recorded)
-    return _Read(entries=tuple(entries.values()), redacted=len(clean.findings))
+    return _Read(document=name, entries=tuple(entries.values()), redacted=len(clean.findings))
 
 
 @attrs.frozen
@@ -221,26 +256,25 @@ class _Known:
     """Passages of a document that are in the store, by their values.
 
     Attributes:
+        document: Identity of the document.
         current: Those that are believed.
         waiting: Those that wait in quarantine.
     """
 
+    document: str
     current: dict[Any, FactRecord[Any]]
     waiting: dict[Any, FactRecord[Any]]
 
     @classmethod
-    async def of(cls, memory: Memory, name: str, options: ImportOptions) -> _Known:
+    async def of(cls, memory: Memory, document: str, options: ImportOptions) -> _Known:
         owner = options.owner_of(options.subject)
-        place = {"subject": options.subject, "scope": options.scope, "exact": True}
-        current = await memory.list_records(metadata={_DOCUMENT: name}, **place)  # type: ignore[arg-type]
-        there = [
+        current = await memory.list_records(subject=options.subject, scope=options.scope, exact=True)
+        waiting = [
             record
             for record in await memory.quarantine.list()
-            if record.details.metadata.get(_DOCUMENT) == name
-            and record.subject.key == options.subject.key
-            and record.scope.within(None) == options.scope.within(None)
+            if record.subject.key == options.subject.key and record.scope.within(None) == options.scope.within(None)
         ]
-        return cls(_passages(current, owner), _passages(there, owner))
+        return cls(document, _passages(current, document, owner), _passages(waiting, document, owner))
 
     @property
     def values(self) -> set[Any]:
@@ -248,8 +282,12 @@ class _Known:
         return {*self.current, *self.waiting}
 
     async def remove(self, memory: Memory, values: set[Any]) -> int:
-        """Retract or reject the passages with some values, and return their number."""
-        retracted = [record.id for value, record in self.current.items() if value in values]
+        """Retract or reject the passages with some values that no other document holds, and return their number."""
+        retracted = [
+            record.id
+            for value, record in self.current.items()
+            if value in values and _documents_of(record) == {self.document}
+        ]
         rejected = [record.id for value, record in self.waiting.items() if value in values]
         if retracted:
             await memory.retract(*retracted, reason=_GONE)
@@ -258,9 +296,19 @@ class _Known:
         return len(retracted) + len(rejected)
 
 
-def _passages(records: Sequence[FactRecord[Any]], owner: str | None) -> dict[Any, FactRecord[Any]]:
-    own = (record for record in records if record.details.origin is Origin.DOCUMENT and record.details.owner == owner)
-    return {record.value: record for record in own}
+def _passages(records: Sequence[FactRecord[Any]], document: str, owner: str | None) -> dict[Any, FactRecord[Any]]:
+    return {
+        record.value: record
+        for record in records
+        if record.details.origin is Origin.DOCUMENT
+        and record.details.owner == owner
+        and document in _documents_of(record)
+    }
+
+
+def _documents_of(record: FactRecord[Any]) -> set[str | None]:
+    """Return the identities of the documents that a passage is quoted from."""
+    return {quoted.conversation_id for quoted in record.details.evidence if quoted.role == _DOCUMENT}
 
 
 _Block = tuple[str, tuple[int, int], tuple[str, ...]]

@@ -215,7 +215,7 @@ class Source:
         with self.text(path) as text:
             found = text.read(self.limits.file_bytes + 1)
         if len(found) > self.limits.file_bytes:
-            raise FileFormatError(f"the file is larger than {self.limits.file_bytes:,} bytes: split it")
+            raise FileFormatError(f"{path} is larger than {self.limits.file_bytes:,} bytes: split it")
         return found
 
     # -- Folders --------------------------------------------------------------------------------------------------
@@ -468,8 +468,8 @@ def _reading(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except FileFormatError:
-        raise
+    except FileFormatError as error:
+        raise _naming(path, error) from None
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{path} is not {error.encoding} text; save it as UTF-8") from None
     except (gzip.BadGzipFile, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError):
@@ -478,3 +478,12 @@ def _reading(path: Path) -> Iterator[None]:
         raise FileFormatError(f"{path} cannot be read: {error.strerror or type(error).__name__}") from None
     except ValueError:
         raise FileFormatError(f"{path} cannot be read: it is no file's name") from None
+
+
+def _naming(path: Path, error: FileFormatError) -> FileFormatError:
+    """Return an error whose message names the file, which may be one of many in a folder or an archive."""
+    if path.name in str(error):
+        return error
+    named = type(error)(f"{path}: {error}")
+    named.path = error.path
+    return named

@@ -207,7 +207,7 @@ async def restore_backup(
                 return Restored(backup=backup, kept=begun.kept_at(store.location))
         if backup.kind != store.location.kind:
             raise InvalidDataError(
-                f"{folder} is the backup of a {backup.kind} store: restore it to {backup.kind}:PATH, and then copy it "
+                f"{folder} is a backup of the kind {backup.kind}: restore it to {backup.kind}:PATH, and then copy it "
                 "into a store of another kind with `factmem move`",
                 path="$.folder",
             )

@@ -75,6 +75,26 @@ async def test_the_decorator_tells_reviews_and_learns() -> None:
         assert [record.subject for record in first.lessons] == [TASK.individual("draft")]
 
 
+async def test_a_block_holds_the_lessons_of_its_own_collection_only() -> None:
+    async with memory_over() as memory:
+        own, other = Lessons(plugin(memory)), Lessons(plugin(memory), source="audit")
+        await own.learn("draft", OUTPUT, "Shorter, please.")
+
+        async def person(output: str) -> str:
+            return ""
+
+        @other.reviewed(by=person)
+        async def check() -> str:
+            return f"{len(own.block.records)} {len(other.block.records)}"
+
+        @own.reviewed(by=person)
+        async def draft() -> str:
+            before = f"{len(own.block.records)} {len(other.block.records)}"
+            return f"{before}, {(await check()).output}"
+
+        assert (await draft()).output == "1 0, 1 0"
+
+
 async def test_methods_can_be_decorated() -> None:
     async with memory_over() as memory:
         lessons = Lessons(plugin(memory))

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from factmem.abc import Message
-from factmem.browse.browser import Browser, Found, Narrowing, Opened
+from factmem.browse.browser import Browser, Done, Found, Narrowing, Opened
 from factmem.browse.charts import graph_of
 from factmem.browse.terminal import TerminalBrowser, pages, run
 from factmem.browse.terminal.app import help_page
@@ -223,6 +223,30 @@ async def test_an_edit_is_saved_as_a_new_revision(memory: Memory) -> None:
     assert found.value == 125
     (record,) = await memory.list_records(concepts=["seats"])
     assert record.details.importance == 0.59
+
+
+async def test_a_dialog_that_is_confirmed_twice_is_answered_once_and_to_its_end(memory: Memory) -> None:
+    begun, ended, may_end = [], [], asyncio.Event()
+
+    class Slow(Browser):
+        async def retract(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+            begun.append(ids)
+            await may_end.wait()
+            done = await super().retract(ids, reason=reason)
+            ended.append(ids)
+            return done
+
+    before = len(await memory.list_records())
+    async with browsing(Slow(memory, Opened(store="test"))) as pilot:
+        await press(pilot, "r")
+        await until(pilot, "Retract 1 record?")
+        await press(pilot, "ctrl+s", "ctrl+s")
+        await until(pilot, lambda: bool(begun))
+        await press(pilot, "ctrl+s")
+        may_end.set()
+        await notified(pilot, "Retracted")
+    assert (len(begun), len(ended)) == (1, 1)
+    assert len(await memory.list_records()) == before - 1
 
 
 async def test_a_wrong_edit_keeps_the_dialog_open_with_a_sentence(memory: Memory) -> None:

@@ -127,7 +127,9 @@ def test_what_was_retracted_is_brought_back_by_undo(cli: CommandLine) -> None:
 
 def test_an_unknown_id_is_an_error(cli: CommandLine) -> None:
     assert cli.error("retract", "nothing")["type"] == "RecordNotFoundError"
-    assert cli.error("undo", "nothing")["type"] == "RecordNotFoundError"
+    unknown = cli.error("undo", "nothing")
+    assert unknown["type"] == "RecordNotFoundError"
+    assert "`show ID`" in unknown["message"]
 
 
 @pytest.mark.parametrize("command", ["forget", "erase", "retract"])

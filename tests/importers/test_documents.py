@@ -128,13 +128,15 @@ async def test_a_document_is_not_believed_until_it_is_let_in(memory: Memory, han
     assert len(await believed(memory)) == 7
 
 
-async def test_a_passage_shows_its_file_heading_line_and_words(memory: Memory, handbook: Path) -> None:
+async def test_a_passage_shows_its_file_heading_line_and_words(memory: Memory, handbook: Path, tmp_path: Path) -> None:
     await ingest_document(memory, handbook, trust=True)
     match, *_ = await memory.recall("How many seats are there?", sources=["handbook.md"])
     details = match.record.details
     (evidence,) = details.evidence
-    assert (details.source, evidence.conversation_id, evidence.message_id) == ("handbook.md", "handbook.md", "line 11")
-    assert details.metadata == {"document": "handbook.md", "heading": "Harbour Fair > Venue > Seats", "line": 11}
+    assert (details.source, evidence.message_id) == ("handbook.md", "line 11")
+    path = f"{tmp_path}/handbook.md"
+    assert evidence.conversation_id == path
+    assert details.metadata == {"document": path, "heading": "Harbour Fair > Venue > Seats", "line": 11}
     assert HANDBOOK[evidence.start : evidence.end] == evidence.quote == "120 of them."
 
 
@@ -176,6 +178,54 @@ async def test_two_documents_and_two_scopes_stay_apart(memory: Memory, tmp_path:
     assert report.gone == 2
     everywhere = {str(record.value) for record in await memory.list_records(scope=MemoryScope.CROSS_PRODUCT)}
     assert everywhere == {"The hall is open.", "Only here a.txt", "Only here b.txt"}
+
+
+async def test_two_files_of_one_name_are_two_documents(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("alpha", "beta"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        write(Path("README.md"), f"# {folder}\n\nIt is ready.\n")
+        report = await ingest_document(memory, "README.md", trust=True)
+        assert (report.document, report.new, report.gone) == ("README.md", 1, 0)
+    again = await ingest_document(memory, tmp_path / "alpha" / ".." / "alpha" / "README.md", trust=True)
+    assert (again.new, again.gone) == (0, 0)
+    assert await believed(memory) == {"alpha: It is ready.", "beta: It is ready."}
+
+
+@pytest.mark.parametrize("trust", [True, False])
+async def test_a_passage_that_returns_to_a_file_of_the_same_date_is_back(
+    memory: Memory, handbook: Path, trust: bool
+) -> None:
+    for text in ("Open at nine.", "Closed.", "Open at nine."):
+        write(handbook, text)
+        os.utime(handbook, (1_700_000_000, 1_700_000_000))
+        report = await ingest_document(memory, handbook, trust=trust)
+        assert report.new == 1
+    assert await (believed(memory) if trust else waiting(memory)) == {"Open at nine."}
+
+
+async def test_a_passage_that_a_person_retracted_stays_retracted(memory: Memory, handbook: Path) -> None:
+    await ingest_document(memory, handbook, trust=True)
+    retracted = (await memory.list_records())[0]
+    await memory.retract(retracted.id, reason="not true")
+    report = await ingest_document(memory, handbook, trust=True)
+    assert report.new == 0
+    assert retracted.value not in await believed(memory)
+
+
+async def test_a_passage_of_two_documents_stays_while_one_of_them_holds_it(memory: Memory, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    for path in (first, second):
+        write(path, "The hall is open.")
+        await ingest_document(memory, path, trust=True)
+    again = await ingest_document(memory, first, trust=True)
+    assert (again.new, again.gone) == (0, 0)
+    write(second, "Nothing.")
+    report = await ingest_document(memory, second, trust=True)
+    assert (report.new, report.gone) == (1, 0)
+    assert await believed(memory) == {"The hall is open.", "Nothing."}
 
 
 async def test_secrets_are_redacted_and_a_private_document_is_its_owners(memory: Memory, tmp_path: Path) -> None:

@@ -89,6 +89,19 @@ def test_too_many_files_and_locked_ones_are_refused(tmp_path: Path) -> None:
         found_in("chatgpt", locked)
 
 
+@pytest.mark.parametrize("system", ["langchain", "pydantic-ai", "chatgpt", "claude"])
+def test_a_torn_file_of_a_folder_or_an_archive_is_named(tmp_path: Path, system: str) -> None:
+    name = "conversations.json"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / name).write_text('[{"type":')
+    with pytest.raises(FileFormatError, match=rf"{name}: not JSON.*\(at \$\[0\]") as caught:
+        found_in(system, tmp_path / "folder")
+    assert caught.value.path.startswith("$[0]")
+    if system in ("chatgpt", "claude"):
+        with pytest.raises(FileFormatError, match=name):
+            found_in(system, archive(tmp_path / "x.zip", (name, b"[{")))
+
+
 @pytest.mark.parametrize("size", [0, 3, 30, 200])
 def test_a_torn_archive_is_a_typed_error(tmp_path: Path, size: int) -> None:
     path = archive(tmp_path / "x.zip", ("conversations.json", b"[]" + b" " * 500))

@@ -63,12 +63,16 @@ class Dialog(ModalScreen[T | None], Generic[T]):
     def _submitted(self) -> None:
         self.action_answer()
 
-    @work(exclusive=True, group="answer")
-    async def action_answer(self) -> None:
-        """Do what is asked for and close the dialog; an error keeps it open."""
+    def action_answer(self) -> None:
+        """Do what is asked for, once, and close the dialog; an error keeps it open."""
+        if not self.query_one(".dialog").disabled:
+            self.query_one(".dialog").disabled = True
+            self._answer()
+
+    @work
+    async def _answer(self) -> None:
         problem = self.query_one(ProblemLine)
         problem.present(None)
-        self.query_one(".dialog").disabled = True
         try:
             result = await self.perform()
         except Exception as error:  # every error becomes a sentence
