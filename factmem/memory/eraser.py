@@ -16,8 +16,9 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
 from factmem.memory.backend import Backend
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
-from factmem.memory.filters import Filters
+from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import words_behind
 from factmem.memory.media import drop_kept_media
 from factmem.memory.observed import operation
@@ -109,6 +110,7 @@ class Eraser:
     async def traces(self, record_ids: Collection[str], texts: Collection[str]) -> Traces:
         """See `Memory.traces`."""
         self._context.check_present()
+        record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
         log = await self._reader.log()
         words = await to_thread.run_sync(words_behind, log, set(record_ids))
         ids = {recorded.id for recorded in words}

@@ -75,7 +75,7 @@ from factmem.recall import (
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_seconds
+from factmem.validators import check_instance, check_seconds
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -203,6 +203,7 @@ class Memory:
             if name is not None:
                 checked_name(name, what=what)
         check_range(memory_limit=memory_limit, mirror_limit=mirror_limit)
+        check_instance(background, "background", Background)
         if store is None or isinstance(store, str | Path):
             address, provider = address_of(store), None
         else:
@@ -228,7 +229,7 @@ class Memory:
             read_only=read_only,
             concepts=united(schemas, declared),
             profiles=schemas,
-            settings=settings or RecallSettings(),
+            settings=RecallSettings() if settings is None else settings,
             deep=deep,
             policies=policies,
             clock=clock,
@@ -771,7 +772,7 @@ class Memory:
     ) -> ScopeInfo:
         """Return a summary of the records in a scope and its subtree, with counts.
 
-            info = await memory.info("/product")
+            info = await memory.info("/product/alpha")
             print(info.records, list(info.scopes), info.categories)
 
         Args:
@@ -790,7 +791,7 @@ class Memory:
     ) -> ScopeTree:
         """Return the tree of the scopes that hold records; printed, it is a tree.
 
-            print(await memory.tree("/product", depth=2))
+            print(await memory.tree("/product/alpha", depth=2))
 
         Args:
             scope: The root of the tree; all scopes if None.
@@ -1342,6 +1343,7 @@ class Memory:
 
         Raises:
             InvalidDataError: There is no filter, or one of them is empty: either would erase more than intended.
+            TypeError: A keyword argument is not one of `Filters`.
             CapabilityError: The provider cannot erase.
         """
         return await self._eraser.forget(ids, filters, dry_run=dry_run)

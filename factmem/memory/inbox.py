@@ -36,6 +36,7 @@ from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundErro
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
+from factmem.memory.checks import check_keywords
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Intake, ReadyFact, Taken, Words, conversation_from, spoken
@@ -258,9 +259,7 @@ class Inbox:
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        if unknown := about.keys() - About.__annotations__.keys():
-            names = ", ".join(map(repr, sorted(unknown)))
-            raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(About.__annotations__)}")
+        check_keywords(about, About.__annotations__)
         importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
         subject = self._context.about(about.get("subject"))
         given = FactDetails(
