@@ -169,7 +169,8 @@ class WritingTools:
 
         changes = await self._access.use(work, actor=_client(ctx))
         note = "Taken back; a person can bring it back with `factmem undo ID`."
-        return await self._written(ctx, [change.record for change in changes], note)
+        gone = [attrs.evolve(change.record, state=AssertionState.RETRACTED) for change in changes]
+        return await self._written(ctx, gone, note)
 
     async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:
         """Erase records permanently, with all their history. This cannot be undone: almost always prefer retract."""
