@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -28,6 +29,7 @@ from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
+from factmem.validators import check_instance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,6 +135,7 @@ class Eraser:
         self._context.check_present()
         if not dry_run:
             self._context.check_writable()
+        check_instance(revisions, "revisions", dt.timedelta, NoneType)
         limit = self._context.policies.ttl.revisions if revisions is None else revisions
         found = await to_thread.run_sync(outlived, await self._reader.log(), self._context.clock(), limit)
         if dry_run:

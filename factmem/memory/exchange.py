@@ -123,7 +123,7 @@ class Exchange:
         await import_log(entries, append, tenant=tenant, admit=admit, trust=trust, progress=progress)
         if waiting and from_file:
             _log.warning(
-                "%d imported assertions wait in quarantine and are not recalled: let them in%s",
+                "%d imported assertions wait in quarantine and are not recalled: accept them%s",
                 len(waiting),
                 "" if trust else ", or import the file again with trust if it is your own",
             )

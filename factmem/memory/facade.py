@@ -334,7 +334,7 @@ class Memory:
             await self._eraser.expire_by_itself()
         except Exception as error:  # expired records are invisible already, and no caller waits for this
             if self._backend.worker.running:
-                _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
+                _log.warning("expired records could not be erased yet; this is tried again: %s", type(error).__name__)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -402,9 +402,8 @@ class Memory:
     def in_conversation(self, messages: Iterable[Message]) -> Self:
         """Return this memory for what a model writes in a conversation: by its tools, in files, or as ready facts.
 
-        What repeats untrusted words of the conversation waits in quarantine, as it does where the conversation itself
-        is remembered, and whatever its origin; what the user said as well does not. The conversation's own messages are
-        remembered without this.
+        Text that repeats untrusted words of the conversation is quarantined, whatever its origin, unless the user said
+        it as well. To remember the conversation itself takes no such view: it is treated in the same way.
 
         ::
 
@@ -948,7 +947,7 @@ class Memory:
             record_id: The record.
             value: The new value, said now, or at the present revision's time if that is later.
             scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that
-                of ``change.record``. What is at the old place is retracted with its history, in the same transaction.
+                of ``change.record``. At the old place it is retracted with its history, in the same transaction.
                 `undo` of the change moves it back; `rollback` of an old revision restores that one beside it.
             importance: From 0 to 1.
             categories: Labels, in place of the present ones.
@@ -995,7 +994,7 @@ class Memory:
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Retract records: they are neither loaded nor recalled any more, and `restore` brings them back.
 
-        It applies to words of every origin: a program decides about it, not what was said.
+        Records of every origin can be retracted: the program decides, and not the conversation.
 
         Args:
             record_ids: Ids of the records.
@@ -1067,7 +1066,7 @@ class Memory:
     # -- Words ----------------------------------------------------------------------------------------------------
 
     async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
-        """Keep words as they were said, secrets redacted, and read it with the model if there is one.
+        """Keep words as they were said, secrets redacted, and read them with the model if there is one.
 
         A text is a memory itself. Without a model it is kept word for word. With one, scope, categories and importance
         are inferred where they are not given, and similar memories are updated or retracted. A message or a
@@ -1270,7 +1269,7 @@ class Memory:
         await self._streams.flush()
 
     async def resume(self, *ids: str) -> Submission:
-        """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
+        """Read unread words of earlier processes, of any owner, in the background, as at every opening.
 
         Streams whose trigger has not fired are watched again.
 
@@ -1281,8 +1280,8 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            ids: Only these jobs, by `Submission.ids`. What is read already has its records of today as its outcome,
-                without the changes, or the failure. A stream that waits for its trigger is given alone.
+            ids: Only these jobs, by `Submission.ids`. The outcome of one that is finished has its failure, or its
+                records of today without the changes. A stream that waits for its trigger is given alone.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
@@ -1469,7 +1468,7 @@ class Memory:
         """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
 
         A file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
-        caller trusts the file. A log line warns of what waits. Entries are vouched for by the program that hands them
+        caller trusts the file. A log line gives their number. Entries are vouched for by the program that hands them
         in: those of untrusted origins alone are quarantined. An entry may revise another one of the same call, by its
         record id.
 

@@ -248,7 +248,7 @@ class Inbox:
         if not text.strip():
             return ()
         if self._backend.analyst is None:
-            raise CapabilityError("to take a text apart needs a model: open the memory with model= or analyst=")
+            raise CapabilityError("extracting statements takes a model: open the memory with model= or analyst=")
         return tuple(await self._backend.analyst.extract(text))
 
     def ordered(self, about: About) -> Order:
@@ -269,7 +269,9 @@ class Inbox:
             metadata=about.get("metadata") or {},
             expires_at=about.get("expires_at"),
             labels=about.get("labels") or {},
-            revision_expires_at=None if revision_ttl is None else after(self._context.clock(), revision_ttl),
+            revision_expires_at=(
+                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
+            ),
         )
         return Order(
             place=Place(subject, self._context.target(scope)),
@@ -461,7 +463,7 @@ class Inbox:
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
     async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
-        """Return the words of a conversation; what the assistant only repeats has a flag, and so is quarantined.
+        """Return the words of a conversation, with a flag, which quarantines, on those that the assistant only repeats.
 
         Args:
             found: The words to keep.

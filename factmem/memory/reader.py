@@ -154,7 +154,7 @@ class Reader:
             if not found and is_record_id(concept):
                 raise RecordNotFoundError(
                     "no visible record there has this id: list_records() shows the ids of what is current, and "
-                    "quarantine.list() what waits to be let in"
+                    "quarantine.list() those in quarantine"
                 )
         return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
 

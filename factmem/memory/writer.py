@@ -199,7 +199,9 @@ class Writer:
             **{name: item for name, item in given.items() if item is not None},
             labels=labels or {},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
-            revision_expires_at=None if revision_ttl is None else after(self._context.clock(), revision_ttl),
+            revision_expires_at=(
+                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
+            ),
         )
         said = stored = await self._stored(previous)
         if value is not UNSET:
@@ -465,7 +467,7 @@ class Writer:
             return receipts
 
     async def screening(self) -> Screening:
-        """Return the screening of what is written. To hear a conversation takes time."""
+        """Return the screening of what is written. A long conversation takes time to compare."""
         return await off_loop(lambda: self._context.screening, None if self._context.heard else 0)
 
     async def _screened_and_signed(self, statements: Sequence[Statement]) -> list[Statement]:
