@@ -199,7 +199,7 @@ class WritingTools:
         quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         if quarantined:
             waiting = awaited(await self._access.use(lambda view: view.quarantine.count()), trusted=self._trusted)
-            note = f"Kept apart, as what is not trusted is. Do not save it again. {waiting}"
+            note = f"Quarantined. Do not save it again. {waiting}"
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
         return WrittenAnswer(
             facts=[FactAnswer.of(record) for record in records],
