@@ -50,6 +50,17 @@ def big(session: nox.Session) -> None:
 
 
 @nox.session
+def hosts(session: nox.Session) -> None:
+    """Resolve factmem with the newest release of each host, and ask the newest hosts' models, without instructor."""
+    session.chdir(ROOT)
+    session.install("--quiet", "attrs", "packaging", "uv")
+    session.run("python", ".ci/resolve_hosts.py", *session.posargs)
+    newest = ("pydantic-ai-slim[openai]", "langchain-openai", "openai-agents")
+    session.install("--quiet", ".[langgraph,openai-agents,pydantic-ai]", *newest, "--group", "run-tests")
+    session.run("pytest", "-q", "-o", "pythonpath=", "tests/llm/test_host_models.py")
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Write what of the documentation follows from the code, and build the site into docs/site."""
     installed(session, "docs")

@@ -1,6 +1,7 @@
 """Retrieval on dated conversations through the public API, with default settings and no model server.
 
-    python benchmarks/dated.py PATH ... [--shift DAYS ...] [--ablate] [--embedder minilm] [--json FILE] [--markdown]
+    python benchmarks/dated.py PATH ... [--shift DAYS ...] [--ablate] [--embedder minilm] [--lexical-weight 0.5]
+        [--json FILE] [--markdown]
 
 Each store's conversations are remembered in a store of their own. Each question is asked at its own moment. BM25 over
 the messages (with factmem's analyser), their cosines (with the same embedder) and the reciprocal rank fusion of both
@@ -34,7 +35,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from factmem import Embedder, Memory, Message
+from factmem import Embedder, Memory, Message, RecallSettings
 from factmem.recall import analyse, embedded, embedder_named, scoring
 from factmem.testing import FakeClock
 
@@ -49,6 +50,8 @@ DEPTH: Final = 100
 
 SHALLOW: Final = 10
 """Results asked for with the present moved, or with a piece left out."""
+
+DEFAULTS: Final = RecallSettings()
 
 FIGURES: Final = ("R@5", "R@10", "nDCG@10", "conversation R@5", "any@5", "all@5")
 
@@ -181,13 +184,19 @@ def _left_out(name: str) -> Iterator[None]:
 
 
 async def measure(
-    stores: Sequence[DatedStore], embedder: Embedder, *, shifts: Sequence[int] = (0,), ablate: bool = False
+    stores: Sequence[DatedStore],
+    embedder: Embedder,
+    *,
+    settings: RecallSettings = DEFAULTS,
+    shifts: Sequence[int] = (0,),
+    ablate: bool = False,
 ) -> dict[str, Any]:
     """Ask every question of every store, in every way.
 
     Args:
         stores: the stores.
         embedder: of factmem and of the baseline by cosines.
+        settings: of factmem.
         shifts: by how many days to move the present; the first is that of all tables.
         ablate: whether to leave out one piece of the similarity at a time.
     """
@@ -200,7 +209,8 @@ async def measure(
         said_at = [message.timestamp for message in messages if message.timestamp]
         clock = FakeClock(max(*said_at, *(question.asked_at for question in store.questions)))
         with tempfile.TemporaryDirectory() as folder:
-            async with Memory(f"sqlite-vec:{folder}/facts.db", embedder=embedder, clock=clock) as memory:
+            address = f"sqlite-vec:{folder}/facts.db"
+            async with Memory(address, embedder=embedder, clock=clock, settings=settings) as memory:
                 for talk in store.conversations:
                     await memory.remember(talk)
                 for question, vector in zip(store.questions, questions, strict=True):
@@ -284,12 +294,15 @@ def main() -> None:
     parser.add_argument("--shift", type=int, nargs="+", default=[0], metavar="DAYS", help="move the present")
     parser.add_argument("--ablate", action="store_true", help="leave out one piece of the similarity at a time")
     parser.add_argument("--embedder", default="wordllama", help="name of an embedder, such as minilm")
+    parser.add_argument("--lexical-weight", type=float, default=DEFAULTS.lexical_weight, metavar="WEIGHT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--markdown", action="store_true", help="also print the table of the documentation")
     options = parser.parse_args()
     stores = [store for path in options.paths for store in read_dated(path)]
     embedder = embedder_named(options.embedder)
-    result = anyio.run(functools.partial(measure, stores, embedder, shifts=options.shift, ablate=options.ablate))
+    settings = RecallSettings(lexical_weight=options.lexical_weight)
+    measuring = functools.partial(measure, settings=settings, shifts=options.shift, ablate=options.ablate)
+    result = anyio.run(measuring, stores, embedder)
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     console = Console()

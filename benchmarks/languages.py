@@ -1,6 +1,6 @@
 """Recall across languages: a question in one language, the fact that answers it in another.
 
-    python benchmarks/languages.py EMBEDDER ... [--json FILE]
+    python benchmarks/languages.py EMBEDDER ... [--lexical-weight 0.5] [--json FILE]
 
 `languages.json` holds 30 pairs: five each in German, French, Spanish, Russian, Chinese and Japanese, with the same in
 English. They are asked in both directions: English questions about what was said in the other language, and questions
@@ -21,7 +21,7 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from factmem import Memory
+from factmem import Memory, RecallSettings
 from factmem.recall import embedder_named
 
 HERE: Final = Path(__file__).parent
@@ -30,7 +30,7 @@ TO_ENGLISH: Final = "other question, English fact"
 FROM_ENGLISH: Final = "English question, other fact"
 
 
-async def measure(embedder: str) -> Mapping[str, Mapping[str, float]]:
+async def measure(embedder: str, settings: RecallSettings) -> Mapping[str, Mapping[str, float]]:
     """Return the share of facts among the first results, by direction or language and by depth."""
     pairs = json.loads((HERE / "languages.json").read_text(encoding="utf-8"))
     others = [pair["fact"] for pair in json.loads((HERE / "plain_facts.json").read_text(encoding="utf-8"))]
@@ -39,7 +39,7 @@ async def measure(embedder: str) -> Mapping[str, Mapping[str, float]]:
         (TO_ENGLISH, "english_fact", "question"),
         (FROM_ENGLISH, "fact", "english_question"),
     ):
-        async with Memory("memory:", embedder=embedder_named(embedder)) as memory:
+        async with Memory("memory:", embedder=embedder_named(embedder), settings=settings) as memory:
             await memory.remember_many([*others, *(pair[fact] for pair in pairs)])
             for pair in pairs:
                 found = [match.record.value for match in await memory.recall(pair[question], limit=max(DEPTHS))]
@@ -54,9 +54,11 @@ async def measure(embedder: str) -> Mapping[str, Mapping[str, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("embedders", nargs="+")
+    parser.add_argument("--lexical-weight", type=float, default=RecallSettings().lexical_weight, metavar="WEIGHT")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    found = {embedder: anyio.run(measure, embedder) for embedder in options.embedders}
+    settings = RecallSettings(lexical_weight=options.lexical_weight)
+    found = {embedder: anyio.run(measure, embedder, settings) for embedder in options.embedders}
     table = Table("embedder", "questions", *(f"@{depth}" for depth in DEPTHS))
     for embedder, shares in found.items():
         for name, by_depth in shares.items():

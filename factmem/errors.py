@@ -50,6 +50,7 @@ from collections.abc import Sequence
 from typing import Final
 
 __all__ = [
+    "BudgetSpentError",
     "CapabilityError",
     "CodecError",
     "ConceptConflictError",

@@ -21,7 +21,7 @@ from factmem.abc import (
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
-from factmem.llm import language_model
+from factmem.llm import as_language_model
 from factmem.memory import Memory, Policies, ProfileSchema, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
 from factmem.memory.profiles import schemas_of
@@ -331,8 +331,8 @@ class AgentMemoryConfig:
         subjects: Further subjects whose facts are loaded.
         concepts: Typed facts of interest, which are looked for first and read with their types.
         profiles: Profiles that every detection fills; see `Memory`. An open `Memory` keeps its own.
-        model: Language model that detects facts, or its address for `factmem.language_model`. Without one, messages
-            are kept verbatim.
+        model: Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are kept
+            verbatim.
         policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
         embedder: Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
         embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
@@ -362,7 +362,7 @@ class AgentMemoryConfig:
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     profiles: tuple[ProfileSchema[Any], ...] = attrs.field(default=(), converter=schemas_of)
-    model: LanguageModel | str | None = None
+    model: LanguageModel | None = attrs.field(default=None, converter=as_language_model)
     policies: Policies = attrs.field(factory=Policies, validator=instance_of(Policies))
     embedder: Embedder | None = attrs.field(default=None, converter=as_embedder)
     embedder_timeout: float | None = 30.0
@@ -376,7 +376,7 @@ class AgentMemoryConfig:
     def __attrs_post_init__(self) -> None:
         if not self.scopes:
             raise InvalidDataError("the agent takes part in no scope: give it a name, or leave cross_product on")
-        check_parts(embedder=self.embedder, model=None if isinstance(self.model, str) else self.model)
+        check_parts(embedder=self.embedder, model=self.model)
         self._check_waist()
         _ = self.home
 
@@ -471,7 +471,7 @@ class AgentMemoryConfig:
             embedder=self.embedder,
             embedder_timeout=self.embedder_timeout,
             media_reader=self.media_reader,
-            model=language_model(self.model) if isinstance(self.model, str) else self.model,
+            model=self.model,
             policies=attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins),
             observers=self.observers,
             settings=self.recall,

@@ -23,7 +23,7 @@ from factmem.detection.redaction import Span
 from factmem.detection.statements import says_something
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelError
 from factmem.facts import Concept, MultipleFacts
-from factmem.llm import element, language_model
+from factmem.llm import ForeignModel, as_language_model, element
 from factmem.memory import Memory
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.scopes import MemoryScope
@@ -102,7 +102,7 @@ class Lessons:
         scope: Scope of the lessons, one of the agent's (default: ``lessons`` below the scope of its facts).
         shared: Whether a lesson is for every user. Otherwise it is private to the user of the run that it is learnt in,
             if the run names one. The evidence of a shared one names no user, and has no output that was made for one.
-        model: Language model, or its address (default: `AgentMemoryConfig.model`).
+        model: Language model, or what stands for one; see `Memory` (default: `AgentMemoryConfig.model`).
         source: Source of the lessons. Only lessons of this source are applied.
         limit: Maximum number of lessons that are applied at a time; those closest to the work at hand.
 
@@ -116,7 +116,7 @@ class Lessons:
         *,
         scope: MemoryScope | str | None = None,
         shared: bool = False,
-        model: LanguageModel | str | None = None,
+        model: LanguageModel | ForeignModel | str | None = None,
         source: str = "feedback",
         limit: int = 20,
     ) -> None:
@@ -127,8 +127,7 @@ class Lessons:
         self.shared: Final = shared
         self.source: Final = source
         self._limit = limit
-        chosen = config.model if model is None else model
-        self._model = language_model(chosen) if isinstance(chosen, str) else chosen
+        self._model = config.model if model is None else as_language_model(model)
 
     @property
     def block(self) -> MemoryBlock:

@@ -1,6 +1,7 @@
 """Language models: every question to one goes through this package.
 
 - `InstructorModel`: any OpenAI-compatible endpoint, and every provider that ``instructor`` knows.
+- `HostModel`: a model of LangChain, pydantic-ai or the OpenAI Agents SDK; `as_language_model` recognises them.
 - `language_model`: a model by its address, as the command line takes it.
 - `media_reader`: a model that reads images, sound, video and PDF, by its address.
 - `ask`, `ask_all`: ask any model, with observers notified.
@@ -21,6 +22,7 @@ from factmem.llm.costs import Budget, Cost, CostReport
 from factmem.llm.documents import document, element, fitting, items, section
 
 if TYPE_CHECKING:
+    from factmem.llm.host_models import ForeignModel, HostModel, as_language_model
     from factmem.llm.instructor_model import InstructorModel, language_model
     from factmem.llm.media_models import MediaModel, media_reader
 
@@ -28,10 +30,13 @@ __all__ = [
     "Budget",
     "Cost",
     "CostReport",
+    "ForeignModel",
+    "HostModel",
     "InstructorModel",
     "MediaModel",
     "Spent",
     "Usage",
+    "as_language_model",
     "ask",
     "ask_all",
     "bounded_gather",
@@ -48,6 +53,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "host_models": ("ForeignModel", "HostModel", "as_language_model"),
     "instructor_model": ("InstructorModel", "language_model"),
     "media_models": ("MediaModel", "media_reader"),
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 import attrs
@@ -15,7 +15,7 @@ from factmem.errors import InvalidDataError, MissingPackageError, ModelUnavailab
 if TYPE_CHECKING:
     import instructor
 
-__all__ = ["Endpoint", "OpenAIEndpoint", "ProviderEndpoint"]
+__all__ = ["Endpoint", "OpenAIEndpoint", "ProviderEndpoint", "check_installed"]
 
 _OPENAI_HOSTS: Final = ("api.openai.com", ".openai.azure.com")
 _NO_KEY: Final = "none"  # the client insists on a key, local servers do not look at it
@@ -33,7 +33,6 @@ class Endpoint(Protocol):
 
         Raises:
             InvalidDataError: there is no such mode, or no API key.
-            MissingPackageError: instructor or openai is not installed.
             ModelUnavailableError: the provider's own package is not installed, or does not start.
         """
         ...
@@ -58,7 +57,9 @@ class OpenAIEndpoint:
 
     def open(self, mode: str | None) -> instructor.AsyncInstructor:
         """See `Endpoint.open`."""
-        openai, package = _imported("openai"), _imported("instructor")
+        import instructor as package
+        import openai
+
         try:
             client = openai.AsyncOpenAI(
                 base_url=self.base_url,
@@ -69,7 +70,7 @@ class OpenAIEndpoint:
             )
         except openai.OpenAIError:
             raise InvalidDataError("there is no API key: set OPENAI_API_KEY or pass api_key=") from None
-        return cast("instructor.AsyncInstructor", package.from_openai(client, mode=_mode(package, mode or "TOOLS")))
+        return package.from_openai(client, mode=_mode(package, mode or "TOOLS"))
 
     def _address(self) -> str | None:
         return self.base_url or os.environ.get("OPENAI_BASE_URL")
@@ -93,7 +94,8 @@ class ProviderEndpoint:
 
     def open(self, mode: str | None) -> instructor.AsyncInstructor:
         """See `Endpoint.open`."""
-        package = _imported("instructor")
+        import instructor as package
+
         provider = self.name.partition("/")[0]
         chosen: dict[str, Any] = {"mode": _mode(package, mode)} if mode else {}
         if provider == "azure_openai" and (version := os.environ.get("OPENAI_API_VERSION")):
@@ -103,7 +105,7 @@ class ProviderEndpoint:
         except Exception as error:  # whatever the packages of all these providers bring up
             kind = type(error).__name__
         else:
-            return cast("instructor.AsyncInstructor", client)
+            return client
         raise ModelUnavailableError(
             f"{self.name} cannot be opened ({kind}): its package, its API key or the provider itself is missing; "
             f"run  pip install 'instructor[{provider}]'  and set the key's environment variable"
@@ -117,8 +119,12 @@ def _mode(package: Any, name: str) -> Any:
         raise InvalidDataError("no such mode: use TOOLS, JSON_SCHEMA, JSON or MD_JSON") from None
 
 
-def _imported(package: str) -> Any:
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError:
-        raise MissingPackageError(package, extra="all") from None
+def check_installed() -> None:
+    """Refuse to go on without the packages that ask models. Nothing is imported.
+
+    Raises:
+        MissingPackageError: instructor or openai is not installed.
+    """
+    for package in ("instructor", "openai"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingPackageError(package, extra="llm")

@@ -12,7 +12,7 @@ import random
 import re
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, cast
@@ -21,16 +21,14 @@ import anyio
 import attrs
 
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
-from factmem.llm.asking import meter, usage_of
+from factmem.llm.asking import Usage, meter
 from factmem.llm.faults import (
     LONGEST_ANSWER,
     Ending,
-    ending_of,
-    is_filtered,
+    ending_of_error,
     is_passing,
     pause_asked,
     status_of,
-    text_of,
     wants_other_mode,
     wants_other_temperature,
 )
@@ -38,9 +36,18 @@ from factmem.llm.messages import NoJSONError, compacted, json_in
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from tenacity import RetryCallState
 
-__all__ = ["ExchangeLimits", "ModelExchange", "current_exchange", "failure_of", "hush", "reader_of"]
+__all__ = [
+    "ExchangeLimits",
+    "ModelExchange",
+    "Reply",
+    "current_exchange",
+    "described_schema",
+    "failure_of",
+    "hush",
+    "name_of",
+    "reader_of",
+]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 
@@ -70,6 +77,21 @@ class ExchangeLimits:
     retries: int
     pause: float
     longest_wait: float
+
+
+@attrs.frozen(kw_only=True)
+class Reply:
+    """A response, in no client's form.
+
+    Attributes:
+        said: its text; None if the client knows better where it is.
+        ending: the reason why it is no answer, if it is none.
+        usage: its costs.
+    """
+
+    said: str | None = attrs.field(repr=False)
+    ending: Ending | None
+    usage: Usage
 
 
 @attrs.define(eq=False, repr=False)
@@ -108,23 +130,13 @@ class ModelExchange(Generic[AnswerT]):
         finally:
             _current.reset(token)
 
-    def speak(self, messages: Any) -> None:
-        """Count a request that the client has prepared, and replace its system message.
-
-        For answers in JSON, ``instructor`` adds the schema in its long form and words of its own.
-        """
-        meter(requests=1)
-        match messages:
-            case [{"role": "system", "content": str()} as first, *_]:
-                first["content"] = self.instructions
-
-    def hear(self, response: Any) -> None:
-        """Receive a response, before the client parses it."""
+    def hear(self, reply: Reply) -> None:
+        """Receive a response, before it is parsed."""
         self.answers += 1
         self._heard = True
-        self._said = text_of(response)
-        self.ending = ending_of(response)
-        meter(usage=usage_of(response))
+        self._said = reply.said
+        self.ending = Ending.TOO_LONG if len(reply.said or "") > LONGEST_ANSWER else reply.ending
+        meter(usage=reply.usage)
 
     def read(self, said: str) -> AnswerT:
         """Return the answer in a text, and keep it.
@@ -146,11 +158,8 @@ class ModelExchange(Generic[AnswerT]):
         self.found = found
         return found
 
-    def should_go_on(self, state: RetryCallState) -> bool:
-        """Return whether to send another request after the last outcome."""
-        error = state.outcome.exception() if state.outcome is not None else None
-        if not isinstance(error, Exception):  # all is well, or the task is cancelled
-            return False
+    def goes_on_after(self, error: Exception) -> bool:
+        """Return whether to send another request after an error, by the client or by `read`; see `pause`."""
         self.error = error
         if self._heard:
             self._heard, self._pause = False, 0.0
@@ -164,8 +173,9 @@ class ModelExchange(Generic[AnswerT]):
         self._pause = self._growing_pause() if asked is None else asked
         return asked is None or asked <= min(self.limits.longest_wait, _seconds_left())
 
-    def pause(self, state: RetryCallState) -> float:
-        """Return the seconds to wait before the next request: none after an invalid answer."""
+    @property
+    def pause(self) -> float:
+        """The seconds to wait before the next request: none after an invalid answer."""
         return self._pause
 
     def is_misunderstood(self) -> bool:
@@ -191,10 +201,19 @@ def reader_of(answer: type[AnswerT]) -> type[AnswerT]:
 
     Its name is legal as a tool's name at every endpoint.
     """
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", answer.__name__)[:64]
     body = {"__doc__": answer.__doc__, "__module__": __name__, "__qualname__": answer.__qualname__}
-    made = types.new_class(name, (_Reader, answer), exec_body=lambda space: space.update(body))
+    made = types.new_class(name_of(answer), (_Reader, answer), exec_body=lambda space: space.update(body))
     return cast("type[AnswerT]", made)
+
+
+def name_of(answer: type[BaseModel]) -> str:
+    """Return the name of a model, in letters that are legal in a tool's name at every endpoint."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", answer.__name__)[:64]
+
+
+def described_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema, compact, with the title and the description that clients insist on."""
+    return {"title": name, "description": "Answer", **compacted(schema)}
 
 
 class _Reader:
@@ -203,11 +222,7 @@ class _Reader:
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
         described: Any = super()
-        return {
-            "title": cls.__name__,
-            "description": "Answer",
-            **compacted(described.model_json_schema(*args, **options)),
-        }
+        return described_schema(cls.__name__, described.model_json_schema(*args, **options))
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> BaseModel:
@@ -225,15 +240,19 @@ def _read(said: str) -> BaseModel:
     return found.model_copy()  # clients hang the whole response on what they are given
 
 
-def failure_of(exchange: ModelExchange[Any]) -> ModelError:
-    """Return the error of an exchange without an answer."""
+def failure_of(exchange: ModelExchange[Any], *, unanswered: str) -> ModelError:
+    """Return the error of an exchange without an answer.
+
+    Args:
+        exchange: the exchange.
+        unanswered: message for an error of no known kind, with ``{}`` for the name of its class.
+    """
     error = exchange.error
     if exchange.too_slow:
         return _too_slow(exchange)
-    if exchange.ending is not None:
-        return _ended(exchange.ending)
-    if error is not None and is_filtered(error):
-        return _ended(Ending.FILTERED)
+    ending = exchange.ending or (None if error is None else ending_of_error(error))
+    if ending is not None:
+        return _ended(ending)
     if error is not None and status_of(error) is not None:
         return _refused_request(exchange, status_of(error) or 0)
     if error is not None and is_passing(error) and "Timeout" in type(error).__name__:
@@ -247,8 +266,7 @@ def failure_of(exchange: ModelExchange[Any]) -> ModelError:
             f"the language model gave no valid {exchange.answer.__name__} in {exchange.answers} answer(s): "
             "ask a larger model, set another mode=, or allow more tries="
         )
-    kind = type(error).__name__
-    return ModelAnswerError(f"the endpoint did not answer with a chat completion ({kind}): is base_url right?")
+    return ModelAnswerError(unanswered.format(type(error).__name__))
 
 
 def _too_slow(exchange: ModelExchange[Any]) -> ModelError:
@@ -296,7 +314,7 @@ def _tried(exchange: ModelExchange[Any]) -> str:
     return f"{exchange.failures} request(s) failed"
 
 
-_TALKATIVE: Final = frozenset({"anthropic", "instructor", "openai"})
+_TALKATIVE: Final = ("anthropic", "instructor", "langchain", "openai", "pydantic_ai")  # and what begins so
 
 
 class _WithinQuestions(logging.Filter):
@@ -314,5 +332,5 @@ def hush() -> None:
     as their modules are imported, so that this is called before each question.
     """
     for name, logger in list(logging.root.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger) and name.partition(".")[0] in _TALKATIVE:
+        if isinstance(logger, logging.Logger) and name.startswith(_TALKATIVE):
             logger.addFilter(_FILTER)

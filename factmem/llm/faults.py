@@ -12,8 +12,9 @@ from typing import Any, Final
 __all__ = [
     "LONGEST_ANSWER",
     "Ending",
+    "ending_named",
     "ending_of",
-    "is_filtered",
+    "ending_of_error",
     "is_passing",
     "pause_asked",
     "status_of",
@@ -43,23 +44,42 @@ class Ending(enum.Enum):
 _ENDINGS: Final = {
     "content_filter": Ending.FILTERED,
     "length": Ending.CUT_OFF,
+    "max_output_tokens": Ending.CUT_OFF,
     "max_tokens": Ending.CUT_OFF,
     "model_context_window_exceeded": Ending.CUT_OFF,
     "prohibited_content": Ending.FILTERED,
     "refusal": Ending.REFUSED,
     "safety": Ending.FILTERED,
 }
+_ERRORS: Final = {
+    "ContentFilterError": Ending.FILTERED,  # pydantic-ai
+    "ContentFilterFinishReasonError": Ending.FILTERED,  # openai, where it parses
+    "LengthFinishReasonError": Ending.CUT_OFF,
+    "ModelRefusalError": Ending.REFUSED,  # the Agents SDK
+    "OpenAIRefusalError": Ending.REFUSED,  # langchain-openai
+    "OutputTokenLimitExceeded": Ending.CUT_OFF,  # pydantic-ai
+}
 
 
 def ending_of(response: Any) -> Ending | None:
     """Return the reason why a response of OpenAI's, Anthropic's or Google's shape is no answer; None otherwise."""
-    if len(text_of(response) or "") > LONGEST_ANSWER:
-        return Ending.TOO_LONG
     choice = _first(response, "choices") or _first(response, "candidates") or response
     if getattr(getattr(choice, "message", None), "refusal", None):
         return Ending.REFUSED
     reason = getattr(choice, "finish_reason", None) or getattr(choice, "stop_reason", None)
-    return _ENDINGS.get(str(getattr(reason, "name", reason)).lower())
+    return ending_named(getattr(reason, "name", reason))
+
+
+def ending_named(reason: object) -> Ending | None:
+    """Return the ending by a provider's name for the reason; None for a name of an answer that came to its end."""
+    return _ENDINGS.get(str(reason).lower())
+
+
+def ending_of_error(error: BaseException) -> Ending | None:
+    """Return the ending that a client raised as an error; None for an error of another kind."""
+    if _code(error) == "content_filter":
+        return Ending.FILTERED
+    return next((_ERRORS[cls.__name__] for cls in type(error).__mro__ if cls.__name__ in _ERRORS), None)
 
 
 def text_of(response: Any) -> str | None:
@@ -93,7 +113,8 @@ def is_passing(error: BaseException) -> bool:
         return False
     status = status_of(error)
     if status is None:
-        return "Connection" in type(error).__name__ or "Timeout" in type(error).__name__
+        ended = isinstance(error, RuntimeError) and "event loop" in str(error).lower()  # that of a kept connection
+        return ended or "Connection" in type(error).__name__ or "Timeout" in type(error).__name__
     return status in _PASSING or status >= 500
 
 
@@ -111,11 +132,6 @@ def wants_other_mode(error: BaseException) -> bool:
 def wants_other_temperature(error: BaseException) -> bool:
     """Return whether the endpoint refused the temperature, as those of reasoning models do."""
     return status_of(error) in {400, 422} and "temperature" in str(error).lower()
-
-
-def is_filtered(error: BaseException) -> bool:
-    """Return whether the endpoint refused the question for its content."""
-    return _code(error) == "content_filter"
 
 
 def pause_asked(error: BaseException, *, now: float) -> float | None:
@@ -141,6 +157,8 @@ def pause_asked(error: BaseException, *, now: float) -> float | None:
 
 def _code(error: BaseException) -> str | None:
     code = getattr(error, "code", None)
+    if not isinstance(code, str) and isinstance(body := getattr(error, "body", None), Mapping):
+        code = body.get("code")  # of an error that wraps the client's
     return code if isinstance(code, str) else None
 
 

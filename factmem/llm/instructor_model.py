@@ -13,8 +13,18 @@ from anyio.lowlevel import RunVar
 
 from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError
-from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint
-from factmem.llm.exchange import ExchangeLimits, ModelExchange, current_exchange, failure_of, hush, reader_of
+from factmem.llm.asking import meter, usage_of
+from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint, check_installed
+from factmem.llm.exchange import (
+    ExchangeLimits,
+    ModelExchange,
+    Reply,
+    current_exchange,
+    failure_of,
+    hush,
+    reader_of,
+)
+from factmem.llm.faults import ending_of, text_of
 from factmem.llm.messages import instructions_of, messages_of
 from factmem.validators import check_number, check_seconds, check_whole
 from factmem.values import check_text
@@ -22,6 +32,7 @@ from factmem.values import check_text
 if TYPE_CHECKING:
     import instructor
     from pydantic import BaseModel
+    from tenacity import RetryCallState
 
 __all__ = ["InstructorModel", "language_model"]
 
@@ -63,6 +74,7 @@ class InstructorModel:
 
     Raises:
         InvalidDataError: a number is out of its range; at the first question: there is no such mode, or no API key.
+        MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
 
     Example:
         >>> model = InstructorModel("qwen3:4b", base_url="http://127.0.0.1:11434/v1")
@@ -91,6 +103,7 @@ class InstructorModel:
         check_seconds(timeout, "timeout")
         check_number(pause, "pause")
         check_number(longest_wait, "longest_wait")
+        check_installed()
         self._endpoint: Endpoint = OpenAIEndpoint(model, base_url=base_url, api_key=api_key, mode=mode, timeout=timeout)
         self._limits = ExchangeLimits(
             timeout=timeout, tries=tries, retries=retries, pause=pause, longest_wait=longest_wait
@@ -132,6 +145,7 @@ class InstructorModel:
 
         Raises:
             InvalidDataError: the name is not of the form ``provider/model``, or a number is out of its range.
+            MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
         """
         provider, _, model = name.partition("/")
         if not provider or not model:
@@ -159,11 +173,7 @@ class InstructorModel:
         return self._max_chars
 
     async def ask(self, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
-        """See `LanguageModel.ask`.
-
-        Raises:
-            MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
-        """
+        """See `LanguageModel.ask`."""
         exchange = ModelExchange(answer, self._limits)
         modes = self._modes_left()
         await self._client(modes[0])  # imports are no part of the time limit
@@ -174,7 +184,9 @@ class InstructorModel:
                     break
         exchange.too_slow = scope.cancelled_caught
         if exchange.found is None:
-            raise failure_of(exchange)
+            raise failure_of(
+                exchange, unanswered="the endpoint did not answer with a chat completion ({}): is base_url right?"
+            )
         return exchange.found
 
     def _modes_left(self) -> tuple[str | None, ...]:
@@ -194,7 +206,12 @@ class InstructorModel:
         from tenacity import AsyncRetrying
 
         client = await self._client(mode)
-        retrying = AsyncRetrying(retry=exchange.should_go_on, wait=exchange.pause, sleep=anyio.sleep, reraise=True)
+
+        def goes_on(state: RetryCallState) -> bool:
+            error = state.outcome.exception() if state.outcome is not None else None
+            return isinstance(error, Exception) and exchange.goes_on_after(error)  # else all is well, or cancelled
+
+        retrying = AsyncRetrying(retry=goes_on, wait=lambda state: exchange.pause, sleep=anyio.sleep, reraise=True)
         # Engines that constrain an answer do not show its schema to the model, which worked examples do.
         unseen = mode in _WITHOUT_SCHEMA or (mode == "JSON_SCHEMA" and not prompt.examples)
         exchange.instructions = instructions_of(prompt, exchange.answer, show_schema=unseen)
@@ -225,15 +242,23 @@ class InstructorModel:
 
 
 def _speak(**request: Any) -> None:
+    """Count a request that instructor has prepared, and replace its system message.
+
+    For answers in JSON, ``instructor`` adds the schema in its long form and words of its own.
+    """
     exchange = current_exchange()
-    if exchange is not None:
-        exchange.speak(request.get("messages"))
+    if exchange is None:
+        return
+    meter(requests=1)
+    match request.get("messages"):
+        case [{"role": "system", "content": str()} as first, *_]:
+            first["content"] = exchange.instructions
 
 
 def _hear(response: Any) -> None:
     exchange = current_exchange()
     if exchange is not None:
-        exchange.hear(response)
+        exchange.hear(Reply(said=text_of(response), ending=ending_of(response), usage=usage_of(response)))
 
 
 _KEY_VARIABLE: Final = "FACTMEM_MODEL_API_KEY"
@@ -256,6 +281,7 @@ def language_model(address: str) -> LanguageModel:
 
     Raises:
         InvalidDataError: the address has none of these forms.
+        MissingPackageError: the package ``instructor`` or ``openai`` is not installed.
     """
     check_text(address, path="$.model")
     kind, _, model = address.partition("/")

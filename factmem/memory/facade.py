@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import anyio
 import attrs
@@ -79,6 +79,9 @@ from factmem.validators import check_instance, check_seconds
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
+if TYPE_CHECKING:
+    from factmem.llm import ForeignModel
+
 __all__ = ["Memory"]
 
 ProfileT = TypeVar("ProfileT")
@@ -128,9 +131,10 @@ class Memory:
             object of LangChain (``Embeddings``) or pydantic-ai (``Embedder``); the offline default if None.
         embedder_timeout: Seconds that one answer of the embedder may take, for at most 256 texts; unlimited if None.
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
-        model: Language model that reads remembered words, or its address for `factmem.language_model`. A detector, an
-            analyst, a consolidator and a question analyst are made of it unless they are given. None works offline,
-            without any model.
+        model: Language model that reads remembered words: a model, its address for `factmem.language_model`, or an
+            object of LangChain (a chat model), pydantic-ai or the OpenAI Agents SDK (a ``Model``), which is asked as it
+            is set up (see `factmem.llm.HostModel`). A detector, an analyst, a consolidator and a question analyst are
+            made of it unless they are given. None works offline, without any model.
         detector: Finds facts in conversations; without it and a model, they are kept word for word.
         analyst: Infers scope, categories and importance of texts.
         consolidator: Decides what new statements do to similar known ones.
@@ -179,7 +183,7 @@ class Memory:
         scopes: Sequence[MemoryScope | str] = (MemoryScope.CROSS_PRODUCT,),
         embedder: Embedder | ForeignEmbedder | str | None = None,
         embedder_timeout: float | None = 30.0,
-        model: LanguageModel | str | None = None,
+        model: LanguageModel | ForeignModel | str | None = None,
         detector: Detector | None = None,
         analyst: Analyst | None = None,
         consolidator: Consolidator | None = None,
@@ -209,8 +213,7 @@ class Memory:
         else:
             check_store(store)
             address, provider = None, store
-        model = _language_model(model) if isinstance(model, str) else model
-        embedder = as_embedder(embedder)
+        model, embedder = _as_language_model(model), as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
         check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
@@ -1507,10 +1510,12 @@ def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
     return attrs.evolve(policies, origins=own)
 
 
-def _language_model(address: str) -> LanguageModel:
-    from factmem.llm import language_model
+def _as_language_model(given: LanguageModel | ForeignModel | str | None) -> LanguageModel | None:
+    if given is None:
+        return None
+    from factmem.llm import as_language_model
 
-    return language_model(address)
+    return as_language_model(given)
 
 
 def _media_reader(address: str) -> MediaReader:

@@ -23,7 +23,7 @@ from factmem.abc import Conversation, Message, Operation, Passage
 from factmem.details import MediumPart, Treatment
 from factmem.detection import PdfError, flags_in, pdf_pages, points_to_media, reads_pdf
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
-from factmem.llm import bounded_gather
+from factmem.llm import bounded_gather, metered
 from factmem.media import Medium, fingerprint
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
@@ -97,7 +97,7 @@ class MediaInbox:
         Raises:
             CapabilityError: The model takes no media of a type.
             MediumError: A medium is too large, damaged, or of another type than stated.
-            ModelError: The model failed.
+            ModelError: The model failed, or the budget is spent.
         """
         if not any(message.media for conversation in conversations for message in conversation.messages):
             return Separated(conversations, ())
@@ -162,7 +162,7 @@ class MediaInbox:
                 tries.add(found.whole.sha256)
             elif self._settings.keep is not None:
                 await to_thread.run_sync(_keep, self._settings.keep, found)
-            return self._told(found, passages)
+            return await to_thread.run_sync(self._told, found, passages)  # a file may have a million characters
         return None
 
     async def _passages(self, found: _Found) -> Sequence[Passage] | None:
@@ -177,7 +177,8 @@ class MediaInbox:
             if not reader.takes(mime) and not passages:
                 raise CapabilityError(f"the model takes no {mime}: give a caption, convert it, or use another model")
             if reader.takes(mime):
-                with nested(Operation.ASK, records_in=1) as call:
+                self._backend.worker.check_budget()
+                with nested(Operation.ASK, records_in=1) as call, metered(self._backend.worker.spent):
                     passages += await reader.read_medium(found.data, found.whole)
                     call.gave(len(passages))
         elif not passages:
@@ -187,7 +188,7 @@ class MediaInbox:
         return passages
 
     def _told(self, found: _Found, passages: Iterable[Passage]) -> Conversation:
-        """Return the words of a medium; if the user points to it, behind what they say about it."""
+        """Return the words of a medium; if a model reads them for facts, behind what the user says about it."""
         beside = found.beside
         vouched = beside.origin is Origin.USER and (found.medium.vouched or points_to_media(beside.content))
         messages = [
@@ -201,7 +202,7 @@ class MediaInbox:
             )
             for number, passage in enumerate(passages, start=1)
         ]
-        if vouched and messages and beside.content.strip():
+        if beside.content.strip() and any(message.treatment is Treatment.FACTS for message in messages):
             context = attrs.evolve(
                 beside, id="0", media=(), not_text=0, timestamp=found.said_at, treatment=Treatment.CONTEXT
             )

@@ -60,18 +60,21 @@ class LoopbackOpenAIServer:
 
     Args:
         respond: Returns the answer to a request.
+        keep_alive: Whether connections stay open for further requests.
 
     Attributes:
         requests: Path and JSON (or form fields) of every request so far, in order.
         headers: Headers of each of them, with lowercase names.
     """
 
-    def __init__(self, respond: Responder) -> None:
+    def __init__(self, respond: Responder, *, keep_alive: bool = False) -> None:
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.headers: list[dict[str, str]] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1" if keep_alive else "HTTP/1.0"
+
             def do_POST(self) -> None:
                 size = int(self.headers.get("Content-Length", 0))
                 request = _parsed(self.rfile.read(size), self.headers.get_content_type())

@@ -27,8 +27,15 @@ def response_answer(said: str, *, status: str = "completed", id: str = "resp_1")
     item = {"id": f"msg_{id}", "type": "message", "role": "assistant", "status": status, "content": [content]}
     details = {"reason": "max_output_tokens"} if status == "incomplete" else None
     body = {"id": id, "object": "response", "created_at": 0, "model": "loopback", "status": status, "output": [item]}
+    usage = {
+        "input_tokens": 1,
+        "output_tokens": 1,
+        "total_tokens": 2,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": 0},
+    }
     fixed = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "incomplete_details": details}
-    return Answer(body | fixed)
+    return Answer(body | fixed | {"usage": usage})
 
 
 def streamed(answer: Answer) -> Answer:

@@ -204,6 +204,17 @@ def test_a_refusal_keeps_the_words_and_says_what_to_do(cli: CommandLine, talk: T
     assert [match["record"]["value"] for match in cli.data("recall", "venue")] == ["The venue has 120 seats."]
 
 
+def test_without_the_extra_for_models_the_command_that_installs_it_is_shown_and_nothing_is_written(
+    cli: CommandLine, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "instructor", None)
+    done = cli.run("--model", "openai/any", "ingest", str(talk(SAID)))
+    assert done.code != 0
+    assert "pip install 'factmem[llm]'" in done.err
+    monkeypatch.undo()
+    assert cli.data("info")["records"] == 0
+
+
 def test_the_summary_reports_what_the_model_cost(cli: CommandLine, talk: Talk, concepts: Path) -> None:
     summary, requests = ingested(cli, talk(SAID), "--concepts", str(concepts))
     cost = {"requests": 1, "input_tokens": 1, "cached_tokens": 0, "output_tokens": 1}

@@ -52,6 +52,8 @@ def test_arguments_that_are_no_text_are_read_as_json() -> None:
         (ReadTimeoutError(), True),
         (ConnectionResetError(), True),
         (KeyError("choices"), False),
+        (RuntimeError("Event loop is closed"), True),
+        (RuntimeError("anything else"), False),
     ],
 )
 def test_transient_errors_are_distinguished_from_permanent_ones(error: Exception, passes: bool) -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerError, ModelUnavailableError
-from factmem.llm import InstructorModel
+from factmem.llm import InstructorModel, language_model
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
@@ -205,11 +205,16 @@ async def test_a_mode_that_does_not_exist_is_a_typed_error() -> None:
 
 
 @pytest.mark.parametrize("package", ["instructor", "openai"])
-async def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error comes when the model is made, so that no words are kept as unread for it."""
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingPackageError, match=package) as caught:
-        await asked_of("http://127.0.0.1:9/v1").ask(PROMPT, Trip)
+    with pytest.raises(MissingPackageError, match=rf"{package} is not .* pip install 'factmem\[llm\]'") as caught:
+        asked_of("http://127.0.0.1:9/v1")
     assert caught.value.package == package
+    with pytest.raises(MissingPackageError):
+        language_model("anthropic/any")
 
 
 async def test_a_providers_own_package_that_is_missing_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:

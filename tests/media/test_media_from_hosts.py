@@ -101,6 +101,16 @@ async def test_message_dicts_are_remembered_with_what_is_in_their_pictures() -> 
         assert [record.value for record in await memory.quarantine.list()] == ["Seat 42"]
 
 
+@pytest.mark.parametrize("wrapped", ["contents", "events"])
+async def test_contents_of_googles_apis_bring_their_pictures(wrapped: str) -> None:
+    contents = [{"role": "user", "parts": [{"text": "Hm."}, HELD["Google in JSON"][0]]}]
+    source = contents if wrapped == "contents" else [{"content": content, "event_id": "e1"} for content in contents]
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder(), media_reader=ScriptedReader(["Seat 42"])) as memory:
+        await (await memory.generate(source)).wait()
+        assert [record.value for record in await memory.quarantine.list()] == ["Seat 42"]
+        assert [record.value for record in await memory.list_records()] == ["Hm."]
+
+
 async def test_a_plugin_reads_the_pictures_of_a_conversation_once() -> None:
     reader = ScriptedReader(["Seat 42"])
     history = [

@@ -112,7 +112,7 @@ async def test_an_injection_by_a_medium_is_never_believed(injection: str, carrie
 
 @pytest.mark.parametrize("injection", INJECTIONS)
 async def test_an_injection_in_what_the_user_points_to_takes_nothing_from_the_user(injection: str) -> None:
-    """The user's words stay, and so does what was found in them: a medium is never the user, whoever points to it."""
+    """The user's words stay, and so does what was found in them: a medium that they point to is still not the user."""
     async with reading(INJECTIONS[injection]) as (memory, _):
         known = {record.id for record in await memory.list_records()}
         await memory.remember(

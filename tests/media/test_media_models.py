@@ -13,8 +13,10 @@ from unittest.mock import ANY
 import attrs
 import pytest
 
+from factmem import InMemoryProvider, Memory, Message
 from factmem.details import MediumPart
 from factmem.errors import (
+    BudgetSpentError,
     CapabilityError,
     InvalidDataError,
     ModelAnswerError,
@@ -22,8 +24,11 @@ from factmem.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from factmem.llm import media_reader, metered
+from factmem.llm import Budget, CostReport, media_reader, metered
 from factmem.llm.media_models import MediaModel
+from factmem.media import Medium
+from factmem.memory import Background
+from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
 
@@ -243,6 +248,27 @@ async def test_what_a_medium_costs_is_counted(
     assert (spent.requests, spent.input_tokens, spent.output_tokens) == (1, 900, 30)
 
 
+async def test_a_spent_budget_stops_the_reading_of_media_and_writes_nothing() -> None:
+    costs, answer = CostReport(), Answer({**openai_answer(json.dumps(FOUND)), **USAGES[0][1]})
+    messages = [
+        Message(content=f"Look {number}.", id=f"m{number}", media=[Medium(PNG + bytes([number]), "image/png")])
+        for number in range(3)
+    ]
+    with LoopbackOpenAIServer(lambda path, request: answer) as server:
+        reader = media_reader(f"{server.base_url}#reader")
+        options: dict[str, Any] = {"embedder": HashEmbedder(), "media_reader": reader, "observers": [costs]}
+        reading = Background(budget=Budget(tokens=1000))
+        async with Memory(InMemoryProvider(), background=reading, **options) as memory:
+            await memory.remember(messages[0])
+            await memory.remember(messages[1])
+            with pytest.raises(BudgetSpentError):
+                await memory.remember(messages[2])
+            assert {record.value for record in await memory.list_records()} == {"Look 0.", "Look 1."}
+        await reader.aclose()
+    assert len(server.requests) == 2
+    assert (costs.total.requests, costs.total.input_tokens, costs.total.output_tokens) == (2, 1800, 60)
+
+
 @pytest.mark.parametrize(
     ("wire", "mime"),
     [(OPENAI, "video/mp4"), (OPENAI, "audio/flac"), (ANTHROPIC, "audio/wav"), (ANTHROPIC, "video/mp4")],
@@ -300,6 +326,43 @@ async def test_a_wrong_answer_is_a_model_error_without_its_text(
         await model.aclose()
     assert isinstance(caught.value, error)
     assert "cannot" not in str(caught.value).replace("cannot be reached", "")
+
+
+CUT: list[tuple[Wire, Json]] = [
+    (OPENAI, openai_answer('{"passages": [{"te', finish_reason="length")),
+    (
+        ANTHROPIC,
+        {"stop_reason": "max_tokens", "content": [{"type": "tool_use", "id": "1", "name": "passages", "input": {}}]},
+    ),
+    (GOOGLE, {"candidates": [{"content": {"parts": [{"text": '{"pass'}]}, "finishReason": "MAX_TOKENS"}]}),
+]
+
+
+@pytest.mark.parametrize(("wire", "answer"), CUT, ids=[wire.address for wire, _ in CUT])
+async def test_an_answer_that_was_cut_off_says_to_give_the_medium_in_parts(
+    wire: Wire, answer: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackOpenAIServer(lambda path, request: Answer(answer)) as server:
+        model = opened(wire, server, monkeypatch)
+        with pytest.raises(ModelAnswerError, match="in parts"):
+            await model.read_medium(PDF, whole(PDF, "application/pdf"))
+        await model.aclose()
+
+
+REFUSED: list[tuple[Wire, Json]] = [
+    (ANTHROPIC, {"stop_reason": "refusal", "content": []}),
+    (GOOGLE, {"promptFeedback": {"blockReason": "SAFETY"}}),
+    (GOOGLE, {"candidates": [{"finishReason": "PROHIBITED_CONTENT"}]}),
+]
+
+
+@pytest.mark.parametrize(("wire", "answer"), REFUSED, ids=["Anthropic", "prompt to Google", "answer of Google"])
+async def test_each_vendors_refusal_is_one(wire: Wire, answer: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LoopbackOpenAIServer(lambda path, request: Answer(answer)) as server:
+        model = opened(wire, server, monkeypatch)
+        with pytest.raises(ModelRefusedError):
+            await model.read_medium(PNG, whole(PNG, "image/png"))
+        await model.aclose()
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,15 @@ def tables() -> list[dict[str, list[str]]]:
 
 def test_every_host_is_in_both_tables() -> None:
     assert sorted(MODULES.values()) == sorted(HOSTS)
-    assert [list(table) for table in tables()] == [list(MODULES)] * 2
+    assert [list(table) for table in tables()[:2]] == [list(MODULES)] * 2
+
+
+def test_factmem_holds_no_host_back() -> None:
+    """The table is made by ``.ci/resolve_hosts.py``, which fails where a host is older with factmem than without."""
+    resolved = tables()[2]
+    assert list(resolved) == [*list(MODULES)[:-1], "MCP"]
+    for newest, together, _ in resolved.values():
+        assert set(newest.split(", ")) <= set(together.rstrip(" |").split(", "))
 
 
 @pytest.mark.parametrize("host", MODULES)

@@ -238,7 +238,8 @@ async def test_the_multilingual_model_knows_meaning_across_languages() -> None:
     embedder = MultilingualEmbedder()
     documents = await embed_checked(embedder, ["Meine Schwester ist Ärztin.", "Der Zug fährt um acht Uhr ab."])
     (question,) = await embed_checked(embedder, ["What does my sister do for a living?"], query=True)
-    assert float(question @ documents[0]) > float(question @ documents[1])
+    assert float(question @ documents[0]) > float(question @ documents[1]) + 0.1
+    assert float(documents[0] @ documents[1]) < 0.7  # .8 with what all its vectors have in common
     assert not np.allclose((await embedder.embed(["tea"]))[0], (await embedder.embed_query(["tea"]))[0])
 
 
