@@ -167,7 +167,7 @@ async def test_a_time_to_live_is_named_in_its_error(memory: Memory) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Rome"))
     wrong: Any = 5
     for call in (memory.update(record.id, revision_ttl=wrong), memory.remember("Old mill.", revision_ttl=wrong)):
-        with pytest.raises(InvalidDataError, match="^revision_ttl must be a timedelta"):
+        with pytest.raises(InvalidDataError, match=r"^revision_ttl must be a timedelta"):
             await call
     with pytest.raises(InvalidDataError, match="revisions must be timedelta or None"):
         await memory.expire(revisions=wrong)
