@@ -853,7 +853,8 @@ class Memory:
             ttl: Time to live; by the details or this memory's `TtlPolicy` if None.
 
         Returns:
-            A record of each value, as it is in the store.
+            A record of each value, with the state that it was saved in. Whether a later fact supersedes it follows from
+            all facts of its place, when they are read.
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.
