@@ -25,6 +25,7 @@ __all__ = [
     "check_aware",
     "check_duration",
     "check_fraction",
+    "check_instance",
     "check_number",
     "check_seconds",
     "check_whole",
@@ -125,6 +126,17 @@ def check_aware(value: object, name: str) -> dt.datetime:
     return value
 
 
+def check_instance(value: object, name: str, *types: type) -> None:
+    """Raise unless a value is an instance of one of some types.
+
+    Raises:
+        InvalidDataError: the value is of another type.
+    """
+    if not isinstance(value, types):
+        wanted = " or ".join("None" if typ is type(None) else typ.__name__ for typ in types)
+        raise InvalidDataError(f"{name} must be {wanted}, not {type(value).__name__}", path=f"$.{name}")
+
+
 def _validator(check: Callable[[object, str], object]) -> Validator:
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
         check(value, attribute.name)
@@ -171,10 +183,7 @@ def instance_of(*types: type) -> Validator:
     """
 
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        if not isinstance(value, types):
-            wanted = " or ".join("None" if typ is type(None) else typ.__name__ for typ in types)
-            path = f"$.{attribute.name}"
-            raise InvalidDataError(f"{attribute.name} must be {wanted}, not {type(value).__name__}", path=path)
+        check_instance(value, attribute.name, *types)
 
     return validate
 

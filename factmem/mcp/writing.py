@@ -169,7 +169,8 @@ class WritingTools:
 
         changes = await self._access.use(work, actor=_client(ctx))
         note = "Taken back; a person can bring it back with `factmem undo ID`."
-        return await self._written(ctx, [change.record for change in changes], note)
+        gone = [attrs.evolve(change.record, state=AssertionState.RETRACTED) for change in changes]
+        return await self._written(ctx, gone, note)
 
     async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:
         """Erase records permanently, with all their history. This cannot be undone: almost always prefer retract."""
@@ -198,7 +199,7 @@ class WritingTools:
         quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         if quarantined:
             waiting = awaited(await self._access.use(lambda view: view.quarantine.count()), trusted=self._trusted)
-            note = f"Kept apart, as what is not trusted is. Do not save it again. {waiting}"
+            note = f"Quarantined. Do not save it again. {waiting}"
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
         return WrittenAnswer(
             facts=[FactAnswer.of(record) for record in records],

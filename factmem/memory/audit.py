@@ -16,6 +16,7 @@ from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept
 from factmem.memory.accesses import keeper_of
 from factmem.memory.backend import Backend
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.filters import Filters
 from factmem.memory.quarantine import as_kept_apart
@@ -62,12 +63,13 @@ class Audit:
         for name, moment in (("happened_since", happened_since), ("happened_until", happened_until)):
             if moment is not None:
                 check_aware(moment, name)
+        actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
+        origins = listed("origins", origins, Origin)
         wanted = self._reader.wanted(filters)
         log = await self._log(ids)
         visible = await to_thread.run_sync(self._visible, log)
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
             raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is visible, or it was erased")
-        kept = set(actions)
 
         def passes(recorded: Recorded) -> bool:
             details = recorded.assertion.details
@@ -80,7 +82,7 @@ class Audit:
 
         def happened(entry: AuditEntry) -> bool:
             return (
-                (not kept or entry.action in kept)
+                (not actions or entry.action in actions)
                 and (not actors or _is_one_of(entry.actor, actors))
                 and (happened_since is None or (entry.at is not None and entry.at >= happened_since))
                 and (happened_until is None or (entry.at is not None and entry.at < happened_until))

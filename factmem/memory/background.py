@@ -395,7 +395,7 @@ class Worker:
             await work()
         except Exception as error:
             if not self._closing.is_set():  # an error after closing is expected
-                _log.warning("what waits to be read cannot be looked after: %s", type(error).__name__)
+                _log.warning("waiting words cannot be read for now: %s", type(error).__name__)
 
     async def _read(self, reader: UnitReader, units: Sequence[Unit]) -> None:
         waiting = list(units)

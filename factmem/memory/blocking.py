@@ -131,9 +131,11 @@ class BlockingMemory(_Twin):
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        portal = self._open.enter_context(start_blocking_portal(backend="asyncio"))
-        calls = self._open.enter_context(portal.wrap_async_context_manager(Calls()))
-        self._open.enter_context(portal.wrap_async_context_manager(self._memory))
+        with contextlib.ExitStack() as opening:  # a memory that cannot be opened leaves no thread behind
+            portal = opening.enter_context(start_blocking_portal(backend="asyncio"))
+            calls = opening.enter_context(portal.wrap_async_context_manager(Calls()))
+            opening.enter_context(portal.wrap_async_context_manager(self._memory))
+            self._open = opening.pop_all()
         self._calls = calls
         return self
 

@@ -27,7 +27,7 @@ from factmem.recall import DeepSettings, RecallSettings
 from factmem.records import Assertion, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_aware, fraction, instance_of, positive, seconds
+from factmem.validators import check_aware, check_instance, fraction, instance_of, positive, seconds
 from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:
@@ -155,11 +155,11 @@ class Context:
     tenant: str | None
     viewer: str | None
     concepts: Mapping[str, Concept[Any, Any]]
-    settings: RecallSettings
+    settings: RecallSettings = attrs.field(validator=instance_of(RecallSettings))
     clock: Clock
     profiles: tuple[ProfileSchema[Any], ...] = ()
     policies: Policies = attrs.field(factory=Policies)
-    deep: DeepSettings = _DEEP
+    deep: DeepSettings = attrs.field(default=_DEEP, validator=instance_of(DeepSettings))
     subject: MemorySubject = MemorySubject.EVERYTHING
     subjects: Mapping[str, MemorySubject] = attrs.field(factory=dict)
     private: bool = False
@@ -307,7 +307,7 @@ class Context:
             raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
         view = View(
             roots=tuple(dict.fromkeys(map(self._in_view, scopes))),
-            exact=tuple(dict.fromkeys(map(self._in_view, exact))),
+            exact=tuple(dict.fromkeys(map(self._in_view, listed("exact", exact, MemoryScope, str)))),
         )
         if not view.scopes:
             raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
@@ -365,12 +365,14 @@ class Context:
         """
         return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, "when")}))
 
-    def owned(self, details: FactDetails, *, private: bool | None) -> FactDetails:
-        """Return details with their owner.
+    def owned(self, details: FactDetails | None, *, private: bool | None) -> FactDetails:
+        """Return details, by default those of a fact without any, with their owner.
 
         Raises:
             InvalidDataError: A private fact would have no owner, or another one than the viewer.
         """
+        details = FactDetails() if details is None else details
+        check_instance(details, "details", FactDetails)
         if self.private if private is None else private:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")

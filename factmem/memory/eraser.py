@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,8 +17,9 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
 from factmem.memory.backend import Backend
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
-from factmem.memory.filters import Filters
+from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import words_behind
 from factmem.memory.media import drop_kept_media
 from factmem.memory.observed import operation
@@ -27,6 +29,7 @@ from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
+from factmem.validators import check_instance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -109,6 +112,7 @@ class Eraser:
     async def traces(self, record_ids: Collection[str], texts: Collection[str]) -> Traces:
         """See `Memory.traces`."""
         self._context.check_present()
+        record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
         log = await self._reader.log()
         words = await to_thread.run_sync(words_behind, log, set(record_ids))
         ids = {recorded.id for recorded in words}
@@ -131,6 +135,7 @@ class Eraser:
         self._context.check_present()
         if not dry_run:
             self._context.check_writable()
+        check_instance(revisions, "revisions", dt.timedelta, NoneType)
         limit = self._context.policies.ttl.revisions if revisions is None else revisions
         found = await to_thread.run_sync(outlived, await self._reader.log(), self._context.clock(), limit)
         if dry_run:

@@ -123,7 +123,7 @@ class Exchange:
         await import_log(entries, append, tenant=tenant, admit=admit, trust=trust, progress=progress)
         if waiting and from_file:
             _log.warning(
-                "%d imported assertions wait in quarantine and are not recalled: let them in%s",
+                "%d imported assertions wait in quarantine and are not recalled: accept them%s",
                 len(waiting),
                 "" if trust else ", or import the file again with trust if it is your own",
             )
@@ -227,6 +227,8 @@ def _is_file(source: ImportSource) -> TypeIs[Path | str | IO[str]]:
 
 async def _slices(entries: Iterable[Recorded]) -> AsyncGenerator[Sequence[Recorded]]:
     """Yield entries some at a time; whatever makes them runs in a worker thread."""
+    if not isinstance(entries, Iterable):
+        raise InvalidDataError(f"import_ takes a file, or Recorded entries, not a {type(entries).__name__}")
     rest = iter(entries)
     while some := await to_thread.run_sync(lambda: list(itertools.islice(rest, _BATCH))):
         for entry in some:

@@ -75,7 +75,7 @@ from factmem.recall import (
 from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_seconds
+from factmem.validators import check_instance, check_seconds
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -207,6 +207,7 @@ class Memory:
             if name is not None:
                 checked_name(name, what=what)
         check_range(memory_limit=memory_limit, mirror_limit=mirror_limit)
+        check_instance(background, "background", Background)
         if store is None or isinstance(store, str | Path):
             address, provider = address_of(store), None
         else:
@@ -231,7 +232,7 @@ class Memory:
             read_only=read_only,
             concepts=united(schemas, declared),
             profiles=schemas,
-            settings=settings or RecallSettings(),
+            settings=RecallSettings() if settings is None else settings,
             deep=deep,
             policies=policies,
             clock=clock,
@@ -336,7 +337,7 @@ class Memory:
             await self._eraser.expire_by_itself()
         except Exception as error:  # expired records are invisible already, and no caller waits for this
             if self._backend.worker.running:
-                _log.warning("what has expired could not be erased, and will be later: %s", type(error).__name__)
+                _log.warning("expired records could not be erased yet; this is tried again: %s", type(error).__name__)
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -404,9 +405,8 @@ class Memory:
     def in_conversation(self, messages: Iterable[Message]) -> Self:
         """Return this memory for what a model writes in a conversation: by its tools, in files, or as ready facts.
 
-        What repeats untrusted words of the conversation waits in quarantine, as it does where the conversation itself
-        is remembered, and whatever its origin; what the user said as well does not. The conversation's own messages are
-        remembered without this.
+        Text that repeats untrusted words of the conversation is quarantined, whatever its origin, unless the user said
+        it as well. To remember the conversation itself takes no such view: it is treated in the same way.
 
         ::
 
@@ -774,7 +774,7 @@ class Memory:
     ) -> ScopeInfo:
         """Return a summary of the records in a scope and its subtree, with counts.
 
-            info = await memory.info("/product")
+            info = await memory.info("/product/alpha")
             print(info.records, list(info.scopes), info.categories)
 
         Args:
@@ -793,7 +793,7 @@ class Memory:
     ) -> ScopeTree:
         """Return the tree of the scopes that hold records; printed, it is a tree.
 
-            print(await memory.tree("/product", depth=2))
+            print(await memory.tree("/product/alpha", depth=2))
 
         Args:
             scope: The root of the tree; all scopes if None.
@@ -950,7 +950,7 @@ class Memory:
             record_id: The record.
             value: The new value, said now, or at the present revision's time if that is later.
             scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that
-                of ``change.record``. What is at the old place is retracted with its history, in the same transaction.
+                of ``change.record``. At the old place it is retracted with its history, in the same transaction.
                 `undo` of the change moves it back; `rollback` of an old revision restores that one beside it.
             importance: From 0 to 1.
             categories: Labels, in place of the present ones.
@@ -997,7 +997,7 @@ class Memory:
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
         """Retract records: they are neither loaded nor recalled any more, and `restore` brings them back.
 
-        It applies to words of every origin: a program decides about it, not what was said.
+        Records of every origin can be retracted: the program decides, and not the conversation.
 
         Args:
             record_ids: Ids of the records.
@@ -1069,7 +1069,7 @@ class Memory:
     # -- Words ----------------------------------------------------------------------------------------------------
 
     async def remember(self, what: Words, **about: Unpack[About]) -> Remembered:
-        """Keep words as they were said, secrets redacted, and read it with the model if there is one.
+        """Keep words as they were said, secrets redacted, and read them with the model if there is one.
 
         A text is a memory itself. Without a model it is kept word for word. With one, scope, categories and importance
         are inferred where they are not given, and similar memories are updated or retracted. A message or a
@@ -1272,7 +1272,7 @@ class Memory:
         await self._streams.flush()
 
     async def resume(self, *ids: str) -> Submission:
-        """Read in the background what an earlier process, of any owner, left unread. Done at opening as well.
+        """Read unread words of earlier processes, of any owner, in the background, as at every opening.
 
         Streams whose trigger has not fired are watched again.
 
@@ -1283,8 +1283,8 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            ids: Only these jobs, by `Submission.ids`. What is read already has its records of today as its outcome,
-                without the changes, or the failure. A stream that waits for its trigger is given alone.
+            ids: Only these jobs, by `Submission.ids`. The outcome of one that is finished has its failure, or its
+                records of today without the changes. A stream that waits for its trigger is given alone.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
@@ -1345,6 +1345,7 @@ class Memory:
 
         Raises:
             InvalidDataError: There is no filter, or one of them is empty: either would erase more than intended.
+            TypeError: A keyword argument is not one of `Filters`.
             CapabilityError: The provider cannot erase.
         """
         return await self._eraser.forget(ids, filters, dry_run=dry_run)
@@ -1470,7 +1471,7 @@ class Memory:
         """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
 
         A file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
-        caller trusts the file. A log line warns of what waits. Entries are vouched for by the program that hands them
+        caller trusts the file. A log line gives their number. Entries are vouched for by the program that hands them
         in: those of untrusted origins alone are quarantined. An entry may revise another one of the same call, by its
         record id.
 

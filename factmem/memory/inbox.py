@@ -36,6 +36,7 @@ from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundErro
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
+from factmem.memory.checks import check_keywords
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Intake, ReadyFact, Taken, Words, conversation_from, spoken
@@ -247,7 +248,7 @@ class Inbox:
         if not text.strip():
             return ()
         if self._backend.analyst is None:
-            raise CapabilityError("to take a text apart needs a model: open the memory with model= or analyst=")
+            raise CapabilityError("extracting statements takes a model: open the memory with model= or analyst=")
         return tuple(await self._backend.analyst.extract(text))
 
     def ordered(self, about: About) -> Order:
@@ -258,9 +259,7 @@ class Inbox:
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        if unknown := about.keys() - About.__annotations__.keys():
-            names = ", ".join(map(repr, sorted(unknown)))
-            raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(About.__annotations__)}")
+        check_keywords(about, About.__annotations__)
         importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
         subject = self._context.about(about.get("subject"))
         given = FactDetails(
@@ -270,7 +269,9 @@ class Inbox:
             metadata=about.get("metadata") or {},
             expires_at=about.get("expires_at"),
             labels=about.get("labels") or {},
-            revision_expires_at=None if revision_ttl is None else after(self._context.clock(), revision_ttl),
+            revision_expires_at=(
+                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
+            ),
         )
         return Order(
             place=Place(subject, self._context.target(scope)),
@@ -462,7 +463,7 @@ class Inbox:
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
     async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
-        """Return the words of a conversation; what the assistant only repeats has a flag, and so is quarantined.
+        """Return the words of a conversation, with a flag, which quarantines, on those that the assistant only repeats.
 
         Args:
             found: The words to keep.

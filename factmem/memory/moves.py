@@ -255,7 +255,7 @@ class _Move:
         return MoveReceipt(tenants=tuple(self._outcome(tenant, complete[tenant]) for tenant in tenants), behind=behind)
 
     async def _brought(self, pending: Sequence[str | None]) -> dict[str | None, _Comparison]:
-        """Copy what is pending, then compare it."""
+        """Copy pending entries, then compare them."""
         try:
             for tenant in pending:
                 await self._copy(tenant)
@@ -409,13 +409,13 @@ class _Move:
 
 @attrs.define
 class _Mending:
-    """Brings what the log does not tell of: vectors that were made later, and counts of recalls.
+    """Copies data that is not in the log: vectors that were made later, and counts of recalls.
 
     Attributes:
         source: The source.
         target: The target.
         tenant: The tenant.
-        mended: Whether a vector was brought.
+        mended: Whether a vector was copied.
     """
 
     source: _Movable
@@ -435,7 +435,7 @@ class _Mending:
             await self.finish()
 
     async def finish(self) -> None:
-        """Bring what was found."""
+        """Copy the differences that were found."""
         if self._vectors and isinstance(self.target, KeepsVectors):
             await self.target.put_vectors(self.tenant, self._vectors)
             self.mended = True

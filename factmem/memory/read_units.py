@@ -212,19 +212,19 @@ def outcomes_of(
     sources = _Sources.of(findings)
     records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
     changes: list[list[Change]] = [[] for _ in findings]
-    told_of: dict[str, set[int]] = {}
+    reported: dict[str, set[int]] = {}
     for row in after:
         if numbers := sources.numbers(row.details, row.recorded):
-            told_of[row.recorded.record_id] = numbers
+            reported[row.recorded.record_id] = numbers
             record = hydrate(row, concepts)
             for number in numbers:
                 records[number][record.id] = record
     for recorded in apart:
-        if recorded.record_id not in told_of:
+        if recorded.record_id not in reported:
             for number in sources.numbers(recorded.assertion.details):
                 records[number][recorded.id] = record_of(recorded, state=AssertionState.QUARANTINED)
     for change in changed:
-        numbers = told_of.get(change.record.id) or sources.numbers(change.record.details) or {0}
+        numbers = reported.get(change.record.id) or sources.numbers(change.record.details) or {0}
         for number in numbers:
             changes[number].append(change)
     return {

@@ -12,6 +12,7 @@ from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_let_in, revisions
 from factmem.memory.backend import Backend
+from factmem.memory.checks import check_keywords, listed
 from factmem.memory.context import Context
 from factmem.memory.filters import (
     Filters,
@@ -33,6 +34,7 @@ from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorde
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
+from factmem.validators import check_instance
 
 __all__ = ["Reader"]
 
@@ -152,7 +154,7 @@ class Reader:
             if not found and is_record_id(concept):
                 raise RecordNotFoundError(
                     "no visible record there has this id: list_records() shows the ids of what is current, and "
-                    "quarantine.list() what waits to be let in"
+                    "quarantine.list() those in quarantine"
                 )
         return [record for record in found if (labels or {}).items() <= record.details.labels.items()]
 
@@ -169,6 +171,7 @@ class Reader:
     ) -> RecordPage:
         """See `Memory.list_records`."""
         check_range(limit=limit, offset=offset)
+        check_instance(order_by, "order_by", RecordOrder)
         if page is not None and offset:
             raise InvalidDataError("give a page or an offset, not both", path="$.offset")
         wanted = self.wanted(filters, strongest=strongest)
@@ -243,15 +246,22 @@ class Reader:
         return None if self._context.past else self._backend.mirror.glance(embedded=embedded)
 
     def wanted(self, filters: Filters, *, strongest: bool = False) -> RecallFilter:
-        """Return the filter that a caller's keyword arguments make, anchored at the tenant."""
+        """Return the filter that a caller's keyword arguments make, anchored at the tenant.
+
+        Raises:
+            TypeError: A keyword argument is not one of `Filters`.
+            InvalidDataError: A condition is of another type, or cannot be met.
+        """
+        check_keywords(filters, Filters.__annotations__)
         scope = self._context.anchored(filters.get("scope"))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
         return filter_of(filters, scope, subject, subjects, strongest=strongest)
 
     def _subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
-        if subjects is None or isinstance(subjects, str):
-            return subjects  # type: ignore[return-value]  # a single text is refused by the filter
-        return [found for subject in subjects if (found := self._context.named(subject)) is not None]
+        if subjects is None:
+            return None
+        several = listed("subjects", subjects, MemorySubject, str)
+        return [found for subject in several if (found := self._context.named(subject)) is not None]
 
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""

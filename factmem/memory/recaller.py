@@ -50,6 +50,7 @@ from factmem.recall import (
     times_in,
 )
 from factmem.scopes import MemoryScope
+from factmem.validators import check_instance
 from factmem.views import Sight
 
 if TYPE_CHECKING:
@@ -103,9 +104,13 @@ class Recaller:
         filters: Filters,
     ) -> RecallMatches:
         """See `Memory.recall`."""
+        settings = self._context.settings if settings is None else settings
+        deep = self._context.deep if deep is None else deep
+        check_instance(settings, "settings", RecallSettings)
+        check_instance(deep, "deep", DeepSettings)
         search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
-            matches = await self._deeply(query, search, deep or self._context.deep, strict=strict)
+            matches = await self._deeply(query, search, deep, strict=strict)
         else:
             matches = await self._shallowly(query, search)
         if history:
@@ -218,7 +223,7 @@ class Recaller:
         lexical: bool,
         semantic: bool,
         strongest: bool,
-        settings: RecallSettings | None,
+        settings: RecallSettings,
         filters: Filters,
     ) -> _Search:
         """Return a checked search.
@@ -239,7 +244,7 @@ class Recaller:
             wanted=wanted,
             limit=limit,
             min_score=min_score,
-            weights=settings or self._context.settings,
+            weights=settings,
             lexical=lexical,
             semantic=semantic,
         )

@@ -17,6 +17,7 @@ from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, Re
 from factmem.fold import states_of
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
@@ -190,6 +191,7 @@ class Streams:
         """See `Memory.resume`, with ids."""
         self._backend.worker.check_running()
         self._backend.history()
+        ids = listed("ids", ids, str)
         waiting = await self._waiting_for(ids)
         words, failures = await self._words_of(ids)
         if missing := words.keys() - waiting.keys() - {id for id, found in words.items() if found}:

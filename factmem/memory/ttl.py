@@ -6,13 +6,14 @@ import datetime as dt
 import enum
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Final
 
 import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.fold import Moment, deciding_order, has_expired, record_key, states_of
 from factmem.records import AssertionState, LogEntry, Recorded
+from factmem.validators import check_duration, duration
 from factmem.values import canonical_bytes
 
 __all__ = ["ExpiryReceipt", "Outlived", "TtlOperation", "TtlPolicy", "after", "expires_at", "outlived"]
@@ -27,9 +28,7 @@ class TtlOperation(enum.Enum):
     GENERATE_UPDATED = "generate_updated"
 
 
-def _positive(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-    if value is not None and (not isinstance(value, dt.timedelta) or value <= dt.timedelta(0)):
-        raise InvalidDataError(f"{attribute.name} must be a timedelta greater than 0", path=f"$.{attribute.name}")
+_POSITIVE: Final = attrs.validators.optional(duration)
 
 
 @attrs.frozen(kw_only=True)
@@ -54,11 +53,11 @@ class TtlPolicy:
         InvalidDataError: A time is not greater than 0.
     """
 
-    default: dt.timedelta | None = attrs.field(default=None, validator=_positive)
-    create: dt.timedelta | None = attrs.field(default=None, validator=_positive)
-    generate_created: dt.timedelta | None = attrs.field(default=None, validator=_positive)
-    generate_updated: dt.timedelta | None = attrs.field(default=None, validator=_positive)
-    revisions: dt.timedelta | None = attrs.field(default=None, validator=_positive)
+    default: dt.timedelta | None = attrs.field(default=None, validator=_POSITIVE)
+    create: dt.timedelta | None = attrs.field(default=None, validator=_POSITIVE)
+    generate_created: dt.timedelta | None = attrs.field(default=None, validator=_POSITIVE)
+    generate_updated: dt.timedelta | None = attrs.field(default=None, validator=_POSITIVE)
+    revisions: dt.timedelta | None = attrs.field(default=None, validator=_POSITIVE)
 
     def of(self, operation: TtlOperation) -> dt.timedelta | None:
         """Return the time to live of an operation; None to leave the expiry as it is."""
@@ -91,18 +90,24 @@ def expires_at(
     return None if ttl is None else after(now, ttl)
 
 
-def after(now: dt.datetime, ttl: dt.timedelta) -> dt.datetime:
+def after(now: dt.datetime, ttl: dt.timedelta, name: str = "ttl") -> dt.datetime:
     """Return the end of a time to live that starts now.
+
+    Args:
+        now: The present.
+        ttl: The time to live.
+        name: The argument's name, for the error.
 
     Raises:
         InvalidDataError: It is not greater than 0, or ends after the last representable year.
     """
-    if not isinstance(ttl, dt.timedelta) or ttl <= dt.timedelta(0):
-        raise InvalidDataError("ttl must be a timedelta greater than 0", path="$.ttl")
+    check_duration(ttl, name)
     try:
         return now + ttl
     except OverflowError:
-        raise InvalidDataError("ttl ends after the year 9999: leave it out to keep for ever", path="$.ttl") from None
+        raise InvalidDataError(
+            f"{name} ends after the year 9999: leave it out to keep for ever", path=f"$.{name}"
+        ) from None
 
 
 @attrs.frozen(kw_only=True)

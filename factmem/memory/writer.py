@@ -107,7 +107,7 @@ class Writer:
                 f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
             )
         place = Place(self._context.about(subject), self._context.target(scope))
-        details = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
+        details = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return await self._save_four_verbs(self.dated(fact), place, details)
         recorded = await self.append(assertions_of(self.dated(fact), place, details))
@@ -123,8 +123,8 @@ class Writer:
     ) -> tuple[FactRecord[Any], ...]:
         """See `Memory.save_many`."""
         self._context.check_writable()
-        given = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
-        items = [self._placed(item) for item in facts]
+        given = self.lasting(self._context.owned(details, private=private), ttl)
+        items = [self._placed(item) for item in listed("facts", facts, object)]
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
@@ -157,7 +157,7 @@ class Writer:
         schema = ProfileSchema.of(type(profile))
         facts = schema.facts(profile, self._context.said_now)
         place = Place(self._context.about(subject), self._context.target(scope))
-        given = self.lasting(self._context.owned(details or FactDetails(), private=private), ttl)
+        given = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])
         concepts = {fact.concept.keyword: fact.concept for fact in facts}
@@ -199,7 +199,9 @@ class Writer:
             **{name: item for name, item in given.items() if item is not None},
             labels=labels or {},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
-            revision_expires_at=None if revision_ttl is None else after(self._context.clock(), revision_ttl),
+            revision_expires_at=(
+                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
+            ),
         )
         said = stored = await self._stored(previous)
         if value is not UNSET:
@@ -465,7 +467,7 @@ class Writer:
             return receipts
 
     async def screening(self) -> Screening:
-        """Return the screening of what is written. To hear a conversation takes time."""
+        """Return the screening of what is written. A long conversation takes time to compare."""
         return await off_loop(lambda: self._context.screening, None if self._context.heard else 0)
 
     async def _screened_and_signed(self, statements: Sequence[Statement]) -> list[Statement]:

@@ -117,7 +117,7 @@ class WireForm:
     shortens: bool = True
 
     def mark(self, model: str) -> str:
-        """Return what is done to documents, as a part of the embedder's identity; empty if nothing is."""
+        """Return the field and the prefix of documents, as a part of the embedder's identity; empty without any."""
         return " ".join(filter(None, (self.field(model).document, self.prefixes(model).document.strip(" :"))))
 
 
@@ -136,8 +136,8 @@ def _openai_form(
 
     def body(request: _Request) -> dict[str, Any]:
         word = words(request.model).of(request.side)
-        told = {field: word} if word else {}
-        return {"model": request.model, "input": request.texts, **told, **request.asked(dimension)}
+        side = {field: word} if word else {}
+        return {"model": request.model, "input": request.texts, **side, **request.asked(dimension)}
 
     def read(answer: Any) -> _Read:
         usage = answer.get("usage") or {}

@@ -128,11 +128,15 @@ _FRACTION: Final = attrs.validators.optional(fraction)
 
 
 def _groups(groups: Sequence[Sequence[MetadataCondition]]) -> tuple[tuple[MetadataCondition, ...], ...]:
-    if any(isinstance(group, MetadataCondition) for group in groups):
+    given = list(groups) if isinstance(groups, Iterable) else [groups]
+    several = [tuple(group) if isinstance(group, Iterable) else (group,) for group in given]
+    if not all(isinstance(condition, MetadataCondition) for group in several for condition in group) or any(
+        isinstance(group, MetadataCondition) for group in given
+    ):
         raise InvalidDataError("where takes groups of conditions: [[this, and_this], [or_this]]", path="$.where")
-    if not all(groups):
+    if not all(several):
         raise InvalidDataError("a group of conditions is empty, which would keep everything", path="$.where")
-    return tuple(tuple(group) for group in groups)
+    return tuple(several)
 
 
 def _several(names: Collection[str] | None) -> frozenset[str] | None:

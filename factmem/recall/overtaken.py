@@ -166,7 +166,7 @@ class _Marks:
         return cls(corpus.shown(sight), sight, wanted)
 
     def may_read(self, rows: NDArray[np.intp]) -> list[int]:
-        """Return the rows that may be read to mark some results; what is read tells which are."""
+        """Return all rows that marking some results may read. The values that are read decide which ones."""
         columns = self.corpus.columns
         statement = columns.keywords.find(STATEMENT.keyword)
         said = [] if statement is None else rows[columns.of_rows("keyword", rows) == statement].tolist()

@@ -84,7 +84,7 @@ def _read(payload: bytes) -> dict[str, Access]:
     try:
         return {id: _access(*pair) for id, pair in json.loads(payload).items()}
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise CorruptStoreError("a frame of what was recalled cannot be read: forget it by deleting its file") from None
+        raise CorruptStoreError("a frame of access counts is damaged: delete its file to go on without them") from None
 
 
 def _access(count: int, last: int | None) -> Access:

@@ -285,4 +285,4 @@ def _check_sum(total: Any, counter: Sequence[Row]) -> None:
         CorruptStoreError: A row was lost or changed.
     """
     if int(total) != (counter[0][1] if counter else 0):
-        raise CorruptStoreError("not all of what was kept is there as it was written: restore the store from a backup")
+        raise CorruptStoreError("rows of the store were lost or changed: restore it from a backup")

@@ -135,7 +135,7 @@ def _sum_of(said: Iterable[Row], changed: Iterable[Row]) -> int:
 
 def _check(connection: apsw.Connection, place: bytes, keyword: str | None, found: int) -> None:
     if not _is_older(connection, 3) and _kept(connection, place, keyword) != found:
-        raise CorruptStoreError("not all of what was kept is there as it was written: restore the store from a backup")
+        raise CorruptStoreError("rows of the store were lost or changed: restore it from a backup")
 
 
 def sum_of_vectors_kept(connection: apsw.Connection, tenant: str) -> int | None:

@@ -209,6 +209,7 @@ async def test_what_is_retracted_can_be_restored() -> None:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
         result = await answer(client, "retract", ids=[record.id], reason="wrong")
         assert result["note"] == "Taken back; a person can bring it back with `factmem undo ID`."
+        assert [fact["state"] for fact in result["facts"]] == ["retracted"]
         assert await memory.list_records() == []
         await memory.restore(record.id)
         assert [item.value for item in await memory.list_records()] == ["Oslo"]

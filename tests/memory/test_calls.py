@@ -10,7 +10,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from factmem import BlockingMemory, Memory
-from factmem.errors import InvalidDataError, ProviderClosedError
+from factmem.errors import InvalidDataError, ProviderClosedError, WrongLoopError
 from factmem.memory.calls import Calls
 
 
@@ -31,6 +31,22 @@ def test_a_view_of_a_closed_memory_refuses_calls() -> None:
     for closed in (memory, view):
         with pytest.raises(ProviderClosedError, match="with"):
             closed.remember("The venue has 120 seats.")
+
+
+def test_a_memory_that_cannot_be_opened_leaves_no_thread_behind() -> None:
+    """A thread of a loop that nobody ends would keep the process from ending."""
+
+    def loops() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if "portal" in thread.name]
+
+    memory = Memory("memory:")
+    with BlockingMemory(memory) as first:
+        of_first = loops()
+        with pytest.raises(WrongLoopError), BlockingMemory(memory):
+            pass
+        assert len(of_first) == 1
+        assert loops() == of_first
+        assert first.list_records() == []
 
 
 def test_closing_waits_for_a_call_under_way() -> None:

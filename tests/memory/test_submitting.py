@@ -152,7 +152,7 @@ async def test_nothing_that_fails_in_the_background_ends_the_program(caplog: pyt
         await submission.wait()
         assert submission.failures == ("OverflowError",)
     async with opened(provider, ScriptedModel(well)):
-        await until(lambda: "looked after: OverflowError" in caplog.text)
+        await until(lambda: "cannot be read for now: OverflowError" in caplog.text)
     provider.broken = False
     async with opened(provider, ScriptedModel(well)) as memory:
         await (await memory.resume()).wait()

@@ -10,6 +10,7 @@ import pytest
 
 from factmem import InMemoryProvider, Memory, Message, SingleFact
 from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.recall import MetadataCondition
 from factmem.testing import HashEmbedder
 from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, USER, said, talk
@@ -39,6 +40,9 @@ def memory() -> Memory:
         ({"store": 7}, "provider"),
         ({"store": 5}, "sqlite-vec:facts.db"),
         ({"store": InMemoryProvider}, "the class InMemoryProvider"),
+        ({"settings": {}}, "settings must be RecallSettings, not dict"),
+        ({"deep": True}, "deep must be DeepSettings, not bool"),
+        ({"background": 5}, "background must be Background, not int"),
     ],
     ids=str,
 )
@@ -68,7 +72,7 @@ async def test_what_is_undone_is_a_list_of_changes(memory: Memory, changes: Any)
     assert said(await memory.list_records()) == ["The mill is old."]
 
 
-@pytest.mark.parametrize("name", ["categories", "topics", "sources", "concepts", "record_ids"])
+@pytest.mark.parametrize("name", ["categories", "topics", "sources", "concepts", "record_ids", "subjects"])
 async def test_a_filter_of_several_takes_no_single_text(memory: Memory, name: str) -> None:
     """As single letters it would mean something else, and as a part of a text it would match too much."""
     await memory.remember("The mill is old.", categories=["m"], source="mill")
@@ -88,6 +92,109 @@ async def test_nothing_is_forgotten_by_a_single_text(memory: Memory, name: str) 
     with pytest.raises(InvalidDataError, match="list"):
         await memory.forget(**wrong)
     assert said(await memory.list_records()) == ["The mill is old."]
+
+
+@pytest.mark.parametrize("subjects", ["user", 5, [5], [None]])
+async def test_subjects_are_a_list_of_subjects(memory: Memory, subjects: Any) -> None:
+    calls: list[Call] = [memory.list_records, memory.forget, memory.audit, memory.info, memory.tree]
+    for call in calls:
+        with pytest.raises(InvalidDataError, match="MemorySubject or str"):
+            await call(subjects=subjects)
+    with pytest.raises(InvalidDataError, match="MemorySubject or str"):
+        await memory.recall("mill", subjects=subjects)
+
+
+@pytest.mark.parametrize("name", ["subjcts", "keywords", "places", "within"])
+async def test_an_unknown_filter_is_refused_with_the_known_ones(memory: Memory, name: str) -> None:
+    """A misspelt condition must not be left out: `forget` would erase more than was meant."""
+    await memory.save(SingleFact(CITY, "Rome"), subject=USER)
+    wrong: dict[str, Any] = {name: ["mill"], "subject": USER}
+    calls: list[Call] = [memory.list_records, memory.forget, memory.audit]
+    for call in calls:
+        with pytest.raises(TypeError, match=f"'{name}'; expected scope, exact, subject, subjects, concepts"):
+            await call(**wrong)
+    with pytest.raises(TypeError, match=f"'{name}'; expected"):
+        await memory.recall("mill", **wrong)
+    assert said(await memory.list_records()) == ["Rome"]
+
+
+@pytest.mark.parametrize("where", ["city", 5, ["city"], [5], [["city"]], [MetadataCondition("k", 1)]])
+async def test_conditions_on_metadata_are_given_in_groups(memory: Memory, where: Any) -> None:
+    with pytest.raises(InvalidDataError, match="groups of conditions"):
+        await memory.list_records(where=where)
+
+
+@pytest.mark.parametrize("order_by", ["importance", None])
+async def test_the_order_of_a_listing_is_one_of_those_that_there_are(memory: Memory, order_by: Any) -> None:
+    with pytest.raises(InvalidDataError, match="order_by must be RecordOrder"):
+        await memory.list_records(order_by=order_by)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"actions": "recorded"}, {"actions": ["recorded"]}, {"actors": "clerk"}, {"origins": ["user"]}], ids=str
+)
+async def test_a_wrong_condition_on_the_audit_trail_is_no_empty_trail(memory: Memory, wrong: dict[str, Any]) -> None:
+    await memory.acting_as("clerk").save(SingleFact(CITY, "Rome"))
+    with pytest.raises(InvalidDataError, match=next(iter(wrong))):
+        await memory.audit(**wrong)
+
+
+async def test_texts_to_trace_are_a_list(memory: Memory) -> None:
+    with pytest.raises(InvalidDataError, match="texts takes a list"):
+        await memory.traces(texts="The mill is old.")
+    number: Any = 5
+    with pytest.raises(InvalidDataError, match=r"FactRecord\.id"):
+        await memory.traces(number)
+
+
+async def test_the_ids_of_submissions_are_texts(memory: Memory) -> None:
+    number: Any = 5
+    async with memory:
+        with pytest.raises(InvalidDataError, match="ids takes str"):
+            await memory.resume(number)
+
+
+@pytest.mark.parametrize("details", [{}, {"importance": 1.0}])
+async def test_details_are_details(memory: Memory, details: Any) -> None:
+    fact = SingleFact(CITY, "Rome")
+    for saving in (memory.save(fact, details=details), memory.save_many([fact], details=details)):
+        with pytest.raises(InvalidDataError, match="details must be FactDetails, not dict"):
+            await saving
+    assert await memory.list_records() == []
+
+
+async def test_a_time_to_live_is_named_in_its_error(memory: Memory) -> None:
+    (record,) = await memory.save(SingleFact(CITY, "Rome"))
+    wrong: Any = 5
+    for call in (memory.update(record.id, revision_ttl=wrong), memory.remember("Old mill.", revision_ttl=wrong)):
+        with pytest.raises(InvalidDataError, match=r"^revision_ttl must be a timedelta"):
+            await call
+    with pytest.raises(InvalidDataError, match="revisions must be timedelta or None"):
+        await memory.expire(revisions=wrong)
+
+
+async def test_many_facts_are_a_list(memory: Memory) -> None:
+    fact: Any = SingleFact(CITY, "Rome")
+    with pytest.raises(InvalidDataError, match="facts takes a list"):
+        await memory.save_many(fact)
+
+
+@pytest.mark.parametrize("name", ["settings", "deep"])
+async def test_settings_of_recall_are_settings(memory: Memory, name: str) -> None:
+    wrong: dict[str, Any] = {name: {}}
+    with pytest.raises(InvalidDataError, match=f"{name} must be"):
+        await memory.recall("mill", **wrong)
+
+
+async def test_what_is_imported_is_a_file_or_entries(memory: Memory) -> None:
+    number: Any = 5
+    with pytest.raises(InvalidDataError, match="takes a file, or Recorded entries"):
+        await memory.import_(number)
+
+
+def test_exact_scopes_of_a_slice_are_a_list(memory: Memory) -> None:
+    with pytest.raises(InvalidDataError, match="exact takes a list"):
+        memory.slice(["/product/alpha"], exact="/product/beta")
 
 
 async def test_filters_take_texts_only(memory: Memory) -> None:

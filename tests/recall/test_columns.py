@@ -125,7 +125,7 @@ def test_what_records_have_is_summed_up_while_more_is_taken_in(new: list[Rows]) 
 
     def summed_up() -> None:
         assert len(columns.tags_of("categories", columns["labels"][old])) == OLD + 1
-        assert len(columns.texts_of("scope", old)) == len(columns.texts_of("keyword", old)) == OLD
+        assert [len(columns.counted(name, old)[0]) for name in ("scope", "keyword")] == [OLD, OLD]
         assert len({len(items) for items in columns.all_of_heads().values()}) == 1
 
     def write() -> None:

@@ -51,5 +51,6 @@ SUBMISSION: Final[Mapping[str, Door]] = {
     "drop": Neither("is called by the submitter, to count parts not kept"),
     "keep": Neither("is called with a function that makes the outcome, and reads nothing"),
     "settle": Neither("is called by the reader, to report outcomes"),
+    "postpone": Neither("is called by the reader, once the budget is spent"),
     "end": Neither("is called by the reader, to report the end"),
 }

@@ -274,6 +274,7 @@ class MemoryScreen(RecordsPage):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Find", key_display="/", priority=True),
+        Binding("enter", "results", show=False, priority=True),
         Binding("i", "inbox", "Inbox"),
         Binding("a", "told", "Agent"),
         *_ON_RECORDS,
@@ -306,8 +307,15 @@ class MemoryScreen(RecordsPage):
         self.set_focus(self.table)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave the key of the search to the search itself, where it is a character."""
-        return not (action == "search" and isinstance(self.focused, Input)) and super().check_action(action, parameters)
+        """Leave "/" to the search, where it is a character, and Enter to everything but the search."""
+        searching = isinstance(self.focused, Input)
+        match action:
+            case "search" if searching:
+                return False
+            case "results":
+                return searching
+            case _:
+                return super().check_action(action, parameters)
 
     @property
     def table(self) -> RecordTable:
@@ -387,13 +395,13 @@ class MemoryScreen(RecordsPage):
         self.table.to_top()
         self.reload(after=_PAUSE)
 
-    @on(Input.Submitted, "#query")
-    def _asked(self) -> None:
-        self.set_focus(self.table)
-
     def action_search(self) -> None:
         """Move to the search. The key has priority, so that keys that follow it fast belong to the search already."""
         self.set_focus(self.query_one("#query", Input))
+
+    def action_results(self) -> None:
+        """Move from the search to its results, at once too: the next key is a command."""
+        self.set_focus(self.table)
 
     def action_places(self) -> None:
         """Move to the tree of places."""

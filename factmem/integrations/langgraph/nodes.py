@@ -124,7 +124,7 @@ def with_facts_from_memory(
     about = None if subjects is None else listed("subjects", subjects, MemorySubject)
     places = None if scopes is None else [*map(memory.config.scope_of, listed("scopes", scopes, MemoryScope, str))]
 
-    async def told(given: Any, identity: RunIdentity) -> list[Any]:
+    async def with_facts(given: Any, identity: RunIdentity) -> list[Any]:
         history = state.messages(given)
         if wanted is None:
             return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
@@ -138,7 +138,7 @@ def with_facts_from_memory(
     if inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(type(node).__call__):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
-            history = await told(given, who(given))
+            history = await with_facts(given, who(given))
             update = await node(_shown(given, state, history), *args, **kwargs)
             return _without_block(update, state.messages(given), history)
 
@@ -146,7 +146,7 @@ def with_facts_from_memory(
 
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
         identity = who(given)
-        history = memory.for_run().held.use_blocking(lambda _: told(given, identity))
+        history = memory.for_run().held.use_blocking(lambda _: with_facts(given, identity))
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
 

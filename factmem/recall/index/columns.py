@@ -317,11 +317,6 @@ class Columns:
         numbers, counts = np.unique(self.of_rows(name, rows), return_counts=True)
         return numbers.tolist(), counts.tolist()
 
-    def texts_of(self, name: str, rows: NDArray[np.intp]) -> list[str]:
-        """Return the distinct texts of the ``scope``, ``subject``, ``keyword`` or ``owner`` of some rows."""
-        texts: Numbered = getattr(self, f"{name}s")
-        return [texts.texts[number] for number in self.counted(name, rows)[0]]
-
     def tags_of(self, name: str, labels: NDArray[np.int32]) -> list[str]:
         """Return the ``categories``, ``topics`` or ``sources`` in some labels, sorted."""
         texts: Numbered = getattr(self, name)
