@@ -561,12 +561,15 @@ class Browser:
             OutOfViewError: One of the agent's scopes lies outside of the memory's view.
         """
         everything, everywhere = MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT
+        cross_product = await self._reaches(scope=everywhere)
+        if not (cross_product or asked.agent or asked.feature or asked.product):
+            raise InvalidDataError("these pages are confined to some scopes: name an agent, feature or product of them")
         config = AgentMemoryConfig(
             store=self._memory,
             agent_name=asked.agent or None,
             feature_name=asked.feature or None,
             product_name=asked.product or None,
-            cross_product=await self._reaches(scope=everywhere),
+            cross_product=cross_product,
             user=_USER.individual(asked.user) if asked.user else _USER,
             users=UserPolicy.SHARED,
             subjects=[everything] if await self._reaches(subject=everything) else [],

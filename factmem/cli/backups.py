@@ -55,7 +55,7 @@ async def restore(
     """Verify a backup, and put it in the place of the store.
 
     A damaged backup is refused, and the store stays as it is. A broken restore is finished by the same command.
-    End the programs that use the store before. To bring back a single record, use `undo` or `rollback`.
+    End the programs that use the store first. To bring back a single record, use `undo` or `rollback`.
     """
     from factmem.providers import open_provider, read_backup, restore_backup
 
@@ -77,7 +77,7 @@ async def restore(
         lambda out: _print(
             out,
             f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}",
-            kept and f"the store of before is kept: {kept}",
+            kept and f"the replaced store is kept: {kept}",
         ),
     )
 

@@ -357,6 +357,7 @@ _COMMAND_LINE_TERMS: Final = (
     ("see list()", "`list` shows them"),
     ("see history()", "`show ID` shows its history"),
     ("or choose another type", "or name another --type"),
+    ("hand in the next_page of one in the same order", "pass the page that an output in the same order names"),
     ("hand in its next_page (at $.page)", "pass the page that the previous output names"),
     ("is base_url right?", "is its address right?"),
     ("look at the model's name and base_url", "look at the model's name and address"),

@@ -99,7 +99,7 @@ class Quarantine:
         wanted = ids_of(ids)
         entries = {entry.id: entry for entry, _ in await self._entries()}
         if missing := wanted.keys() - entries.keys():
-            raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is kept apart: see list()")
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
         return [entries[id] for id in wanted]
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:

@@ -179,7 +179,7 @@ async def restore_backup(
     """Verify a backup and put it in the place of a store; the store that is there keeps its files, under another name.
 
     All or nothing: a broken restore leaves the store as it was, or closed until the same restore is run again, which
-    finishes it. End all programs that use the store before; what they write meanwhile may go to the store of before.
+    finishes it. End all programs that use the store first: what they write meanwhile may go to the replaced store.
 
     Args:
         folder: The backup.
@@ -225,7 +225,7 @@ async def restore_backup(
 
 
 async def _put_in_place(store: BacksUp, exchange: _Exchange, backup: Backup) -> Path | None:
-    """Exchange the files, unless somebody uses them, and return the path of the store of before."""
+    """Exchange the files, unless somebody uses them, and return the path of the replaced store."""
     note = await to_thread.run_sync(exchange.begin, backup)
     try:
         await store.check_unused()
@@ -412,8 +412,8 @@ def _read_note(path: Path) -> _Note:
         return _Note(**document | {"suffixes": tuple(document["suffixes"])})
     except (ValueError, TypeError, LookupError, RecursionError):
         raise CorruptStoreError(
-            f"{path}, which says how far a restore has come, is damaged: the store of before lies beside it, under a "
-            "name with .before-"
+            f"the note {path} of an unfinished restore is damaged: the replaced store lies beside it, under a name "
+            "with .before-"
         ) from None
 
 

@@ -182,6 +182,13 @@ async def test_forget_refuses_to_erase_other_records_than_those_seen(memory: Mem
     assert len((await browser.listing(Narrowing(keyword="city"))).rows) == 2
 
 
+async def test_a_confined_browser_asks_for_the_name_of_an_agent(memory: Memory) -> None:
+    browser = Browser(memory.slice(["/product/fair"]))
+    with pytest.raises(InvalidDataError, match="name an agent, feature or product"):
+        await browser.told(Asked(question="How many seats?"))
+    assert (await browser.told(Asked(question="How many seats?", product="fair"))).scopes == ("/product/fair",)
+
+
 async def test_an_agent_is_told_what_the_plugin_would_tell_it(memory: Memory) -> None:
     browser = Browser(memory)
     told = await browser.told(Asked(question="How many seats?", user="maya", product="fair"))
