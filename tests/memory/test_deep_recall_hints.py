@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
 from factmem.memory.recaller import Searches
+from factmem.recall import RecallSettings
 from factmem.recall.deep import Hint, Look, confidence_of
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 
@@ -169,7 +170,7 @@ async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
 async def test_only_so_many_searches_are_under_way_at_once() -> None:
     memory = await filled(ScriptedAnalyst())
     under_way, most, lock = 0, 0, threading.Lock()
-    query = memory._recaller.search("x", 5, 0.0, True, False, False, None, {}).query
+    query = memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {}).query
 
     def slow(text: str, vector: Any) -> Any:
         nonlocal under_way, most
