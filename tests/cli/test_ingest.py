@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from factmem.testing.chat_answers import unreachable_base_url
+from factmem.testing.chat_answers import answering, error_answer, unreachable_base_url
+from factmem.testing.openai_server import LoopbackOpenAIServer
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -145,12 +146,13 @@ def test_invalid_input_on_stdin_is_reported_as_such(cli: CommandLine) -> None:
 
 @pytest.mark.parametrize("model", [False, True])
 def test_images_and_files_are_counted(cli: CommandLine, tmp_path: Path, model: bool) -> None:
-    """This holds if the model does not answer too, because an image is never kept."""
+    """This holds if the model refuses the request too, because an image is never kept."""
     file = tmp_path / "chat.json"
     parts = [{"type": "text", "text": "The venue has 120 seats."}, {"type": "image_url", "image_url": {"url": "x"}}]
     file.write_text(json.dumps([{"role": "user", "content": parts}]))
-    options = ("--model", f"{unreachable_base_url()}#m") if model else ()
-    summary = cli.run("ingest", str(file), *options)
+    with LoopbackOpenAIServer(answering(error_answer(401))) as server:
+        options = ("--model", f"{server.base_url}#m") if model else ()
+        summary = cli.run("ingest", str(file), *options)
     assert "1 part dropped: images, audio or files, which are not kept" in summary.out
 
 

@@ -15,9 +15,9 @@ It installs ``memory`` in an agent of the framework, whose model is the framewor
 ``ANSWER``. If a turn has a ``tool_result``, the model first calls a tool ``look_up`` without arguments, which
 returns it. Blocking runs take place in worker threads.
 
-    python -m tests.integrations.remembering HOST STORE {first,second} {async,streaming,sync}
+    python -m tests.integrations.remembering HOST FOLDER {first,second} {async,streaming,sync}...
 
-prints the messages shown, as JSON.
+prints the messages shown in each manner, as JSON. Each manner has a store of its own in the folder.
 """
 
 from __future__ import annotations
@@ -124,5 +124,5 @@ async def tell(host: str, store: str, part: str, manner: str) -> list[list[str]]
 
 
 if __name__ == "__main__":
-    _, name, address, which, how = sys.argv
-    print(json.dumps(anyio.run(tell, name, address, which, how)))
+    _, name, folder, which, *manners = sys.argv
+    print(json.dumps({how: anyio.run(tell, name, f"sqlite-vec:{folder}/{how}.db", which, how) for how in manners}))
