@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,7 +25,8 @@ gc.set_threshold(50_000, 20, 50)
 QUICK = ("agent", "consolidation", "detection", "llm", "memory", "models", "observing", "recall", "vocabulary")
 """The folders whose tests run with `--quick`."""
 
-OTHER_VARIANTS = {"trio", "sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres"}
+OTHER_STORES = {"sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres"}
+OTHER_VARIANTS = {"trio", *OTHER_STORES}
 """Event loops and stores that are left out with `--quick`."""
 
 BOTH_LOOPS = ("agent", "conformance", "integrations", "llm", "memory", "observing", "providers", "reliability")
@@ -95,6 +96,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module")
+def sockets_collected() -> Iterator[None]:
+    """Collect the sockets that outlive their loop before the next module, where their warning is an error."""
+    yield
+    gc.collect()
+
+
 def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=left_out)
     gone = set(left_out)
@@ -115,7 +123,7 @@ def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
         if params.get("anyio_backend") != "trio" or twin not in there or not item.path.is_relative_to(here):
             return False
         folder = item.path.relative_to(here).parts[0]
-        return folder not in BOTH_LOOPS or (folder == "memory" and params.get("provider", "memory") != "memory")
+        return folder not in BOTH_LOOPS or (folder == "memory" and _is_of(params, OTHER_STORES))
 
     return [item for item in items if repeats(item)]
 
@@ -125,7 +133,11 @@ def _is_quick(item: pytest.Item) -> bool:
     if item.get_closest_marker("slow") or item.get_closest_marker("processes"):
         return False
     called = getattr(item, "callspec", None)
-    return called is None or not any(value in OTHER_VARIANTS for value in called.params.values() if type(value) is str)
+    return called is None or not _is_of(called.params, OTHER_VARIANTS)
+
+
+def _is_of(params: Mapping[str, object], variants: Collection[str]) -> bool:
+    return any(value in variants for value in params.values() if isinstance(value, str))
 
 
 @pytest.fixture

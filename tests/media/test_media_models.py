@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-import gc
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 from unittest.mock import ANY
 
@@ -32,7 +31,7 @@ from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -188,12 +187,10 @@ CASES = [(wire, mime) for wire in (OPENAI, ANTHROPIC, GOOGLE) for mime in wire.p
 
 
 @pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for wire in (OPENAI, ANTHROPIC, GOOGLE):
         for variable in (wire.key, wire.url, "GEMINI_API_KEY", "FACTMEM_MODEL_API_KEY"):
             monkeypatch.delenv(variable, raising=False)
-    yield
-    gc.collect()  # sockets that outlive their loop, while their warning is ignored
 
 
 def opened(wire: Wire, server: LoopbackOpenAIServer, monkeypatch: pytest.MonkeyPatch) -> MediaModel:

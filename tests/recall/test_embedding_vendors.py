@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -20,7 +19,7 @@ from factmem.recall.embedding_vendors import Vendor
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
 
 KEY = "key-of-a-test"
 _BEARER = {"authorization": f"Bearer {KEY}"}
@@ -239,13 +238,6 @@ CREWAI = {
 def of(address: str) -> Vendor:
     """Return the vendor in an address."""
     return VENDORS[address.partition(":")[0]]
-
-
-@pytest.fixture(autouse=True)
-def _sockets_collected() -> Iterator[None]:
-    """Collect the sockets that outlive their loop within the test, where their warning is ignored."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(autouse=True)
