@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from factmem.memory import AuditEntry, Memory
 
 __all__ = ["Biography", "biography_of", "undo_last"]
-
-_WHOLE_TRAIL: Final = 100_000
-"""More entries than the audit trail of one record has."""
 
 
 @attrs.frozen(kw_only=True)
@@ -44,7 +41,7 @@ async def biography_of(memory: Memory, id: str) -> Biography:
     Raises:
         RecordNotFoundError: No visible record has this id.
     """
-    trail = [entry for entry in (await memory.audit(id, descending=False, size=_WHOLE_TRAIL)).entries if entry.record]
+    trail = [entry for entry in (await memory.audit(id, descending=False, limit=None)).entries if entry.record]
     try:
         revisions = await memory.history(id)
     except RecordNotFoundError:  # it was never accepted from quarantine

@@ -80,7 +80,7 @@ async def audit(
             happened_since=since,
             happened_until=None if until is None else until + dt.timedelta(microseconds=1),
             descending=not oldest_first,
-            size=limit,
+            limit=limit,
             page=page,
             **selection.filters(),
         )

@@ -21,9 +21,6 @@ _SHORTEST: Final = 4
 _COUNTED: Final = 12
 """Number of digits at the beginning of some ids that count the records of the store; the others are random."""
 
-_WHOLE_TRAIL: Final = 10_000_000
-"""More entries than an audit trail has."""
-
 
 async def full_ids(memory: Memory, texts: Iterable[str] | None) -> list[str]:
     """Return ids in full; those that are no beginning of any visible id are returned as they are.
@@ -48,7 +45,7 @@ async def _visible_ids(memory: Memory) -> set[str]:
     """Return the ids of all visible records, the retracted and quarantined ones included."""
     known = {record.id for record in await memory.list_records()}
     try:
-        trail = await memory.audit(size=_WHOLE_TRAIL)
+        trail = await memory.audit(limit=None)
     except CapabilityError:
         return known
     return known | {entry.record.id for entry in trail.entries if entry.record is not None}

@@ -302,7 +302,7 @@ def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:
 async def _has_past(memory: Memory) -> bool:
     """Return whether the audit trail shows anything to the viewer."""
     with contextlib.suppress(CapabilityError):
-        return bool((await memory.audit(size=1)).entries)
+        return bool((await memory.audit(limit=1)).entries)
     return False
 
 

@@ -46,8 +46,6 @@ _MOST_CHARS: Final = 2_000
 
 _DOCUMENT: Final = "document"
 _GONE: Final = "it is not in the document any more"
-_WHOLE_TRAIL: Final = 10_000_000
-"""More entries than an audit trail has."""
 
 
 @attrs.frozen(kw_only=True)
@@ -193,7 +191,7 @@ async def _said_again(
         subject=options.subject,
         scope=options.scope,
         exact=True,
-        size=_WHOLE_TRAIL,
+        limit=None,
     )
     reasons: dict[Any, str | None] = {}
     for entry in trail.entries:  # newest first

@@ -270,7 +270,7 @@ async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dic
     """
     view = memory if dialogue.owner is None else memory.as_viewer(dialogue.owner)
     if dialogue.owner not in newest:
-        newest[dialogue.owner] = max((entry.seq for entry in (await view.audit(size=1)).entries), default=0)
+        newest[dialogue.owner] = max((entry.seq for entry in (await view.audit(limit=1)).entries), default=0)
     try:
         outcome = await view.remember(
             dialogue.conversation,

@@ -54,7 +54,7 @@ class Audit:
         happened_since: dt.datetime | None,
         happened_until: dt.datetime | None,
         descending: bool,
-        size: int,
+        limit: int | None,
         page: str | None,
         filters: Filters,
     ) -> AuditPage:
@@ -98,7 +98,7 @@ class Audit:
             return [entry for entry in found if happened(entry)]
 
         found = await to_thread.run_sync(entries)
-        return await to_thread.run_sync(partial(page_at, found, size=size, page=page, descending=descending))
+        return await to_thread.run_sync(partial(page_at, found, limit=limit, page=page, descending=descending))
 
     async def accesses(self, record_ids: Collection[str]) -> dict[str, Access]:
         """See `Memory.accesses`."""
@@ -298,24 +298,25 @@ class _Life:
         return shown_record(self.recorded, concepts, state=self.state)
 
 
-def page_at(entries: Sequence[AuditEntry], *, size: int, page: str | None, descending: bool) -> AuditPage:
+def page_at(entries: Sequence[AuditEntry], *, limit: int | None, page: str | None, descending: bool) -> AuditPage:
     """Return one page of a trail.
 
     Args:
         entries: All entries, in order.
-        size: Number of entries per page.
+        limit: Maximum number of entries per page; None for all.
         page: Token of the page; None for the first.
         descending: Newest first.
 
     Raises:
-        InvalidDataError: The size is not positive, or there is no such page.
+        InvalidDataError: The limit is not positive, or there is no such page.
     """
-    check_whole(size, "size", least=1)
+    if limit is not None:
+        check_whole(limit, "limit", least=1)
     ordered = list(reversed(entries)) if descending else list(entries)
     if page is not None:
         if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
             raise InvalidDataError("this is no page of an audit trail: hand in its next_page", path="$.page")
         last = int(page)
         ordered = [entry for entry in ordered if (entry.seq < last if descending else entry.seq > last)]
-    taken = ordered[:size]
-    return AuditPage(entries=tuple(taken), next_page=str(taken[-1].seq) if len(ordered) > size else None)
+    taken = ordered[:limit]
+    return AuditPage(entries=tuple(taken), next_page=str(taken[-1].seq) if len(taken) < len(ordered) else None)

@@ -1403,7 +1403,7 @@ class Memory:
         happened_since: dt.datetime | None = None,
         happened_until: dt.datetime | None = None,
         descending: bool = True,
-        size: int = 100,
+        limit: int | None = 100,
         page: str | None = None,
         **filters: Unpack[Filters],
     ) -> AuditPage:
@@ -1421,7 +1421,7 @@ class Memory:
             happened_since: Only actions at this time or later.
             happened_until: Only actions before this time.
             descending: Newest first.
-            size: Number of entries of a page.
+            limit: Maximum number of entries of a page; None for all.
             page: `AuditPage.next_page` of the page before.
             filters: Conditions on the assertions; see `Filters`.
 
@@ -1438,7 +1438,7 @@ class Memory:
             happened_since=happened_since,
             happened_until=happened_until,
             descending=descending,
-            size=size,
+            limit=limit,
             page=page,
             filters=filters,
         )

@@ -111,7 +111,7 @@ async def _seen(memory: Memory) -> list[object]:
     records = await memory.list_records()
     moments = sorted({record.recorded_at for record in records})
     page = await memory.list_records(limit=2)
-    trail = await memory.audit(size=3)
+    trail = await memory.audit(limit=3)
     return [
         records,
         [await memory.history(record.id) for record in records],

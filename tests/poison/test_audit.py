@@ -40,7 +40,7 @@ STORES: dict[str, Callable[[Path], AgentMemoryProvider]] = {
 
 async def happened(memory: Memory, *ids: str, **filters: Any) -> list[AuditEntry]:
     """Return the whole trail, in chronological order."""
-    return list((await memory.audit(*ids, descending=False, size=1_000, **filters)).entries)
+    return list((await memory.audit(*ids, descending=False, limit=None, **filters)).entries)
 
 
 def actions(entries: list[AuditEntry]) -> list[tuple[str, str | None, str | None]]:
@@ -129,7 +129,7 @@ async def test_the_trail_can_be_narrowed(tmp_path: Path) -> None:
         assert len(await happened(memory, happened_since=before)) == 4
         with pytest.raises(RecordNotFoundError):
             await memory.audit("nothing")
-        wrongs: list[dict[str, Any]] = [{"size": 0}, {"page": "x"}, {"happened_since": dt.datetime(2026, 5, 1)}]
+        wrongs: list[dict[str, Any]] = [{"limit": 0}, {"page": "x"}, {"happened_since": dt.datetime(2026, 5, 1)}]
         for wrong in wrongs:
             with pytest.raises(InvalidDataError):
                 await memory.audit(**wrong)
@@ -139,13 +139,15 @@ async def test_pages_hold_everything_once_whatever_comes_in_between() -> None:
     async with opened() as memory:
         for number in range(7):
             await memory.remember(f"It is number {number}.")
-        first = await memory.audit(size=3)
+        first = await memory.audit(limit=3)
         await memory.remember("It is late.")
-        second = await memory.audit(size=3, page=first.next_page)
-        third = await memory.audit(size=3, page=second.next_page)
+        second = await memory.audit(limit=3, page=first.next_page)
+        third = await memory.audit(limit=3, page=second.next_page)
         seqs = [entry.seq for page in (first, second, third) for entry in page.entries]
         assert seqs == [7, 6, 5, 4, 3, 2, 1]
         assert third.next_page is None
+        whole = await memory.audit(limit=None)
+        assert ([entry.seq for entry in whole.entries], whole.next_page) == ([8, 7, 6, 5, 4, 3, 2, 1], None)
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)

@@ -195,7 +195,7 @@ async def _exported(asked: Asked) -> object:
 async def _audited(asked: Asked) -> object:
     found, page = [], None
     while True:
-        trail = await asked.memory.audit(page=page, size=20)
+        trail = await asked.memory.audit(page=page, limit=20)
         found.append(trail)
         page = trail.next_page
         if page is None:
@@ -220,7 +220,7 @@ WAITING: Final[Mapping[str, Door]] = {
         [
             Way(_audited, Shows.KEPT, whole=True),
             Way(_audited_one_by_one, Shows.KEPT, only=_among_some),
-            Way(lambda asked: asked.memory.audit(scope=asked.scope, size=999), Shows.KEPT, only=_here),
+            Way(lambda asked: asked.memory.audit(scope=asked.scope, limit=999), Shows.KEPT, only=_here),
             Way(lambda asked: asked.memory.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
         ]
     ),
