@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -99,6 +100,12 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys; a longer text than the name of a key is typed."""
     for key in keys:
         await pilot.press(*(key[1:] if key.startswith("'") else [key]))
+
+
+def rush(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys faster than the browser obeys them."""
+    for key in itertools.chain.from_iterable(key[1:] if key.startswith("'") else [key] for key in keys):
+        pilot.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
 async def values(memory: Memory) -> list[object]:
@@ -226,6 +233,28 @@ async def test_an_edit_is_saved_as_a_new_revision(memory: Memory) -> None:
     assert found.value == 125
     (record,) = await memory.list_records(concepts=["seats"])
     assert record.details.importance == 0.59
+
+
+async def test_keys_are_obeyed_in_their_order_however_fast_they_come(memory: Memory) -> None:
+    async with browsing(memory) as pilot:
+        await press(pilot, "e")
+        await until(pilot, "Edit seats")
+        rush(pilot, "end", "backspace", "'5", "left", "left", "'3", "ctrl+s", "'7")
+        await notified(pilot, "Saved.")
+        assert 1325 in await values(memory)
+        rush(pilot, "slash", "'stages", "backspace", "enter", "p")
+        await until(pilot, "5 matches, best first")
+        assert pilot.app.screen.query_one(Input).value == "stage"
+        await press(pilot, "tab", "tab", "f")
+        await until(pilot, "Erase 1 record for good?")
+        rush(pilot, "'forget 1 recordx", "backspace", "enter", "'q")
+        await notified(pilot, "Erased 1 record for good.")
+        await press(pilot, "a")
+        await until(pilot, "no fact is known")
+        rush(pilot, "'Who?", "tab", "'leo", "tab", "'helper", "shift+tab", "'n")
+        await until(pilot, "leon")
+        assert [field.value for field in pilot.app.screen.query(Input)][:3] == ["stageWho?", "leon", "helper"]
+    assert await values(memory) == [1325, "Dutch", "Norwegian", "Oslo"]
 
 
 async def test_a_dialog_that_is_confirmed_twice_is_answered_once_and_to_its_end(memory: Memory) -> None:
@@ -598,7 +627,7 @@ def test_every_key_is_in_the_help() -> None:
         for key in keys
         if not re.search(rf"(?m)^ *{re.escape(named.get(key, key))}\b|  {re.escape(named.get(key, key))} ", text, re.I)
     }
-    assert missing <= {"j", "k"}  # as in vi, beside the arrows
+    assert missing <= {"j", "k", "shift+tab"}  # as in vi, beside the arrows, and as everywhere
     assert len(keys) > 15
 
 

@@ -8,25 +8,23 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 import anyio
-from rich.highlighter import Highlighter
-from rich.text import Text
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, Label, Static, TextArea
+from textual.widgets import Label, Static
 
 from factmem.browse.browser import Browser, Done, Doomed, Dossier, Edit, Narrowing
 from factmem.browse.rows import RecordRow
 from factmem.browse.terminal.failures import ProblemLine
+from factmem.browse.terminal.fields import FIELD_TO_FIELD, Field, Lines
 from factmem.browse.terminal.pictures import count_of, plain
-from factmem.browse.texts import masked
 from factmem.errors import InvalidDataError
 from factmem.names import checked_path
 
-__all__ = ["Dialog", "EditDialog", "ExportDialog", "ForgetDialog", "HelpDialog", "ReasonDialog", "Visible"]
+__all__ = ["Dialog", "EditDialog", "ExportDialog", "ForgetDialog", "HelpDialog", "ReasonDialog"]
 
 T = TypeVar("T")
 
@@ -36,7 +34,8 @@ class Dialog(ModalScreen[T | None], Generic[T]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Cancel"),
-        Binding("ctrl+s", "answer", "Confirm", priority=True),
+        Binding("ctrl+s", "answer", "Confirm"),
+        *FIELD_TO_FIELD,
     ]
 
     def __init__(self, title: str, hint: str) -> None:
@@ -59,10 +58,6 @@ class Dialog(ModalScreen[T | None], Generic[T]):
     async def perform(self) -> T:
         """Do what is asked for and return the result."""
 
-    @on(Input.Submitted)
-    def _submitted(self) -> None:
-        self.action_answer()
-
     def action_answer(self) -> None:
         """Do what is asked for, once, and close the dialog; an error keeps it open."""
         if not self.query_one(".dialog").disabled:
@@ -82,8 +77,8 @@ class Dialog(ModalScreen[T | None], Generic[T]):
         else:
             self.dismiss(result)
 
-    def _first_field(self) -> Input | TextArea | None:
-        return next(iter(self.query(Input)), None)
+    def _first_field(self) -> Field | Lines | None:
+        return next(iter(self.query(Field)), None)
 
     def action_leave(self) -> None:
         """Close the dialog; nothing is done. What has begun is seen to its end."""
@@ -91,30 +86,10 @@ class Dialog(ModalScreen[T | None], Generic[T]):
             self.dismiss(None)
 
 
-class Visible(Highlighter):
-    """Shows hidden characters of a field as such."""
-
-    def __call__(self, text: str | Text) -> Text:
-        """Return a text of the same length without hidden characters."""
-        plain_text = text if isinstance(text, str) else text.plain
-        return Text(masked(plain_text), no_wrap=True, overflow="ignore", end="")
-
-    def highlight(self, text: Text) -> None:
-        """Highlight nothing."""
-
-
-class _Lines(TextArea):
-    """A field of several lines that shows hidden characters as such; what it holds is the text itself."""
-
-    def get_line(self, line_index: int) -> Text:
-        """Return a line with its hidden characters visible."""
-        return Text(masked(self.document.get_line(line_index)), end="", no_wrap=True)
-
-
 def _field(label: str, value: str, *, id: str, placeholder: str = "") -> ComposeResult:
     with Horizontal(classes="field"):
         yield Label(label, markup=False)
-        yield Input(value, id=id, placeholder=placeholder, highlighter=Visible(), compact=True, select_on_focus=False)
+        yield Field(value, id=id, placeholder=placeholder)
 
 
 class ReasonDialog(Dialog[tuple[Done, ...]]):
@@ -139,7 +114,7 @@ class ReasonDialog(Dialog[tuple[Done, ...]]):
 
     async def perform(self) -> tuple[Done, ...]:
         """Make the change."""
-        return await self._change(self.query_one("#reason", Input).value)
+        return await self._change(self.query_one("#reason", Field).value)
 
 
 class EditDialog(Dialog[Done]):
@@ -158,7 +133,7 @@ class EditDialog(Dialog[Done]):
         """Yield a field for each part that can be changed."""
         row = self._page.row
         yield Label(f"Value ({plain(row.shape, 60)})", markup=False, classes="above")
-        yield _Lines(self._page.editable, id="value", compact=True, highlight_cursor_line=False)
+        yield Lines(self._page.editable, id="value")
         yield from _field("Scope", row.scope, id="scope")
         yield from _field("Importance", f"{row.importance:g}", id="importance", placeholder="from 0 to 1")
         labels = ", ".join(row.categories)
@@ -167,14 +142,14 @@ class EditDialog(Dialog[Done]):
 
     def on_mount(self) -> None:
         """Note the value as the field has it, which may unite line ends."""
-        self._editable = self.query_one("#value", TextArea).text
+        self._editable = self.query_one("#value", Lines).text
 
-    def _first_field(self) -> Input | TextArea | None:
-        return self.query_one("#value", TextArea)
+    def _first_field(self) -> Field | Lines | None:
+        return self.query_one("#value", Lines)
 
     async def perform(self) -> Done:
         """Save what has changed."""
-        row, typed, area = self._page.row, self._typed, self.query_one("#value", TextArea)
+        row, typed, area = self._page.row, self._typed, self.query_one("#value", Lines)
         same_labels = typed("categories") == ", ".join(row.categories)
         edit = Edit(
             value=None if area.text == self._editable else area.text,
@@ -186,7 +161,7 @@ class EditDialog(Dialog[Done]):
         return await self._browser.update(row.id, edit)
 
     def _typed(self, id: str) -> str:
-        return self.query_one(f"#{id}", Input).value
+        return self.query_one(f"#{id}", Field).value
 
 
 def _number(text: str) -> float:
@@ -229,7 +204,7 @@ class ForgetDialog(Dialog[Doomed]):
 
     async def perform(self) -> Doomed:
         """Erase exactly the records shown."""
-        typed = self.query_one("#phrase", Input).value
+        typed = self.query_one("#phrase", Field).value
         return await self._browser.forget(self._narrowing, self._ids, typed=typed, seal=self._doomed.seal)
 
 
@@ -250,7 +225,7 @@ class ExportDialog(Dialog[tuple[int, Path]]):
 
     async def perform(self) -> tuple[int, Path]:
         """Write the file, unless there is one of its name."""
-        path = checked_path(self.query_one("#file", Input).value.strip(), what="file")
+        path = checked_path(self.query_one("#file", Field).value.strip(), what="file")
         if await anyio.Path(path).exists():
             raise InvalidDataError("a file of this name exists already: choose another name")
         return await self._browser.export(path), path

@@ -16,7 +16,7 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, Input, Label, OptionList, Static, TabbedContent, TabPane, Tree
+from textual.widgets import DataTable, Footer, Label, OptionList, Static, TabbedContent, TabPane, Tree
 from textual.widgets.option_list import Option
 
 from factmem.browse.browser import (
@@ -33,8 +33,9 @@ from factmem.browse.browser import (
     Told,
 )
 from factmem.browse.rows import RecordRow
-from factmem.browse.terminal.dialogs import EditDialog, ExportDialog, ForgetDialog, ReasonDialog, Visible
+from factmem.browse.terminal.dialogs import EditDialog, ExportDialog, ForgetDialog, ReasonDialog
 from factmem.browse.terminal.failures import ProblemLine, sentence_of
+from factmem.browse.terminal.fields import FIELD_TO_FIELD, Field
 from factmem.browse.terminal.lists import Place, PlaceTree, Preview, RecordTable
 from factmem.browse.terminal.pictures import (
     axis_of,
@@ -85,6 +86,9 @@ _ON_RECORDS: Final[Sequence[BindingType]] = (
     Binding("f", "forget", "Forget"),
 )
 """Keys of the pages of records, which each page puts where they belong in its footer."""
+
+_TO_RESULTS: Final = Binding("enter", "results", show=False, priority=True)
+"""The key that leads from a field to the records. It has priority, so that the next key is a command already."""
 
 
 class Changed(Message):
@@ -185,6 +189,16 @@ class RecordsPage(Page):
     def _first(self) -> RecordRow | None:
         return next(iter(self.chosen()), None)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Enter to everything but fields."""
+        if action == "results":
+            return isinstance(self.focused, Field)
+        return super().check_action(action, parameters)
+
+    def action_results(self) -> None:
+        """Move from a field to the records."""
+        self.set_focus(self.query_one(RecordTable))
+
     def open_record(self, id: str) -> None:
         """Show all about a record."""
         self.app.push_screen(RecordScreen(self.browser, id))
@@ -274,7 +288,7 @@ class MemoryScreen(RecordsPage):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Find", key_display="/", priority=True),
-        Binding("enter", "results", show=False, priority=True),
+        _TO_RESULTS,
         Binding("i", "inbox", "Inbox"),
         Binding("a", "told", "Agent"),
         *_ON_RECORDS,
@@ -296,7 +310,7 @@ class MemoryScreen(RecordsPage):
             with Horizontal(id="browse"):
                 yield PlaceTree(id="places")
                 with Vertical(id="found"):
-                    yield Input(placeholder="Search: press / and ask", id="query", compact=True, highlighter=Visible())
+                    yield Field(id="query", placeholder="Search: press / and ask")
                     yield Static("", id="conditions", markup=False)
                     yield RecordTable(id="rows")
             with VerticalScroll(id="beside", can_focus=False):
@@ -307,15 +321,10 @@ class MemoryScreen(RecordsPage):
         self.set_focus(self.table)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave "/" to the search, where it is a character, and Enter to everything but the search."""
-        searching = isinstance(self.focused, Input)
-        match action:
-            case "search" if searching:
-                return False
-            case "results":
-                return searching
-            case _:
-                return super().check_action(action, parameters)
+        """Leave "/" to the search, where it is a character."""
+        if action == "search" and isinstance(self.focused, Field):
+            return False
+        return super().check_action(action, parameters)
 
     @property
     def table(self) -> RecordTable:
@@ -324,7 +333,7 @@ class MemoryScreen(RecordsPage):
 
     @property
     def _query(self) -> str:
-        return self.query_one("#query", Input).value.strip()
+        return self.query_one("#query", Field).value.strip()
 
     def chosen(self) -> Sequence[RecordRow]:
         """Return the marked rows; without any, the row under the cursor."""
@@ -389,7 +398,7 @@ class MemoryScreen(RecordsPage):
         self.table.to_top()
         self.reload()
 
-    @on(Input.Changed, "#query")
+    @on(Field.Changed, "#query")
     def _typed(self) -> None:
         self._listed, self._next_page = [], None
         self.table.to_top()
@@ -397,11 +406,7 @@ class MemoryScreen(RecordsPage):
 
     def action_search(self) -> None:
         """Move to the search. The key has priority, so that keys that follow it fast belong to the search already."""
-        self.set_focus(self.query_one("#query", Input))
-
-    def action_results(self) -> None:
-        """Move from the search to its results, at once too: the next key is a command."""
-        self.set_focus(self.table)
+        self.set_focus(self.query_one("#query", Field))
 
     def action_places(self) -> None:
         """Move to the tree of places."""
@@ -409,7 +414,7 @@ class MemoryScreen(RecordsPage):
 
     def action_clear(self) -> None:
         """Leave the search; from the table, clear the query, then the conditions."""
-        query = self.query_one("#query", Input)
+        query = self.query_one("#query", Field)
         if not self.table.has_focus:
             self.set_focus(self.table)
         elif query.value:
@@ -721,7 +726,7 @@ class ToldScreen(RecordsPage):
         question: The question to begin with.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*_ON_RECORDS]
+    BINDINGS: ClassVar[list[BindingType]] = [_TO_RESULTS, *FIELD_TO_FIELD, *_ON_RECORDS]
     _FIELDS: ClassVar = (("user", "User"), ("agent", "Agent"), ("feature", "Feature"), ("product", "Product"))
 
     def __init__(self, browser: Browser, question: str = "") -> None:
@@ -732,15 +737,13 @@ class ToldScreen(RecordsPage):
     def body(self) -> ComposeResult:
         """Yield the form, the block and the records."""
         asked = self._asked
-        yield Input(
-            asked.question, placeholder="Question of the user", id="question", compact=True, select_on_focus=False
-        )
+        yield Field(asked.question, id="question", placeholder="Question of the user")
         with Horizontal(id="names"):
             for name, label in self._FIELDS:
                 yield Label(label)
-                yield Input(getattr(asked, name), placeholder="any", id=name, compact=True, highlighter=Visible())
+                yield Field(getattr(asked, name), id=name, placeholder="any")
             yield Label("Tokens")
-            yield Input(str(asked.budget), id="budget", compact=True, type="integer")
+            yield Field(str(asked.budget), id="budget", whole_number=True)
         with Container(id="told"):
             with VerticalScroll(id="block-pane"):
                 yield Static("", id="block", markup=False)
@@ -762,21 +765,17 @@ class ToldScreen(RecordsPage):
 
     def _asked_now(self) -> Asked:
         typed = {
-            name: self.query_one(f"#{name}", Input).value.strip()
+            name: self.query_one(f"#{name}", Field).value.strip()
             for name in ("question", "user", "agent", "feature", "product")
         }
-        budget = self.query_one("#budget", Input).value
+        budget = self.query_one("#budget", Field).value
         if not budget.isdecimal():
             raise InvalidDataError("the number of tokens is not a number: correct it")
         return Asked(**typed, budget=int(budget))
 
-    @on(Input.Changed)
+    @on(Field.Changed)
     def _typed(self) -> None:
         self.reload(after=_PAUSE)
-
-    @on(Input.Submitted)
-    def _done(self) -> None:
-        self.set_focus(self.query_one("#rows"))
 
     @on(DataTable.RowSelected, "#rows")
     def _selected(self) -> None:
