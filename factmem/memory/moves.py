@@ -111,7 +111,8 @@ async def move(
 
     The target must be empty, or hold the beginning of the same log: that of a move that was broken off, which goes on,
     or of a finished one, which is brought up to date. Until everything has arrived and is compared, the target cannot
-    be opened as a `Memory`. Others may write to the source meanwhile; see `MoveReceipt.behind`.
+    be opened as a `Memory`. Others may write to the source meanwhile; see `MoveReceipt.behind`. Of two moves into the
+    same target at once, one may fail, and both may add the counts of recalls.
 
     ::
 
