@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import json
 import os
+import ssl
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -94,6 +96,14 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector from scanning thousands of collected tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once() -> Iterator[None]:
+    """Share the TLS contexts of clients: each client would read all certificates, and no server here speaks TLS."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
 
 
 @pytest.fixture(scope="module")
