@@ -134,7 +134,7 @@ def test_a_move_that_is_killed_at_any_moment_is_finished_by_the_next_one(
     anyio.run(_fill, source, 6_000)
     expected, chance = anyio.run(_log, source), random.Random(5)
     killed = unfinished = 0
-    for _ in range(40 if request.config.getoption("--big") else 6):
+    for _ in range(40 if request.config.getoption("--big") else 4):
         process = _moving(source, target, store.environment)
         _wait_for_bytes(tmp_path, process, killed, chance)
         process.send_signal(signal.SIGKILL)

@@ -345,7 +345,7 @@ async def test_a_backup_killed_at_any_moment_leaves_nothing_under_its_name(
 ) -> None:
     await keep(store, tmp_path / "store", "Oslo")
     killed = 0
-    address, step = store.address(tmp_path / "store"), 1 if big else 5
+    address, step = store.address(tmp_path / "store"), 1 if big else 7
     for _ in runs_until("open", "backup", tmp_path / "backup", address, step=step):
         killed += 1
         if (tmp_path / "backup").exists():
@@ -368,7 +368,7 @@ async def test_a_restore_killed_at_any_moment_leaves_the_old_store_or_is_finishe
     await backed_up(store, path, tmp_path / "backup")
     await keep(store, path, "Rome")
     killed = closed = 0
-    step = 1 if big or event != "open" else 7
+    step = 1 if big or event != "open" else 11
     for _ in runs_until(event, "restore", tmp_path / "backup", store.address(path), step=step):
         killed += 1
         try:

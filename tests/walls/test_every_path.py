@@ -26,7 +26,7 @@ CALLERS: Final = 3
 """Number of callers in each world; the last one also writes, after all have read."""
 
 WORLDS: Final = {
-    "memory": (4, 80),
+    "memory": (2, 80),
     "sqlite-vec": (1, 40),
     "file": (1, 40),
     "encrypted": (1, 40),
