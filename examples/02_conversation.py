@@ -33,7 +33,7 @@ async def main() -> None:
             again = await memory.remember(TALK, scope="/product/offsite")
             apart = [record for record in kept if not record.details.origin.trusted]
             print(f"{len(kept)} statements; handed in again, still {len({record.id for record in (*kept, *again)})}")
-            print(f"{len(apart)} of them, the tool's, is kept apart: no recall shows it until it is let in")
+            print(f"{len(apart)} of them, the tool's, is kept apart: no recall shows it until it is accepted")
 
         async with Memory(store) as memory:  # any later process
             for question in QUESTIONS:

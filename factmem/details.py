@@ -42,7 +42,7 @@ class Origin(enum.Enum):
 
     @property
     def trusted(self) -> bool:
-        """Whether words of this origin are kept. Others are quarantined until they are let in."""
+        """Whether words of this origin are kept. Others are quarantined until they are accepted."""
         return self is _USER or self is _ASSISTANT
 
     @property

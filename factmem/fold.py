@@ -43,7 +43,7 @@ __all__ = [
     "fold",
     "has_expired",
     "in_effect",
-    "never_let_in",
+    "never_accepted",
     "record_key",
     "revisions",
     "said_order",
@@ -222,7 +222,7 @@ def _expiry(said: Assertion) -> dt.datetime:
     return said.details.expires_at or _NEVER
 
 
-def never_let_in(log: Iterable[LogEntry]) -> set[str]:
+def never_accepted(log: Iterable[LogEntry]) -> set[str]:
     """Return the ids of assertions that began in quarantine and have never counted."""
     return {
         recorded.id

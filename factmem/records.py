@@ -54,7 +54,7 @@ class AssertionState(enum.Enum):
         ACTIVE: it counts.
         PENDING: its words wait for a model. Meanwhile they count if they are believed and are not mere context.
         FAILED: a model could not read its words. They count as when PENDING.
-        QUARANTINED: it does not count until it is let in.
+        QUARANTINED: it does not count until it is accepted.
         RETRACTED: it does not count any more.
         SUPERSEDED: a newer assertion replaced it, or one of a higher origin stands; see `Assertion.trust`.
     """
@@ -162,7 +162,7 @@ class Assertion:
         """Rank of these words among those that count for a record: trust orders them before time.
 
         It is the rank of their origin (`Origin.rank`). Words of an untrusted origin begin in quarantine and count only
-        after somebody has let them in: then they rank as the user's, and so does an update of them.
+        after somebody has accepted them: then they rank as the user's, and so does an update of them.
         """
         origin = self.details.origin
         vouched = self.state is not AssertionState.ACTIVE or self.revises is not None
@@ -230,7 +230,7 @@ class Recorded:
 
 @attrs.frozen(kw_only=True)
 class StateChange:
-    """A change of an assertion's state: retracted, restored, or let in from quarantine.
+    """A change of an assertion's state: retracted, restored, or accepted from quarantine.
 
     Attributes:
         assertion_id: id of the assertion.
@@ -317,7 +317,7 @@ class FactRecord(Generic[T]):
 
     @property
     def trust(self) -> int:
-        """Rank of its words; see `Assertion.trust`. A current record of an untrusted origin was let in."""
+        """Rank of its words; see `Assertion.trust`. A current record of an untrusted origin was accepted."""
         origin = self.details.origin
         return origin.rank if origin.trusted else Origin.USER.rank
 

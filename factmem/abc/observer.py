@@ -95,7 +95,7 @@ class Effect(enum.StrEnum):
         FAILED: Words that a model could not read, which are a dead letter now.
         RETRIED: A dead letter that waits for a model again.
         DISMISSED: A dead letter that nobody will read again.
-        ACCEPTED: It was let in from quarantine.
+        ACCEPTED: It was accepted from quarantine.
         REJECTED: It was refused from quarantine.
         RETRACTED: It does not count any more.
         RESTORED: It counts again.

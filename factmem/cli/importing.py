@@ -145,8 +145,8 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     text = (
         f"{receipt.imported} new assertion(s) in {session.shown_address}, {receipt.quarantined} waiting in quarantine"
     )
-    if receipt.let_in:
-        text += f", {receipt.let_in} let in"
+    if receipt.accepted:
+        text += f", {receipt.accepted} accepted"
     session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
     _note_quarantined(session, receipt.quarantined)
 
@@ -188,10 +188,10 @@ def _print(out: Console, session: Session, system: str, report: ImportReport, *,
         out.print(f"{system}: {listed} to import; nothing was written")
     else:
         talks = f"{counted(report.conversations, 'conversation')}, " if report.conversations else ""
-        let_in = f", {report.let_in} let in" if report.let_in else ""
+        accepted = f", {report.accepted} accepted" if report.accepted else ""
         out.print(
             f"{talks}{counted(report.imported, 'new assertion')} in {session.shown_address}, "
-            f"{report.known} known before, {report.quarantined} waiting in quarantine{let_in}"
+            f"{report.known} known before, {report.quarantined} waiting in quarantine{accepted}"
         )
     for label, counts in (("skipped", report.skipped), ("lost", report.lost)):
         for what, count in counts.items():

@@ -603,7 +603,7 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         more = [
             f"{count} {what}"
             for count, what in (
-                (read.let_in, "let in"),
+                (read.accepted, "accepted"),
                 (read.gone, "no longer in the file, retracted"),
                 (read.redacted, "secrets redacted"),
             )
@@ -613,7 +613,7 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         out.print(f"{shown(read.document)}: {counted(read.passages, 'passage')}, {', '.join(counts)}")
     if any(read.quarantined for read in reports):
         hint = session.command_line("quarantine", "list")
-        out.print(f"read them with  {hint}, or let them in: the same command with --trust", style="dim")
+        out.print(f"read them with  {hint}, or accept them all: the same command with --trust", style="dim")
     elif reports:
         question = session.command_line("recall", "QUESTION", "--source", source or reports[0].document)
         out.print(f"ask it with  {question}", style="dim")

@@ -1,6 +1,6 @@
 """Documents: Markdown and plain text as passages, each a statement that can show its file, heading and lines.
 
-What a document says is of the origin `Origin.DOCUMENT`: it waits in quarantine until it is let in. No language model
+What a document says is of the origin `Origin.DOCUMENT`: it waits in quarantine until it is accepted. No language model
 reads it. Markdown is parsed by markdown-it-py.
 """
 
@@ -81,7 +81,7 @@ class DocumentReport:
         passages: Number of passages in it.
         new: Number of passages that were not in the store.
         quarantined: Number of passages that wait in quarantine.
-        let_in: Number of passages that waited before, and were accepted.
+        accepted: Number of passages that waited before, and were accepted.
         gone: Number of passages of an earlier version that were retracted or rejected.
         redacted: Number of secrets that are not kept.
     """
@@ -90,7 +90,7 @@ class DocumentReport:
     passages: int = 0
     new: int = 0
     quarantined: int = 0
-    let_in: int = 0
+    accepted: int = 0
     gone: int = 0
     redacted: int = 0
 
@@ -175,7 +175,7 @@ async def ingest_document(
         passages=len(read.entries),
         new=receipt.imported,
         quarantined=receipt.quarantined + (0 if trust else len(waiting)),
-        let_in=receipt.let_in + (len(waiting) if trust else 0),
+        accepted=receipt.accepted + (len(waiting) if trust else 0),
         gone=gone,
         redacted=read.redacted,
     )
@@ -186,7 +186,7 @@ async def _said_again(
 ) -> Sequence[Recorded]:
     """Return new passages; those that an earlier version lost are said now, for they may stand as they stood then."""
     trail = await memory.audit(
-        actions=[AuditAction.RETRACTED, AuditAction.TURNED_AWAY],
+        actions=[AuditAction.RETRACTED, AuditAction.REJECTED],
         metadata={_DOCUMENT: document},
         subject=options.subject,
         scope=options.scope,

@@ -33,7 +33,7 @@ class ImportReport:
         imported: Number of new assertions; of a preview, of all that would be handed in.
         known: Number of assertions that were there before.
         quarantined: Number of assertions, new and known, that wait in quarantine.
-        let_in: Number of assertions that an earlier import had quarantined and this one accepted.
+        accepted: Number of assertions that an earlier import had quarantined and this one accepted.
         conversations: Number of conversations that were ingested.
         skipped: Number of rows that were left out on purpose, by reason.
         lost: Number of rows with a part that factmem has no place for, by part.
@@ -44,7 +44,7 @@ class ImportReport:
     imported: int = 0
     known: int = 0
     quarantined: int = 0
-    let_in: int = 0
+    accepted: int = 0
     conversations: int = 0
     skipped: Mapping[str, int] = attrs.field(factory=dict)
     lost: Mapping[str, int] = attrs.field(factory=dict)
@@ -57,7 +57,7 @@ class ImportReport:
             "imported": self.imported,
             "known": self.known,
             "quarantined": self.quarantined,
-            "let_in": self.let_in,
+            "accepted": self.accepted,
             "conversations": self.conversations,
             "skipped": dict(self.skipped),
             "lost": dict(self.lost),
@@ -184,7 +184,7 @@ class _Tally:
     imported: int = 0
     known: int = 0
     quarantined: int = 0
-    let_in: int = 0
+    accepted: int = 0
     conversations: int = 0
     skipped: Counter[str] = attrs.field(factory=Counter)
     lost: Counter[str] = attrs.field(factory=Counter)
@@ -256,7 +256,7 @@ async def _import(memory: Memory, histories: Sequence[list[Entry]], tally: _Tall
         tally.imported += receipt.imported
         tally.known += len(entries) - receipt.imported
         tally.quarantined += receipt.quarantined
-        tally.let_in += receipt.let_in
+        tally.accepted += receipt.accepted
 
 
 async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dict[str | None, int]) -> None:

@@ -146,9 +146,9 @@ class AuditAction(enum.Enum):
     """Could not be read by a model."""
     QUARANTINED = "quarantined"
     """Quarantined: neither loaded nor recalled until accepted."""
-    LET_IN = "let in"
+    ACCEPTED = "accepted"
     """Accepted from quarantine: counts from then on."""
-    TURNED_AWAY = "turned away"
+    REJECTED = "rejected"
     """Rejected from quarantine."""
     RETRACTED = "retracted"
     """Retracted."""
@@ -238,7 +238,7 @@ class _Life:
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
         self.state = recorded.assertion.state
-        self.let_in = recorded.assertion.counts(self.state)
+        self.accepted = recorded.assertion.counts(self.state)
 
     def began(self, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
         actions = {
@@ -262,7 +262,7 @@ class _Life:
     def changed(self, change: StateChange, concepts: Mapping[str, Concept[Any, Any]]) -> AuditEntry:
         action = self._action(change.state)
         self.state = change.state
-        self.let_in = self.let_in or self.recorded.assertion.counts(change.state)
+        self.accepted = self.accepted or self.recorded.assertion.counts(change.state)
         return AuditEntry(
             action=action,
             seq=change.seq,
@@ -286,14 +286,14 @@ class _Life:
             case AssertionState.RETRACTED if waited:
                 return AuditAction.READ
             case AssertionState.RETRACTED:
-                return AuditAction.RETRACTED if self.let_in else AuditAction.TURNED_AWAY
+                return AuditAction.RETRACTED if self.accepted else AuditAction.REJECTED
             case _ if waited:
                 return AuditAction.READ
             case _:
-                return AuditAction.RESTORED if self.let_in else AuditAction.LET_IN
+                return AuditAction.RESTORED if self.accepted else AuditAction.ACCEPTED
 
     def _record(self, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
-        if not self.let_in:
+        if not self.accepted:
             return as_kept_apart(self.recorded, self.state, concepts)
         return shown_record(self.recorded, concepts, state=self.state)
 

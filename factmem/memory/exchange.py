@@ -50,12 +50,12 @@ class ImportReceipt:
         quarantined: Number of assertions of the source that wait in quarantine, those of an earlier import included.
             They are neither loaded nor recalled. ``memory.quarantine`` lists and accepts them; ``trust=True`` accepts
             those that the file marks as believed.
-        let_in: Number of assertions that an earlier import had quarantined and this one accepted.
+        accepted: Number of assertions that an earlier import had quarantined and this one accepted.
     """
 
     imported: int
     quarantined: int
-    let_in: int = 0
+    accepted: int = 0
 
 
 class Exchange:
@@ -86,12 +86,12 @@ class Exchange:
         from_file = _is_file(source)
         waiting: set[str] = set()
         vouched: set[bytes] = set()
-        imported = let_in = 0
+        imported = accepted = 0
 
         def admit(said: Assertion) -> Assertion:
             actor = ":".join(filter(None, ("import", self._context.writer)))
             said = attrs.evolve(said, actor=actor)
-            if trust and _was_let_in(said):  # it begins in quarantine again, so that it is let in here as well
+            if trust and _was_accepted(said):  # it begins in quarantine again, so that it is accepted here as well
                 vouched.add(said.fingerprint)
                 return attrs.evolve(said, state=AssertionState.QUARANTINED)
             if trust:
@@ -100,20 +100,20 @@ class Exchange:
             return doubted(said) if from_file or not said.details.origin.trusted else _believed(said)
 
         async def append(assertions: Sequence[Assertion]) -> list[Recorded]:
-            nonlocal imported, let_in
+            nonlocal imported, accepted
             receipts = await self._writer.receipts(assertions)
             imported += sum(receipt.new for receipt in receipts if self._context.sees(receipt.recorded.assertion))
             apart = await self._waiting(receipts)
             if trust:
-                accepted = [
+                now = [
                     apart.pop(receipt.recorded.id)
                     for receipt, said in zip(receipts, assertions, strict=True)
                     if receipt.recorded.id in apart
                     and (said.fingerprint in vouched or (not receipt.new and said.state is AssertionState.ACTIVE))
                 ]
-                await self._let_in([receipt.recorded for receipt in accepted])
-                waiting.difference_update(receipt.recorded.id for receipt in accepted)
-                let_in += sum(not receipt.new for receipt in accepted)
+                await self._accept([receipt.recorded for receipt in now])
+                waiting.difference_update(receipt.recorded.id for receipt in now)
+                accepted += sum(not receipt.new for receipt in now)
             vouched.clear()
             waiting.update(apart)
             return [receipt.recorded for receipt in receipts]
@@ -127,7 +127,7 @@ class Exchange:
                 len(waiting),
                 "" if trust else ", or import the file again with trust if it is your own",
             )
-        return ImportReceipt(imported=imported, quarantined=len(waiting), let_in=let_in)
+        return ImportReceipt(imported=imported, quarantined=len(waiting), accepted=accepted)
 
     async def _waiting(self, receipts: Sequence[Receipt]) -> dict[str, Receipt]:
         """Return the receipts of visible assertions that wait in quarantine, by id.
@@ -143,7 +143,7 @@ class Exchange:
             and states.get(receipt.recorded.id, receipt.recorded.assertion.state) is AssertionState.QUARANTINED
         }
 
-    async def _let_in(self, entries: Sequence[Recorded]) -> None:
+    async def _accept(self, entries: Sequence[Recorded]) -> None:
         """Accept quarantined entries that count in a trusted source."""
         waiting, reason = AssertionState.QUARANTINED, "imported from a trusted file"
         requests = [StateRequest.of(entry, AssertionState.ACTIVE, reason=reason, expected=waiting) for entry in entries]
@@ -268,7 +268,7 @@ async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str
         return await to_thread.run_sync(lambda: list(itertools.islice(file.wrapped, _BATCH)))
 
 
-def _was_let_in(said: Assertion) -> bool:
+def _was_accepted(said: Assertion) -> bool:
     """Return whether an exported assertion counts, of an origin that is not trusted, and is no later update."""
     return said.state is AssertionState.ACTIVE and not said.details.origin.trusted and said.revises is None
 

@@ -9,7 +9,7 @@ import attrs
 
 from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
-from factmem.fold import never_let_in, states_of
+from factmem.fold import never_accepted, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.filters import ids_of
@@ -74,7 +74,7 @@ class Quarantine:
         )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Reject entries. They stay in the store, out of sight, and `accept` can still let them in.
+        """Reject entries. They stay in the store, out of sight, and can still be accepted.
 
         Args:
             ids: Ids, as `list` returns them.
@@ -120,7 +120,7 @@ def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str,
 async def quarantined(reader: Reader) -> list[tuple[Recorded, AssertionState]]:
     """Return the visible assertions that were never accepted, with their states, in the order recorded."""
     log = await reader.log(LogPart(apart=True))
-    states, apart = states_of(log), never_let_in(log)
+    states, apart = states_of(log), never_accepted(log)
     return [
         (entry, states[entry.id])
         for entry in log

@@ -10,7 +10,7 @@ from anyio import to_thread
 
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, fold, never_let_in, revisions
+from factmem.fold import Current, fold, never_accepted, revisions
 from factmem.memory.backend import Backend
 from factmem.memory.checks import check_keywords, listed
 from factmem.memory.context import Context
@@ -325,7 +325,7 @@ class Reader:
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
-        apart = never_let_in(log)
+        apart = never_accepted(log)
         return [
             shown_record(recorded, declared, state=state)
             for recorded, state in revisions(log, self._context.moment)

@@ -181,7 +181,7 @@ class TrackIndex:
         Raises:
             RecordNotFoundError: it names no assertion of its tenant in this log.
             StateConflictError: the assertion is not in the state expected.
-            ConceptConflictError: it would let in what cannot join its track.
+            ConceptConflictError: it would accept what cannot join its track.
         """
         life = self._life(request.assertion_id)
         if life is None or not self.knows(request.assertion_id, request.tenant):

@@ -169,7 +169,7 @@ class Batch:
 
         Raises:
             RecordNotFoundError: It names no assertion of the tenant.
-            ConceptConflictError: It would let in what cannot join its track.
+            ConceptConflictError: It would accept what cannot join its track.
         """
         name = tenant or ""
         self._clock.reached(change.recorded_at)

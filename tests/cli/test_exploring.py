@@ -113,7 +113,7 @@ def test_an_import_reports_quarantined_facts_with_the_next_step(cli: CommandLine
     assert "import the file again with trust" in taken.err
     assert "quarantine list" in taken.err
     trusted = cli.data("import", str(file), "--trust", "--store", other)
-    assert (trusted["imported"], trusted["quarantined"], trusted["let_in"]) == (0, 0, 1)
+    assert (trusted["imported"], trusted["quarantined"], trusted["accepted"]) == (0, 0, 1)
 
 
 def test_an_export_replaces_a_file_on_request_only(cli: CommandLine) -> None:

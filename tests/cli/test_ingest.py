@@ -168,7 +168,7 @@ def test_documents_wait_in_quarantine_and_are_asked_for_by_their_name(
     assert "--trust" in done.out
     assert cli.data("recall", "How many seats?") == []
     (read, _) = cli.data("ingest", "handbook.md", "notes.txt", "--trust")["documents"]
-    assert (read["new"], read["let_in"]) == (0, 1)
+    assert (read["new"], read["accepted"]) == (0, 1)
     found = cli.run("recall", "How many seats?", "--source", "handbook.md").out
     assert "Venue: 120 seats, in the north hall." in found
     assert f"document, {tmp_path}/handbook.md, line 3" in " ".join(found.split())

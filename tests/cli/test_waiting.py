@@ -124,7 +124,7 @@ def test_resuming_where_nothing_waits_says_so(cli: CommandLine, nobody: str) -> 
     assert "FACTMEM_MODEL" in cli.error("resume")["message"]
 
 
-def test_the_quarantined_is_let_in_or_turned_away(cli: CommandLine, talk: Talk) -> None:
+def test_the_quarantined_is_accepted_or_rejected(cli: CommandLine, talk: Talk) -> None:
     said = ["The venue moved to the palace.", "The venue burnt down."]
     cli.data("ingest", str(talk("What does the page say?", *said, roles=["user", "tool", "tool"])))
     assert cli.data("info")["quarantined"] == 2

@@ -1,4 +1,4 @@
-"""Documents: passages with their place, apart until they are let in, and kept up with the file."""
+"""Documents: passages with their place, apart until they are accepted, and kept up with the file."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_plain_text_is_paragraphs_and_long_ones_are_split() -> None:
     assert all(len(piece.text) <= 2_000 and piece.text.endswith(".") for piece in pieces)
 
 
-async def test_a_document_is_not_believed_until_it_is_let_in(memory: Memory, handbook: Path) -> None:
+async def test_a_document_is_not_believed_until_it_is_accepted(memory: Memory, handbook: Path) -> None:
     report = await ingest_document(memory, handbook)
     assert (report.passages, report.new, report.quarantined) == (7, 7, 7)
     assert await believed(memory) == set()
@@ -124,7 +124,7 @@ async def test_a_document_is_not_believed_until_it_is_let_in(memory: Memory, han
     await memory.quarantine.accept(one.id)
     assert await believed(memory) == {"Harbour Fair > Venue > Seats: 120 of them."}
     again = await ingest_document(memory, handbook, trust=True)
-    assert (again.new, again.let_in, again.quarantined) == (0, 6, 0)
+    assert (again.new, again.accepted, again.quarantined) == (0, 6, 0)
     assert len(await believed(memory)) == 7
 
 
@@ -145,7 +145,7 @@ async def test_the_same_file_adds_nothing_even_if_it_was_touched(memory: Memory,
     before = await memory.audit()
     os.utime(handbook, (1_700_000_000, 1_700_000_000))
     report = await ingest_document(memory, handbook, trust=True)
-    assert (report.new, report.gone, report.let_in) == (0, 0, 0)
+    assert (report.new, report.gone, report.accepted) == (0, 0, 0)
     assert (await memory.audit()).entries == before.entries
 
 

@@ -71,7 +71,7 @@ async def test_mem0_with_words_of_nobody_knows_whom(mover: Mover, tmp_path: Path
     assert report.problems[0].where == "$.results[2]"
     assert await mover.waiting() == {"Likes tea"}
     again = await mover.move("mem0", path, trust=True)
-    assert (again.imported, again.known, again.let_in, again.quarantined) == (0, 1, 1, 0)
+    assert (again.imported, again.known, again.accepted, again.quarantined) == (0, 1, 1, 0)
     assert await mover.facts() == {"Likes tea": "user:alice in /cross-product"}
 
 

@@ -70,7 +70,7 @@ async def test_twice_adds_nothing(mover: Mover, sources: dict[str, Path], system
     assert (first.errors, first.known) == (0, 0), first.problems
     before = await mover.everything()
     second = await mover.move(system, sources[system], trust=trust)
-    assert (second.imported, second.known, second.let_in) == (0, first.imported, 0)
+    assert (second.imported, second.known, second.accepted) == (0, first.imported, 0)
     assert second.quarantined == first.quarantined
     assert await mover.everything() == before
 

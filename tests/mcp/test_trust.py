@@ -42,7 +42,7 @@ async def test_clients_writes_are_quarantined_and_the_answer_says_so(tool: str, 
         assert any("Rome" in str(value) for value in await known(memory))
 
 
-async def test_an_update_by_a_client_waits_until_it_is_let_in() -> None:
+async def test_an_update_by_a_client_waits_until_it_is_accepted() -> None:
     async with opened() as memory, connected(memory) as client:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
         result = await answer(client, "update", id=record.id, value="Rome", importance=1.0)
@@ -80,7 +80,7 @@ async def test_an_untrusted_client_retracts_only_what_clients_wrote() -> None:
         assert await known(memory) == []
 
 
-async def test_an_update_that_was_let_in_does_not_make_a_record_the_clients_own() -> None:
+async def test_an_update_that_was_accepted_does_not_make_a_record_the_clients_own() -> None:
     """A time of trust in between does not change that."""
     async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
         (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))

@@ -209,9 +209,9 @@ async def test_quarantined_words_are_accepted_or_rejected(provider: AgentMemoryP
     async with opened(provider, ScriptedModel(well)) as memory:
         await memory.remember(SPOKEN, subject=USER)
         tool, page, stranger = await memory.quarantine.list()
-        (let_in,) = await memory.quarantine.accept(tool.id, reason="checked by hand")
+        (accepted,) = await memory.quarantine.accept(tool.id, reason="checked by hand")
         await memory.quarantine.reject(page.id, stranger.id)
-        assert let_in.kind is ChangeKind.CREATED
+        assert accepted.kind is ChangeKind.CREATED
         (match, *_) = await memory.recall("Paris")
         assert match.record.value == tool.value
         assert await memory.quarantine.list() == ()

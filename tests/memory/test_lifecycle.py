@@ -88,11 +88,11 @@ async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: M
     assert (change.record.value, await city(memory)) == ("Faro", "Faro")
 
 
-async def test_a_record_let_in_from_quarantine_can_be_updated(provider: AgentMemoryProvider, memory: Memory) -> None:
+async def test_a_record_accepted_from_quarantine_can_be_updated(provider: AgentMemoryProvider, memory: Memory) -> None:
     """The update is not quarantined again because of the origin of the updated record."""
     record = await quarantined(memory)
     assert isinstance(provider, KeepsHistory)
-    await let_in(memory, provider, record)
+    await accepted(memory, provider, record)
     await memory.update(record.id, importance=0.9)
     assert (await memory.get(record.id)).importance == 0.9
 
@@ -103,7 +103,7 @@ async def quarantined(memory: Memory) -> FactRecord[str]:
     return record
 
 
-async def let_in(memory: Memory, provider: KeepsHistory, record: FactRecord[str]) -> None:
+async def accepted(memory: Memory, provider: KeepsHistory, record: FactRecord[str]) -> None:
     (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
     await provider.append([StateRequest.of(entry, state=AssertionState.ACTIVE)])
 

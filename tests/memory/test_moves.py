@@ -107,7 +107,7 @@ async def answers(provider: AgentMemoryProvider, *, accesses: bool = True) -> li
     return found
 
 
-async def _seen(memory: Memory, *, accesses: bool) -> list[object]:
+async def _seen(memory: Memory, *, accesses: bool = True) -> list[object]:
     records = await memory.list_records()
     moments = sorted({record.recorded_at for record in records})
     page = await memory.list_records(limit=2)

@@ -231,7 +231,7 @@ async def test_entries_of_another_store_are_believed_by_their_origin(memory: Mem
     assert [earlier.value for earlier in await memory.history(roof.id)] == ["The roof leaks.", "The roof leaks badly."]
     assert [record.value for record in await memory.quarantine.list()] == ["The roof is fine."]
     assert await memory.import_(entries) == ImportReceipt(imported=0, quarantined=1)
-    assert await memory.import_(entries, trust=True) == ImportReceipt(imported=0, quarantined=0, let_in=1)
+    assert await memory.import_(entries, trust=True) == ImportReceipt(imported=0, quarantined=0, accepted=1)
     assert {record.value for record in await memory.list_records()} == {"The roof leaks badly.", "The roof is fine."}
 
 

@@ -18,7 +18,7 @@ async def test_what_is_saved_into_quarantine_is_handed_back_as_such(memory: Memo
     assert (apart.state, known.state) == (AssertionState.QUARANTINED, AssertionState.ACTIVE)
 
 
-async def test_an_untrusted_update_changes_nothing_until_it_is_let_in(provider: AgentMemoryProvider) -> None:
+async def test_an_untrusted_update_changes_nothing_until_it_is_accepted(provider: AgentMemoryProvider) -> None:
     async with opened(provider) as memory:
         (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN), subject=USER)
         change = await memory.update(city.id, value="Rome", importance=0.9, origin=Origin.UNKNOWN)
@@ -30,7 +30,7 @@ async def test_an_untrusted_update_changes_nothing_until_it_is_let_in(provider: 
         assert [(item.id, item.value) for item in await memory.list_records()] == [(city.id, "Rome")]
 
 
-async def test_an_untrusted_update_of_one_of_several_values_takes_its_place_once_let_in(memory: Memory) -> None:
+async def test_an_untrusted_update_of_one_of_several_values_takes_its_place_once_accepted(memory: Memory) -> None:
     cat, _ = await memory.save(MultipleFacts(PETS, ("cat", "dog"), timestamp=BEGAN))
     await memory.update(cat.id, value="cow", origin=Origin.TOOL)
     assert said(await memory.list_records()) == ["cat", "dog"]
@@ -40,7 +40,7 @@ async def test_an_untrusted_update_of_one_of_several_values_takes_its_place_once
 
 
 @pytest.mark.parametrize("value", ["Rome", None])
-async def test_an_untrusted_update_can_be_turned_away_and_undone(memory: Memory, value: str | None) -> None:
+async def test_an_untrusted_update_can_be_rejected_and_undone(memory: Memory, value: str | None) -> None:
     (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
     given: dict[str, Any] = {} if value is None else {"value": value}
     change = await memory.update(city.id, importance=0.1, origin=Origin.DOCUMENT, **given)
@@ -95,7 +95,7 @@ async def test_a_program_may_roll_back_to_what_the_assistant_said(memory: Memory
     assert said(await memory.list_records()) == ["Oslo"]
 
 
-async def test_what_was_let_in_can_be_updated(memory: Memory) -> None:
+async def test_what_was_accepted_can_be_updated(memory: Memory) -> None:
     (apart,) = await memory.save(SingleFact(CITY, "Rome"), details=FactDetails(origin=Origin.UNKNOWN))
     await memory.quarantine.accept((await memory.quarantine.list())[0].id)
     await memory.update(apart.id, value="Bern")
@@ -103,17 +103,17 @@ async def test_what_was_let_in_can_be_updated(memory: Memory) -> None:
     assert [(item.value, item.importance) for item in await memory.list_records()] == [("Bern", 0.9)]
 
 
-async def test_what_was_let_in_stands_after_an_export_and_an_import(memory: Memory, tmp_path: Path) -> None:
+async def test_what_was_accepted_stands_after_an_export_and_an_import(memory: Memory, tmp_path: Path) -> None:
     await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
     await memory.save(SingleFact(CITY, "Rome"), details=FactDetails(origin=Origin.DOCUMENT))
     await memory.quarantine.accept((await memory.quarantine.list())[0].id)
     await memory.export(tmp_path / "facts.jsonl")
     async with opened(InMemoryProvider()) as other:
         receipt = await other.import_(tmp_path / "facts.jsonl", trust=True)
-        assert (receipt.imported, receipt.quarantined, receipt.let_in) == (2, 0, 0)
+        assert (receipt.imported, receipt.quarantined, receipt.accepted) == (2, 0, 0)
         assert said(await other.list_records()) == said(await memory.list_records()) == ["Rome"]
         again = await other.import_(tmp_path / "facts.jsonl", trust=True)
-        assert (again.imported, again.let_in) == (0, 0)
+        assert (again.imported, again.accepted) == (0, 0)
 
 
 async def test_counts_can_be_narrowed_to_subjects(memory: Memory) -> None:

@@ -19,7 +19,7 @@ PROOFS = {
     "10_in_the_background": "updated: 40 -> 60",
     "11_profile": "Maya comes on a Saturday",
     "12_own_model_and_detector": "orders: AB-1234 BC-2345",
-    "14_audit": "4. let in by ada: it stands on their paper, too",
+    "14_audit": "4. accepted by ada: it stands on their paper, too",
     "16_lessons": "known: ['Avoid jargon.', 'Name the day', 'Sign with the name Ana.']",
     "20_langgraph": "drink {'likes': 'green tea'}",
     "21_langchain": "I see: <memory>",

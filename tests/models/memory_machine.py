@@ -249,17 +249,17 @@ class MemoryMachine(RuleBasedStateMachine):
             assert result.record.revision == target.seq
             assert exact(json_of(result.record.value)) == exact(target.it.data)
 
-    @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, let_in=st.booleans(), reason=_reasons)
+    @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, accepted=st.booleans(), reason=_reasons)
     def decide(
-        self, which: list[int], who: tuple[str | None, str | None, int], let_in: bool, reason: str | None
+        self, which: list[int], who: tuple[str | None, str | None, int], accepted: bool, reason: str | None
     ) -> None:
         _, plain = self._both(who)
         apart = plain.kept_apart() or self.plain.said()
         ids = [apart[number % len(apart)].id for number in which] if apart else ["no such id"]
         self._do(
             who,
-            lambda memory: (memory.quarantine.accept if let_in else memory.quarantine.reject)(*ids, reason=reason),
-            lambda plain: plain.decide(ids, let_in=let_in, reason=reason),
+            lambda memory: (memory.quarantine.accept if accepted else memory.quarantine.reject)(*ids, reason=reason),
+            lambda plain: plain.decide(ids, accepted=accepted, reason=reason),
         )
 
     @rule(who=_who)

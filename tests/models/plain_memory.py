@@ -178,13 +178,13 @@ class PlainMemory:
             and not any(said.is_heard(state) for _, state in said.states)
         ]
 
-    def decide(self, ids: Sequence[str], *, let_in: bool, reason: str | None) -> None:
+    def decide(self, ids: Sequence[str], *, accepted: bool, reason: str | None) -> None:
         """Accept or reject a quarantined assertion."""
         apart = {said.id for said in self.kept_apart()}
         if not apart.issuperset(ids):
             raise RecordNotFoundError("the model: not kept apart")
         for id in dict.fromkeys(ids):
-            self.store.move(id, AssertionState.ACTIVE if let_in else AssertionState.RETRACTED, reason=reason)
+            self.store.move(id, AssertionState.ACTIVE if accepted else AssertionState.RETRACTED, reason=reason)
 
     def history(self, keyword: str) -> list[Shown]:
         """Return every visible revision, oldest first."""

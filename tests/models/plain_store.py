@@ -69,10 +69,10 @@ class Said:
     @property
     def weight(self) -> tuple[int, dt.datetime, int]:
         """Order of trust: the user and accepted assertions, the assistant, unreviewed ones; then the newest."""
-        origin, let_in = self.it.details.origin, self.it.state is not AssertionState.ACTIVE
+        origin, accepted = self.it.details.origin, self.it.state is not AssertionState.ACTIVE
         if origin is Origin.ASSISTANT:
             return (1, *self.when)
-        return (2 if origin is Origin.USER or let_in or self.it.revises is not None else 0, *self.when)
+        return (2 if origin is Origin.USER or accepted or self.it.revises is not None else 0, *self.when)
 
     def slot(self) -> object:
         return same(self.words.value) if self.many else None

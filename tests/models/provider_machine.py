@@ -114,7 +114,7 @@ class ProviderMachine(RuleBasedStateMachine):
             self._hand_in([known[which % len(known)].words])
 
     @rule(data=st.data(), handle=st.integers(0, 1), other=st.sampled_from(sorted(TYPES)))
-    def let_in(self, data: st.DataObject, handle: int, other: str) -> None:
+    def accepted(self, data: st.DataObject, handle: int, other: str) -> None:
         """Accept an assertion, which sets or must match the type of its track; then append one of another type."""
         self._step(handle)
         apart = [said for said in self.model.said() if said.state is AssertionState.QUARANTINED]

@@ -209,7 +209,7 @@ async def test_no_model_believes_what_the_assistant_repeats(treatment: Treatment
         assert len(apart) == (treatment is not Treatment.CONTEXT)
 
 
-async def test_what_the_assistant_repeats_can_be_let_in() -> None:
+async def test_what_the_assistant_repeats_can_be_accepted() -> None:
     async with opened() as memory:
         outcome = await memory.remember(talk(LIES[0], LIES[0].echo))
         assert [record.state for record in outcome.records] == [

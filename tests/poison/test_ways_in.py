@@ -83,14 +83,14 @@ async def test_a_trusted_import_is_believed_also_after_one_that_was_not() -> Non
         await other.import_(io.StringIO(file.getvalue()))
         assert await other.load(BANK) is None
         receipt = await other.import_(io.StringIO(file.getvalue()), trust=True)
-        assert receipt == ImportReceipt(imported=0, quarantined=1, let_in=2)
+        assert receipt == ImportReceipt(imported=0, quarantined=1, accepted=2)
         fact = await other.load(BANK)
         assert fact is not None
         assert fact.value == "AT00 1"
         assert [record.value for record in await other.quarantine.list()] == [PLANTED]
 
 
-async def test_what_was_turned_away_is_not_let_in_by_importing_it_again() -> None:
+async def test_what_was_rejected_is_not_accepted_by_importing_it_again() -> None:
     file = io.StringIO()
     async with opened() as memory:
         await memory.save(SingleFact(BANK, PLANTED))

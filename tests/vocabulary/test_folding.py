@@ -300,7 +300,7 @@ def test_owners_have_folds_of_their_own() -> None:
     assert values(log_of(steps)) == {"city": ["Oslo", "Rome"]}
 
 
-def test_the_quarantined_does_not_count_until_let_in() -> None:
+def test_the_quarantined_does_not_count_until_accepted() -> None:
     steps = [Say("Oslo", 1), Say("Rome", 2, details=FactDetails(origin=Origin.DOCUMENT))]
     assert values(log_of(steps)) == {"city": ["Oslo"]}
     assert values(log_of([*steps, Turn(0, AssertionState.ACTIVE)])) == {"city": ["Rome"]}

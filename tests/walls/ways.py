@@ -47,7 +47,7 @@ class Shows(enum.Enum):
     EVER = "also what was current once"
     KEPT = "also what is kept apart"
     APART = "what is quarantined"
-    REJECTED = "what was turned away"
+    REJECTED = "what was rejected"
     LETTERS = "what could not be read"
     NOTHING = "no fact at all"
 

@@ -75,13 +75,13 @@ class Fate(enum.Enum):
     """Fate of a planted fact."""
 
     CURRENT = "it stands as it was said"
-    ACCEPTED = "it was quarantined and let in"
+    ACCEPTED = "it was quarantined and accepted"
     SUPERSEDED = "something newer was said"
     REVISED = "it was updated by its id"
     RETRACTED = "it was taken back"
     EXPIRED = "its time is over"
-    QUARANTINED = "it was never let in"
-    REJECTED = "it was turned away"
+    QUARANTINED = "it was never accepted"
+    REJECTED = "it was rejected"
     PENDING = "it waits for a model"
     FAILED = "a model could not read it"
 

@@ -76,7 +76,7 @@ class DetailSpecs(ProviderCase):
         assert await loaded_value(provider, SEATS) == 4
 
     @pytest.mark.parametrize("origin", [Origin.TOOL, Origin.DOCUMENT, Origin.UNKNOWN])
-    async def test_untrusted_words_are_not_loaded_until_let_in(
+    async def test_untrusted_words_are_not_loaded_until_accepted(
         self, provider: AgentMemoryProvider, history: KeepsHistory, origin: Origin
     ) -> None:
         await keep(history, said(CITY, "Oslo", 1))
@@ -85,8 +85,8 @@ class DetailSpecs(ProviderCase):
         assert await loaded_value(provider, CITY) == "Oslo"
         assert [fact.concept.keyword for fact in await provider.load_all(USER, PLANNER)] == ["city"]
         assert list(await provider.load_by_description("seats", USER, PLANNER)) == []
-        let_in = [StateRequest.of(entry, state=AssertionState.ACTIVE) for entry in (stray, untold)]
-        await history.append(let_in)
+        accepted = [StateRequest.of(entry, state=AssertionState.ACTIVE) for entry in (stray, untold)]
+        await history.append(accepted)
         assert await loaded_value(provider, CITY) == "Rome"
         assert await loaded_value(provider, SEATS) == 4
 

@@ -69,56 +69,56 @@ class QuarantineSpecs(ProviderCase):
         planted = await only(history, _planted(concept, value, 9))
         before = list(await history.entries(_HERE))
         with pytest.raises(ConceptConflictError, match="seats"):
-            await history.append([Append(assertion=said(CITY, "Oslo")), _let_in(planted)])
+            await history.append([Append(assertion=said(CITY, "Oslo")), _acceptance(planted)])
         assert list(await history.entries(_HERE)) == before
         assert await loaded_value(provider, SEATS) == 4
 
-    async def test_what_is_let_in_sets_the_type_of_a_track_that_has_none(
+    async def test_what_is_accepted_sets_the_type_of_a_track_that_has_none(
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
         planted = await only(history, _planted(_AS_TEXT, "four"))
-        await history.append([_let_in(planted)])
+        await history.append([_acceptance(planted)])
         assert await loaded_value(provider, _AS_TEXT) == "four"
         with pytest.raises(ConceptConflictError):
             await provider.save(single(SEATS, 4, 1), USER, PLANNER)
 
-    async def test_of_two_types_in_quarantine_the_first_let_in_holds(
+    async def test_of_two_types_in_quarantine_the_first_accepted_holds(
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
         text, number = await only(history, _planted(_AS_TEXT, "four")), await only(history, _planted(SEATS, 4, 1))
-        await history.append([_let_in(number)])
+        await history.append([_acceptance(number)])
         with pytest.raises(ConceptConflictError):
-            await history.append([_let_in(text)])
+            await history.append([_acceptance(text)])
         assert await loaded_value(provider, SEATS) == 4
 
-    async def test_what_was_retracted_before_it_was_let_in_is_checked_when_it_is(
+    async def test_what_was_retracted_before_it_was_accepted_is_checked_when_it_is(
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
         planted = await only(history, _planted(_AS_TEXT, "four"))
         await history.append([StateRequest.of(planted, state=AssertionState.RETRACTED)])
         await provider.save(single(SEATS, 4, 1), USER, PLANNER)
         with pytest.raises(ConceptConflictError):
-            await history.append([_let_in(planted)])
+            await history.append([_acceptance(planted)])
         assert await loaded_value(provider, SEATS) == 4
 
-    async def test_what_was_once_let_in_holds_the_type_whatever_becomes_of_it(
+    async def test_what_was_once_accepted_holds_the_type_whatever_becomes_of_it(
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
         """History must stay readable with the present type, and a retracted assertion can be restored."""
         planted = await only(history, _planted(_AS_TEXT, "four"))
-        await history.append([_let_in(planted)])
+        await history.append([_acceptance(planted)])
         for state in (AssertionState.RETRACTED, AssertionState.QUARANTINED):
             await history.append([StateRequest.of(planted, state=state)])
             with pytest.raises(ConceptConflictError):
                 await provider.save(single(SEATS, 4, 1), USER, PLANNER)
-        await history.append([_let_in(planted)])
+        await history.append([_acceptance(planted)])
         assert await loaded_value(provider, _AS_TEXT) == "four"
 
-    async def test_the_type_let_in_earlier_in_a_transaction_counts(
+    async def test_the_type_accepted_earlier_in_a_transaction_counts(
         self, provider: AgentMemoryProvider, history: KeepsHistory
     ) -> None:
         planted, number = await only(history, _planted(_AS_TEXT, "four")), Append(assertion=said(SEATS, 4, 1))
-        in_either_order: list[list[Statement]] = [[_let_in(planted), number], [number, _let_in(planted)]]
+        in_either_order: list[list[Statement]] = [[_acceptance(planted), number], [number, _acceptance(planted)]]
         for statements in in_either_order:
             with pytest.raises(ConceptConflictError):
                 await history.append(statements)
@@ -141,21 +141,21 @@ class QuarantineSpecs(ProviderCase):
         with pytest.raises(ConceptConflictError):
             await provider.save(single(SEATS, 4, 1), USER, PLANNER)
 
-    async def test_who_is_let_in_is_remembered_over_reopening(
+    async def test_who_is_accepted_is_remembered_over_reopening(
         self, provider: AgentMemoryProvider, history: KeepsHistory, tmp_path: Path
     ) -> None:
         city = await only(history, said(Concept.single("city", "As a number", int), 7, origin=Origin.TOOL))
         planted = await only(history, _planted(_AS_TEXT, "four"))
-        await history.append([_let_in(planted)])
+        await history.append([_acceptance(planted)])
         async with await self.reopened(provider, tmp_path) as again:
             assert isinstance(again, KeepsHistory)
             with pytest.raises(ConceptConflictError):
                 await again.save(single(SEATS, 4, 1), USER, PLANNER)
             await again.save(single(CITY, "Oslo", 1), USER, PLANNER)
             with pytest.raises(ConceptConflictError):
-                await again.append([_let_in(city)])
+                await again.append([_acceptance(city)])
 
-    async def test_erasing_all_that_was_let_in_frees_the_type_of_a_track(
+    async def test_erasing_all_that_was_accepted_frees_the_type_of_a_track(
         self, provider: AgentMemoryProvider, history: KeepsHistory, eraser: Erases
     ) -> None:
         """A quarantined assertion of another type does not prevent that."""
@@ -164,7 +164,7 @@ class QuarantineSpecs(ProviderCase):
         await eraser.erase([], tenant=None, assertion_ids=[first.id])
         await provider.save(single(_AS_TEXT, "four", 2), USER, PLANNER)
         with pytest.raises(ConceptConflictError):
-            await history.append([_let_in(stays)])
+            await history.append([_acceptance(stays)])
         assert await loaded_value(provider, _AS_TEXT) == "four"
 
 
@@ -172,5 +172,5 @@ def _planted(concept: Concept[Any, Any], value: object, minutes: float = 0) -> A
     return said(concept, value, minutes, origin=Origin.DOCUMENT)
 
 
-def _let_in(recorded: Recorded) -> StateRequest:
+def _acceptance(recorded: Recorded) -> StateRequest:
     return StateRequest.of(recorded, state=AssertionState.ACTIVE)
