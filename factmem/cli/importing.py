@@ -113,7 +113,12 @@ async def import_(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="File or folder; - reads stdin (own format only).")],
     system: Annotated[
         str,
-        typer.Option("--from", metavar="SYSTEM", help=f"System that wrote it: {', '.join((_OWN, *SYSTEMS))}."),
+        typer.Option(
+            "--from",
+            metavar="SYSTEM",
+            help=f"System that wrote it: {', '.join((_OWN, *SYSTEMS))}.",
+            autocompletion=lambda incomplete: [name for name in (_OWN, *SYSTEMS) if name.startswith(incomplete)],
+        ),
     ] = _OWN,
     trust: Annotated[
         bool,

@@ -153,6 +153,10 @@ def test_a_full_disk_behind_the_output_is_a_sentence(processes: CommandLine) -> 
     assert (done.code, done.err) == (1, "factmem: the output cannot be written: No space left on device\n")
 
 
-def test_the_shell_completes_commands(processes: CommandLine) -> None:
-    env = {"_FACTMEM_COMPLETE": "complete_bash", "COMP_WORDS": "factmem quar", "COMP_CWORD": "1"}
-    assert processes.spawn(env=env).out.split() == ["quarantine"]
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("factmem quar", "quarantine"), ("factmem import --from memory", "memory-bank memory-folder")],
+)
+def test_the_shell_completes(processes: CommandLine, words: str, expected: str) -> None:
+    env = {"_FACTMEM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    assert processes.spawn(env=env).out.split() == expected.split()
