@@ -23,6 +23,7 @@ import pytest
 
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.fork_server import ForkServer
 from tests.packages import QUIET, need_packages_of
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +108,7 @@ def model() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
-def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str) -> None:
+def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str, fork_server: ForkServer) -> None:
     """A reader who copies the fences gets the described result, with warnings as errors and without a network."""
     shell = _shell_environment(tmp_path)
     fences: list[tuple[str, str, str | None]] = []
@@ -123,9 +124,12 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str) -> Non
                 need_packages_of(script)
     listed = tmp_path / "fences.json"
     listed.write_text(json.dumps(fences), encoding="utf-8")
-    warnings = "ignore" if RUNS_ELSEWHERE.search(page.text) else "error"  # CrewAI emits warnings
-    command = [sys.executable, "-W", warnings, str(Path(__file__).with_name("run_fences.py")), str(listed)]
-    done = subprocess.run(command, cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=170, check=False)
+    runner, here = str(Path(__file__).with_name("run_fences.py")), tmp_path
+    if RUNS_ELSEWHERE.search(page.text):  # CrewAI emits warnings
+        command = [sys.executable, "-W", "ignore", runner, str(listed)]
+        done = subprocess.run(command, cwd=here, env=shell, capture_output=True, text=True, timeout=170, check=False)
+    else:
+        done = fork_server.run(runner, str(listed), cwd=here, env=shell, timeout=170, outputs=here)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     printed = done.stdout.splitlines()
     assert [line for section in page.sections for line in section.prints if line not in printed] == []
