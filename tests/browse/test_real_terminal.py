@@ -70,7 +70,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     """A terminal with a shell in it."""
     opened = Terminal(tmp_path / "tmux")
     opened.tmux("new-session", "-d", "-x", "80", "-y", "24", "sh")
-    opened.until("[#$]")  # the prompt: of what is typed before it, the output follows the prompt in its line
+    opened.until("[#$]")  # the prompt; a command typed before it has its output on the prompt's line
     yield opened
     opened.tmux("kill-server")
 

@@ -13,7 +13,7 @@ BROKEN = Path(__file__).with_name("broken_providers.py")
 def test_every_broken_provider_fails_the_kit() -> None:
     """Only some of the specs fail, so that their names say which promise is broken."""
     fewer = "not hostile and not limit and not cancelled and not reads_back and not alike and not depends_on_nothing"
-    costly = "FeedsEveryone and depends_on_nothing"  # one provider shows as well as all that these specs can fail
+    costly = "FeedsEveryone and depends_on_nothing"  # one provider is enough to show that these specs can fail
     quick = ["-q", "--tb=no", "-k", f"not trio and (({fewer}) or ({costly}))", "-o", "python_files=broken_providers.py"]
     command = [sys.executable, "-m", "pytest", *quick, str(BROKEN)]
     seen = subprocess.run(command, capture_output=True, text=True, check=False, cwd=BROKEN.parents[2]).stdout

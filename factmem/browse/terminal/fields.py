@@ -80,6 +80,7 @@ class Lines(TextArea):
 
 
 async def _obey(field: Input | TextArea, keys: BindingsMap, event: events.Key) -> None:
+    """Run the action of a key that is the field's own; a disabled field takes no keys."""
     if field.is_disabled:  # the key was pressed after the one that answered the dialog
         event.prevent_default()
     elif bound := keys.key_to_bindings.get(event.key):
