@@ -15,14 +15,7 @@ import attrs
 import numpy as np
 from anyio import to_thread
 
-from factmem.abc import (
-    AgentMemoryProvider,
-    FeedsChanges,
-    KeepsOutlines,
-    Outline,
-    SparesRoundTrips,
-    number_of_id,
-)
+from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.recall.index.blob import microseconds, outline_of
 from factmem.recall.index.columns import Rows
@@ -161,23 +154,20 @@ class _Reads:
         tenant: The tenant.
 
     Attributes:
-        far: Whether a read takes a round trip, which tells the newest number as well.
+        far: See `KeepsOutlines.far`.
     """
 
     def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
+        self.far = store.far
         self._store = store
         self._tenant = tenant
-        self._spares = store if isinstance(store, SparesRoundTrips) else None  # slow to find out
         self._moments = itertools.count()
         self._last = (-1, 0)
-        self.far: bool = self._spares is not None
 
     def recorded(self, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        """See `KeepsOutlines.recorded`."""
-        if self._spares is None:
-            return self._store.recorded(self._tenant, seqs)
+        """Return assertions by sequence number; see `KeepsOutlines.recorded`."""
         began = self.moment()
-        read, newest = self._spares.recorded_and_newest(self._tenant, seqs)
+        read, newest = self._store.recorded(self._tenant, seqs)
         self._last = max(self._last, (began, newest))
         return read
 
@@ -234,7 +224,7 @@ class _OutlineFeed:
         made: dict[int, Outline] = {}
         several = [rows]
         for start in range(0, len(log.missing), _BATCH):
-            read = self._provider.recorded(self._tenant, log.missing[start : start + _BATCH])
+            read = self._reads.recorded(log.missing[start : start + _BATCH])
             there = [item for item in read if item is not None]
             outlines = [outline_of(item.assertion) for item in there]
             made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
@@ -250,8 +240,8 @@ class _OutlineFeed:
         self._seq = 0
 
     def watch(self) -> Callable[[], bool] | None:
-        """See `LogSource.watch`. A store at the end of a wire is asked by the reading itself."""
-        if self._reads.far and self._steady:
+        """See `LogSource.watch`. A steady store is asked by the reading itself."""
+        if self._steady:
             return functools.partial(self._stood, self._seq, self._reads.moment())
         self._steady = self._reads.newest() == self._seq
         return _certain if self._steady else None
