@@ -312,6 +312,9 @@ def _cosines(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows | 
     if vector is None:
         none = np.zeros(len(rows))
         return none, none
+    if segment.single:
+        cosine = np.maximum(corpus.vectors.exact(segment.slots[rows], vector), 0)
+        return cosine, cosine
     before, after = segment.beside(rows)
     around = np.stack([rows - before, rows, rows + after])  # a row stands in for a missing neighbour
     cosines = np.maximum(corpus.vectors.exact(segment.slots[around.ravel()], vector), 0).reshape(around.shape)
