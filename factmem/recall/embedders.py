@@ -19,7 +19,7 @@ import attrs
 from anyio import CapacityLimiter, fail_after, to_thread
 from anyio.lowlevel import RunVar
 
-from factmem.abc import Embedder, EmbedderIdentity, EmbedsQueries, Operation
+from factmem.abc import Embedder, EmbedderIdentity, Operation
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError
 from factmem.observing import nested
@@ -325,7 +325,8 @@ async def _called(function: _Function, texts: Sequence[str]) -> NDArray[np.float
 
 def _asking(embedder: Embedder, *, query: bool) -> Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]:
     """Return the method that embeds queries or documents; for an embedder of one way, the same one for both."""
-    return embedder.embed_query if query and isinstance(embedder, EmbedsQueries) else embedder.embed
+    asking: Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]] = embedder.embed
+    return getattr(embedder, "embed_query", asking) if query else asking  # asking `EmbedsQueries` is slow
 
 
 @attrs.frozen
