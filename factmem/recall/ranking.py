@@ -13,6 +13,7 @@ If a filter leaves few rows, the second pass scores them directly.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,6 +59,9 @@ _SMALL: Final = 512
 
 _BLOCK: Final = 128
 """Number of rows whose best score stands for them when the cut of the first pass is estimated."""
+
+_HIDDEN: Final = -1.0
+"""Approximate score of a row that the caller does not see or that a filter leaves out."""
 
 _POOL: Final = 8
 """Initial size of the pool for diverse results, as a multiple of the limit."""
@@ -474,7 +478,7 @@ def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int
             mask = np.zeros(len(scores), np.bool_)
             mask[rows] = True
         if mask is not None:
-            scores[~mask] = -1
+            scores[~mask] = _HIDDEN
         approximate.append((number, scores))
     chosen += _candidates(approximate, limit, _slack(asked))
     parts = [_second_pass(corpus, number, asked, rows) for number, rows in chosen if len(rows)]
@@ -499,13 +503,16 @@ def _candidates(
     approximate: Sequence[tuple[int, NDArray[np.float32]]], limit: int, slack: float
 ) -> list[tuple[int, Rows]]:
     """Return the rows of each part that may be among the best, by scores with an error of at most half the slack."""
-    highest = [_highest(scores, limit) for _, scores in approximate]
-    pooled = np.concatenate(highest) if highest else np.empty(0, np.float32)
-    pooled = pooled[pooled >= 0]
-    cut = -0.5
-    if limit < len(pooled):
-        cut = max(cut, float(np.partition(pooled, len(pooled) - limit)[len(pooled) - limit]) - slack)
-    return [(number, np.flatnonzero(scores >= cut)) for number, scores in approximate]
+    cut = max(_last_of_best([_highest(scores, limit) for _, scores in approximate], limit) - slack, _HIDDEN / 2)
+    found = [(number, scores, np.flatnonzero(scores >= cut)) for number, scores in approximate]
+    cut = _last_of_best([scores[rows] for _, scores, rows in found], limit) - slack
+    return [(number, rows[scores[rows] >= cut]) for number, scores, rows in found]
+
+
+def _last_of_best(several: Sequence[NDArray[np.float32]], limit: int) -> float:
+    """Return the last of the best scores, or minus infinity if there are not more than these."""
+    scores = np.concatenate([np.empty(0, np.float32), *several])
+    return float(np.partition(scores, -limit)[-limit]) if limit < len(scores) else -math.inf
 
 
 def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.float32]:
