@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -55,8 +55,7 @@ _DENSE: Final = 16
 """Occurrences are counted in a dense array if there is at least one to this many rows."""
 
 
-@attrs.frozen(eq=False)
-class Lengths:
+class Lengths(NamedTuple):
     """Numbers of terms of the documents of the three levels: records, exchanges, conversations."""
 
     own: NDArray[np.int32]
