@@ -63,6 +63,10 @@ class LogSource(Protocol):
         """
         ...
 
+    def wrote(self) -> None:
+        """Expect something new: this process wrote to the store."""
+        ...
+
     def library(self) -> Library:
         """Return an empty library for the assertions in full."""
         ...
@@ -86,12 +90,14 @@ class Pulled:
         until: Position of the next pull.
         rows: Assertions in outline, by sequence number.
         whole: Whether these entries replace the log instead of extending it.
+        more: Whether the store had more than these entries.
     """
 
     entries: Sequence[LogEntry]
     until: Any
     rows: Rows | None = attrs.field(default=None, kw_only=True)
     whole: bool = attrs.field(default=False, kw_only=True)
+    more: bool = attrs.field(default=False, kw_only=True)
 
 
 def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequence[Place]) -> LogSource:
@@ -135,6 +141,9 @@ class _Feed:
 
     def watch(self) -> None:
         """See `LogSource.watch`; nothing is known without awaiting the provider."""
+
+    def wrote(self) -> None:
+        """See `LogSource.wrote`."""
 
     def library(self) -> Held:
         """See `LogSource.library`."""
@@ -197,9 +206,12 @@ class _OutlineFeed:
     )
     _steady: bool = attrs.field(default=True, init=False)
     """Whether the store had nothing new lately, so that reading before asking is seldom in vain."""
+    _behind: bool = attrs.field(default=False, init=False)
+    """Whether this process wrote to the store since the last pull began."""
 
     async def pull(self) -> Pulled | None:
         """See `LogSource.pull`."""
+        self._behind = False  # what is written from now on may be missed
         pulled = await to_thread.run_sync(self._pull)
         if pulled is None:
             return None
@@ -210,7 +222,8 @@ class _OutlineFeed:
         return read
 
     def _pull(self) -> tuple[Pulled, dict[int, Outline]] | None:
-        if self._reads.newest() == self._seq:
+        newest = self._reads.newest()
+        if newest == self._seq:
             return None
         log = self._provider.outlined(self._tenant, self._seq, limit=_PAGE)
         rows = Rows(
@@ -229,7 +242,7 @@ class _OutlineFeed:
             outlines = [outline_of(item.assertion) for item in there]
             made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
             several.append(rows_in_outline(there, outlines))
-        return Pulled(log.rest, log.until, rows=rows_in_order(several)), made
+        return Pulled(log.rest, log.until, rows=rows_in_order(several), more=log.until < newest), made
 
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
@@ -241,10 +254,16 @@ class _OutlineFeed:
 
     def watch(self) -> Callable[[], bool] | None:
         """See `LogSource.watch`. A steady store is asked by the reading itself."""
+        if self._behind:
+            return None
         if self._steady:
             return functools.partial(self._stood, self._seq, self._reads.moment())
         self._steady = self._reads.newest() == self._seq
         return _certain if self._steady else None
+
+    def wrote(self) -> None:
+        """See `LogSource.wrote`."""
+        self._behind = True
 
     def _stood(self, seq: int, since: int) -> bool:
         """Return whether a number was the newest at a moment."""
@@ -296,6 +315,9 @@ class _Waist:
 
     def watch(self) -> None:
         """See `LogSource.watch`; nothing is known without awaiting the provider."""
+
+    def wrote(self) -> None:
+        """See `LogSource.wrote`."""
 
     def library(self) -> Held:
         """See `LogSource.library`."""
