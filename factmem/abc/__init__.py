@@ -1,4 +1,4 @@
-"""Contracts of providers, embedders, detectors, analysts, consolidators, models, observers, clocks and storages."""
+"""Contracts of providers, embedders, detectors, analysts, consolidators, models, observers, clocks and log storages."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from factmem.abc.detector import (
     Topic,
 )
 from factmem.abc.embedder import Embedder, EmbedsQueries
+from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
 from factmem.abc.media import MediaReader, Passage
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
@@ -63,7 +64,6 @@ from factmem.abc.question_analyst import (
     QuestionRequest,
     SubQuestion,
 )
-from factmem.abc.storage import LogName, Position, Scan, Storage
 
 __all__ = [
     "EXPLICIT_INSTRUCTIONS",
@@ -109,6 +109,7 @@ __all__ = [
     "LanguageModel",
     "LogName",
     "LogPart",
+    "LogStorage",
     "MediaReader",
     "MemoryObserver",
     "Message",
@@ -131,7 +132,6 @@ __all__ = [
     "ScansVectors",
     "StateRequest",
     "Statement",
-    "Storage",
     "StoreLocation",
     "SubQuestion",
     "Topic",

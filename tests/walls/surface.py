@@ -72,7 +72,7 @@ _NO_DOORS: Final[Mapping[str, str]] = {
     "AgentsMdText": "reads files that people wrote",
     "AgentsMdMiddleware": "reads files that people wrote",
     "GroupCommit": "is what providers are made of",
-    "LocalStorage": "is what a provider is made of",
+    "LocalLogStorage": "is what a provider is made of",
     "FactRetrievalCompression": "looks for facts in a history that it is given",
     "Hooks": "is called with what the program may see",
     "RotatesKeys": "changes the key of a store",
