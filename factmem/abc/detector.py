@@ -88,7 +88,7 @@ class Message:
         medium: Part of a medium that the text was read from; None for words said.
 
     Raises:
-        InvalidDataError: A text is no string, the time has no zone, the treatment or a medium is of another type, or
+        InvalidDataError: A text is not a string, the time has no zone, the treatment or a medium is of another type, or
             ``not_text`` is negative or no integer.
     """
 
@@ -161,7 +161,7 @@ class Topic:
         examples: Pairs of what a user says on Friday, 31 May 2024, and the memory that it gives, for the model.
 
     Raises:
-        InvalidNameError: The label is no legal name.
+        InvalidNameError: The label is not a legal name.
     """
 
     label: str = attrs.field(validator=_label)

@@ -41,7 +41,9 @@ async def browse(
     ] = None,
     open_page: Annotated[
         bool | None,
-        typer.Option("--open/--no-open", help="Open the web page in a browser (default: in a terminal)."),
+        typer.Option(
+            "--open/--no-open", help="Open the web page in a browser (default: only when run from a terminal)."
+        ),
     ] = None,
 ) -> None:
     """Browse the memory: search, look at facts and their past, correct, accept, undo and forget; needs `browse`.

@@ -200,7 +200,7 @@ async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | Mod
     except Exception as error:  # third-party code
         return ModelAnswerError(f"the consolidator failed with {type(error).__name__}")
     if not isinstance(answer, Verdicts) or not isinstance(answer.known, Mapping):
-        return ModelAnswerError(f"the consolidator answered {type(answer).__name__} instead of verdicts")
+        return ModelAnswerError(f"the consolidator returned {type(answer).__name__} instead of verdicts")
     return answer
 
 
@@ -235,7 +235,7 @@ def _lawful(verdict: Verdict, longest: int) -> Verdict:
             return attrs.evolve(short, action=Action.KEEP)
         case Action.DELETE:
             return short
-        case _:  # another's code may answer anything
+        case _:  # another's code may return anything
             return attrs.evolve(short, action=Action.KEEP)
 
 

@@ -101,7 +101,7 @@ def recipe_from(document: Mapping[str, Any]) -> Recipe:
 
     Raises:
         DowngradedStoreError: It makes guessing cheap.
-        CorruptStoreError: It is no recipe, or exceeds the maximum cost.
+        CorruptStoreError: It is not a recipe, or exceeds the maximum cost.
     """
     match document:
         case {"kdf": "none"}:

@@ -518,7 +518,7 @@ def statements_model(most: int) -> type[Statements]:
 
 
 class _Analysis(AnswerPart, ModelAnswer):
-    entities: _Labels = Field(default_factory=list, description="people, places, organisations and things it names")
+    entities: _Labels = Field(default_factory=list, description="people, places, organizations and things it names")
     dates: _Labels = Field(default_factory=list, description="dates and times it names, as they stand there")
     topics: _Labels = Field(default_factory=list, description="what it touches, a few words each")
 

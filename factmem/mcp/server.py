@@ -171,7 +171,10 @@ class _FactMemServer(MCPServer[None]):
             raise MCPError(code=INVALID_PARAMS, message=message) from error
 
     async def run_stdio_async(self) -> None:
-        """Serve over stdio; see `MCPServer.run_stdio_async`. Every line is answered that is no message."""
+        """Serve over stdio. Lines that are not valid messages get an error response.
+
+        See `MCPServer.run_stdio_async`.
+        """
         session = self._lowlevel_server
         await serve_stdio(partial(session.run, initialization_options=session.create_initialization_options()))
 

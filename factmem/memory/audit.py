@@ -315,7 +315,9 @@ def page_at(entries: Sequence[AuditEntry], *, limit: int | None, page: str | Non
     ordered = list(reversed(entries)) if descending else list(entries)
     if page is not None:
         if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
-            raise InvalidDataError("this is no page of an audit trail: hand in its next_page", path="$.page")
+            raise InvalidDataError(
+                "this page token is not from an audit trail: pass the next_page of the previous page", path="$.page"
+            )
         last = int(page)
         ordered = [entry for entry in ordered if (entry.seq < last if descending else entry.seq > last)]
     taken = ordered[:limit]

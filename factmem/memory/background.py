@@ -43,7 +43,7 @@ class Background:
         attempts: Number of attempts to reach a model before words become a dead letter.
         backoff: Time before the second attempt; doubled before each further one.
         budget: Limit of what the reading costs while the memory is open. Words that are not read for it wait for the
-            next process; they are no dead letters.
+            next process; they are not dead letters.
     """
 
     concurrency: int = attrs.field(default=4, validator=positive)

@@ -234,7 +234,7 @@ class Context:
 
         Raises:
             InvalidNameError: The path is not legal.
-            InvalidDataError: It is no scope, or belongs to another organisation.
+            InvalidDataError: It is not a scope, or belongs to another organization.
             OutOfViewError: The scope lies outside of the view.
         """
         if scope is None:
@@ -246,7 +246,7 @@ class Context:
                 path="$.scope",
             )
         if parsed.tenant not in (None, self.tenant):
-            raise InvalidDataError("the scope belongs to another organisation than this memory")
+            raise InvalidDataError("the scope belongs to another organization than this memory")
         anchored = parsed.within(self.tenant)
         if not self.reaches(anchored):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
@@ -348,7 +348,7 @@ class Context:
         """Return this context for what a model writes in a conversation.
 
         Raises:
-            InvalidDataError: An item is no message.
+            InvalidDataError: An item is not a message.
         """
         heard = partial(heard_as, origins=self.policies.origins, flagged=self.policies.flagged)
         return attrs.evolve(self, heard=tuple(map(heard, listed("messages", messages, Message))))

@@ -269,7 +269,7 @@ async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str
 
 
 def _was_accepted(said: Assertion) -> bool:
-    """Return whether an exported assertion counts, of an origin that is not trusted, and is no later update."""
+    """Return whether an exported assertion counts, of an origin that is not trusted, and is not a later update."""
     return said.state is AssertionState.ACTIVE and not said.details.origin.trusted and said.revises is None
 
 

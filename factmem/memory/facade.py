@@ -417,7 +417,7 @@ class Memory:
             messages: The conversation so far, with the results of tools.
 
         Raises:
-            InvalidDataError: An item is no `Message`.
+            InvalidDataError: An item is not a `Message`.
         """
         return self._view(self._context.listening(messages))
 
@@ -535,7 +535,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: The stored fact cannot be read as this concept's type.
-            InvalidDataError: It is no concept.
+            InvalidDataError: It is not a concept.
         """
         return await self._reader.load(concept, subject, scope)
 
@@ -712,7 +712,7 @@ class Memory:
         Raises:
             IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
-            InvalidDataError: The class is no profile, or does not accept the facts.
+            InvalidDataError: The class is not a profile, or does not accept the facts.
         """
         if schema is None:
             return await self._reader.profiles(subject, scope)
@@ -858,7 +858,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.
-            InvalidDataError: It is no fact, its timestamp lies in the future, or both an expiry and a ttl are given.
+            InvalidDataError: It is not a fact, its timestamp lies in the future, or both an expiry and a ttl are given.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
         return await self._writer.save(fact, subject=subject, scope=scope, details=details, private=private, ttl=ttl)
@@ -886,7 +886,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: A place holds another type under a keyword; nothing was saved.
-            InvalidDataError: One of them is no fact, or its timestamp lies in the future; nothing was saved.
+            InvalidDataError: One of them is not a fact, or its timestamp lies in the future; nothing was saved.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
         return await self._writer.save_many(facts, details=details, private=private, ttl=ttl)
@@ -918,7 +918,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: The place holds another type under a field's name; nothing was saved.
-            InvalidDataError: Its class is no profile, or a value cannot be stored.
+            InvalidDataError: Its class is not a profile, or a value cannot be stored.
         """
         return await self._writer.save_profile(
             profile, subject=subject, scope=scope, details=details, private=private, ttl=ttl
@@ -1061,7 +1061,7 @@ class Memory:
             The changes made, in their order; undoing these repeats the original changes.
 
         Raises:
-            InvalidDataError: It is no list of changes.
+            InvalidDataError: It is not a list of changes.
             RecordNotFoundError: One of them is undone already, or its record was erased. The changes before it in this
                 order are undone, but for its neighbours of the same kind.
         """
@@ -1124,7 +1124,7 @@ class Memory:
         Raises:
             CapabilityError: The memory was not opened with ``async with``, or a detail is given that the provider
                 cannot keep; see `remember`.
-            InvalidDataError: It is no list, or one of them is empty or was said in the future; nothing was kept.
+            InvalidDataError: It is not a list, or one of them is empty or was said in the future; nothing was kept.
             TypeError: A keyword argument is not one of `About`.
         """
         return await self._inbox.remember_many(what, about)

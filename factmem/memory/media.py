@@ -248,7 +248,7 @@ class _Tries:
 
     @contextlib.contextmanager
     def of(self, sha: str) -> Iterator[None]:
-        """Log errors of a medium, if they are to be no errors."""
+        """Log errors of a medium, unless they are to be errors."""
         try:
             yield
         except (CapabilityError, MediumError, ModelError) as error:

@@ -420,9 +420,7 @@ class Writer:
         if not assertions:
             return []
         if not all(self._context.view.holds(assertion.place) for assertion in assertions):
-            raise OutOfViewError(
-                "something lies outside of this view: hand it in to the memory that the view was made of"
-            )
+            raise OutOfViewError("something lies outside of this view: pass it to the memory that the view was made of")
         self._backend.history()
         if vectors is None:
             vectors = await self.vectors(assertions)

@@ -461,7 +461,7 @@ def _key(text: str) -> str:
 def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
     """Return the usable part of an analysis: valid questions, and offered scopes and keywords."""
     if not isinstance(answer, QuestionAnalysis):
-        raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
+        raise ModelAnswerError(f"the question analyst returned {type(answer).__name__}")
     offered = set(request.keywords_in_use)
     questions = [
         item if item.keyword is None or item.keyword in offered else SubQuestion(item.text)
@@ -494,6 +494,6 @@ def _is_question(text: object) -> bool:
 
 def _lawful_gaps(answer: object) -> tuple[Gap, ...]:
     if not isinstance(answer, Sequence) or isinstance(answer, str):
-        raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
+        raise ModelAnswerError(f"the question analyst returned {type(answer).__name__}")
     gaps = (gap for gap in answer if isinstance(gap, Gap))
     return tuple(gap for gap in gaps if _is_question(gap.question) and _is_question(gap.missing))

@@ -396,7 +396,7 @@ class BoundedEmbedder:
 
 
 async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:
-    """Embed texts and check the vectors; they are normalised to length 1.
+    """Embed texts and check the vectors; they are normalized to length 1.
 
     Args:
         embedder: The embedder.
@@ -429,7 +429,7 @@ async def _embedded(
         else:
             rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
     except InvalidVectorError as error:
-        raise EmbedderError(f"the embedder {identity.name} answered no usable vectors: {error}") from error
+        raise EmbedderError(f"the embedder {identity.name} returned unusable vectors: {error}") from error
     if len(rows) != len(texts):
         raise EmbedderError(f"the embedder {identity.name} gave {len(rows)} vectors for {len(texts)} texts")
     return rows

@@ -90,7 +90,7 @@ class _Request:
 
 
 _Read: TypeAlias = "tuple[Sequence[Sequence[float]], int | None]"
-"""Vectors, and the number of tokens that were charged, if the answer tells."""
+"""Vectors, and the number of tokens that were charged, if the response reports it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -376,7 +376,7 @@ class RemoteEmbedder:
         dimension = self._dimension or len(rows[0])
         if any(len(row) != dimension for row in rows):
             raise EmbedderError(
-                f"the embedding endpoint did not answer vectors of {dimension} dimensions; "
+                f"the embedding endpoint did not return vectors of {dimension} dimensions; "
                 "is `dimension` right for this model?"
             )
         return np.array(rows, dtype=np.float32)
@@ -403,9 +403,11 @@ class RemoteEmbedder:
         except openai.OpenAIError as error:
             raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise EmbedderError(f"the embedding endpoint answered something else: {type(error).__name__}") from None
+            raise EmbedderError(
+                f"the embedding endpoint returned an unexpected response: {type(error).__name__}"
+            ) from None
         if len(rows) != len(texts) or 0 in sizes:
-            raise EmbedderError(f"the embedding endpoint did not answer {len(texts)} vectors for as many texts")
+            raise EmbedderError(f"the embedding endpoint returned a wrong number of vectors for {len(texts)} texts")
         return rows
 
 

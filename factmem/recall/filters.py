@@ -58,7 +58,7 @@ def _comparable(
         return
     ordered = isinstance(value, str | int | float) and not isinstance(value, bool)
     if instance.operator is not MetadataOperator.EQUAL and not ordered:
-        raise InvalidDataError("only numbers, texts and times are greater or less than others", path="$.value")
+        raise InvalidDataError("GREATER_THAN and LESS_THAN need a number, a text or a time", path="$.value")
     check_json(value, path="$.value")
 
 

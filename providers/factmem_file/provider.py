@@ -40,7 +40,7 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp)
         lock_timeout: Longest wait for other processes that write, in seconds.
 
     Raises:
-        InvalidDataError: The timeout is no number of seconds, or the path is not legal.
+        InvalidDataError: The timeout is not a number of seconds, or the path is not legal.
     """
 
     _kind: ClassVar[str] = "file"

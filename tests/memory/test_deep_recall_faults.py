@@ -40,8 +40,8 @@ async def knowing(analyst: Any, **options: Any) -> Memory:
         (ModelUnavailableError("the model is away"), ModelUnavailableError, "the model is away"),
         (ModelRefusedError("it refused"), ModelRefusedError, "it refused"),
         (ValueError("Ana lives in Faro"), ModelAnswerError, "the question analyst failed with ValueError"),
-        (None, ModelAnswerError, "the question analyst answered NoneType"),
-        ({"questions": []}, ModelAnswerError, "the question analyst answered dict"),
+        (None, ModelAnswerError, "the question analyst returned NoneType"),
+        ({"questions": []}, ModelAnswerError, "the question analyst returned dict"),
         (parts(scopes=7), ModelAnswerError, "the question analyst failed with TypeError"),
     ],
 )

@@ -251,7 +251,7 @@ async def test_a_slice_needs_scopes(scopes: Any) -> None:
             memory.slice(scopes)
 
 
-async def test_a_view_is_of_the_same_organisation() -> None:
+async def test_a_view_is_of_the_same_organization() -> None:
     async with Memory("memory:", organization="acme") as memory:
         with pytest.raises(InvalidDataError):
             memory.scope(

@@ -101,7 +101,7 @@ def test_docstrings_use_plain_words(sources: Mapping[str, ast.Module]) -> None:
         ("Two places that cannot be told apart.", False),
     ],
 )
-def test_riddles_and_avoided_words_are_recognised(docstring: str, refused: bool) -> None:
+def test_riddles_and_avoided_words_are_recognized(docstring: str, refused: bool) -> None:
     assert bool(RIDDLE.match(docstring) or AVOIDED.search(docstring)) is refused
 
 

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from factmem.abc import Clock, system_clock
 from factmem.agent.agents_md.comments import Comment, scanned
-from factmem.agent.agents_md.edits import Edits, Hand, applied, reconciled
+from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
 from factmem.agent.agents_md.page import Page, bullets_in, page_of
 from factmem.errors import CodecError, InvalidDataError, StateConflictError
@@ -221,9 +221,9 @@ class AgentsMdFacts:
         return {"records": {record.id: record for record in records}, "page": page}
 
     async def _applied(self, state: _State) -> tuple[Change, ...]:
-        hand = Hand(origin=self.origin, source=str(state.path), private=self.private, clock=self.clock)
+        editor = Editor(origin=self.origin, source=str(state.path), private=self.private, clock=self.clock)
         edits = await to_thread.run_sync(self._edits, state)
-        return await applied(self.memory, edits, hand)
+        return await applied(self.memory, edits, editor)
 
     def _edits(self, state: _State) -> Edits:
         if state.block is None:

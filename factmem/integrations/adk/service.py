@@ -205,7 +205,7 @@ def _entry_time(entry: MemoryEntry) -> dt.datetime:
     try:
         moment = dt.datetime.fromisoformat(entry.timestamp) if entry.timestamp else dt.datetime.now(dt.UTC)
     except ValueError:
-        raise InvalidDataError("a memory's timestamp is no ISO 8601 time", path="$.memories") from None
+        raise InvalidDataError("a memory's timestamp is not an ISO 8601 time", path="$.memories") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 

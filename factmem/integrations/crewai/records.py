@@ -314,7 +314,7 @@ def _checked(record: MemoryRecord) -> MemoryRecord:
     try:
         metadata = json.loads(json.dumps(record.metadata))
     except (TypeError, ValueError, RecursionError):
-        raise InvalidDataError("the metadata of a record is no JSON", path="$.metadata") from None
+        raise InvalidDataError("the metadata of a record is not JSON", path="$.metadata") from None
     FactDetails(categories=tuple(record.categories), source=record.source, metadata=metadata)
     MultipleFacts(STATEMENT, (content,), timestamp=_aware(record.created_at))
     return record.model_copy(update={"content": content, "metadata": metadata})
