@@ -350,7 +350,7 @@ def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> N
 
 _COMMAND_LINE_TERMS: Final = (
     (
-        ", or set Policies(future=FuturePolicy.HOLD) (at $.timestamp)",
+        ", or set Policies(future=FuturePolicy.CLAMP) (at $.timestamp)",
         ", or leave it out to say now",
     ),
     ("pass replace=True", "add --replace"),

@@ -664,7 +664,7 @@ def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> 
     if since is not None and until is not None and since >= until:
         since, until = None, None
     return QuestionAnalysis(
-        questions=tuple({item.text.casefold(): item for item in questions}.values())[: request.most_questions],
+        questions=tuple({item.text.casefold(): item for item in questions}.values())[: request.max_questions],
         scopes=_offered(answer.scopes, request.scopes_in_use),
         since=since,
         until=until,

@@ -43,11 +43,11 @@ class FuturePolicy(enum.Enum):
 
     Attributes:
         REFUSE: Raise `InvalidDataError`.
-        HOLD: Set the timestamp to the present.
+        CLAMP: Set the timestamp to the present.
     """
 
     REFUSE = "refuse"
-    HOLD = "hold"
+    CLAMP = "clamp"
 
 
 def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
@@ -59,9 +59,9 @@ class MediaSettings:
     """Limits of media in messages, and whether their bytes are kept.
 
     Attributes:
-        most_bytes: Maximum size of a medium.
-        most_pages: Maximum number of pages of a PDF.
-        most_characters: Maximum number of characters that are taken from a medium.
+        max_bytes: Maximum size of a medium.
+        max_pages: Maximum number of pages of a PDF.
+        max_chars: Maximum number of characters that are taken from a medium.
         pdf_seconds: Time limit for reading the text of a PDF.
         keep: Folder in which the bytes of media are kept that were read, each under its hash; None to keep none. They
             are removed when all that was read from them is forgotten. The folder is not encrypted.
@@ -70,9 +70,9 @@ class MediaSettings:
         InvalidDataError: A limit is out of range.
     """
 
-    most_bytes: int = attrs.field(default=20 << 20, validator=positive)
-    most_pages: int = attrs.field(default=500, validator=positive)
-    most_characters: int = attrs.field(default=1_000_000, validator=positive)
+    max_bytes: int = attrs.field(default=20 << 20, validator=positive)
+    max_pages: int = attrs.field(default=500, validator=positive)
+    max_chars: int = attrs.field(default=1_000_000, validator=positive)
     pdf_seconds: float = attrs.field(default=30.0, validator=seconds)
     keep: Path | None = attrs.field(default=None, converter=_folder)
 

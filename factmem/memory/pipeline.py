@@ -163,7 +163,7 @@ class Pipeline:
         results: dict[str, Remembered | FactMemError] = {}
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
             results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
-        current_call().dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
+        current_call().record_dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
         return [
             item if isinstance(item, FactMemError) else results[unit.job.id]
             for unit, item in zip(units, found, strict=True)
@@ -246,7 +246,7 @@ class Pipeline:
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
-            call.gave(len(detection.candidates))
+            call.record_result(len(detection.candidates))
         positions = {
             message_of(item.assertion.details): item.assertion.details
             for item in unit.words
@@ -513,7 +513,7 @@ class Pipeline:
         log = await self._log_of(wanted)
         with nested(Operation.CONSOLIDATE, records_in=len(candidates)) as call:
             planned = await plan(candidates, known, consolidator, policy, log=log, leave_out=frozenset(words))
-            call.gave(len(planned.statements))
+            call.record_result(len(planned.statements))
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
         return planned

@@ -347,7 +347,7 @@ class Searches:
     _found: Results = attrs.field(init=False, factory=dict)
     _allowed: frozenset[int] | None = attrs.field(init=False, default=None)
 
-    async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
+    async def offered(self, now: dt.datetime, max_questions: int) -> QuestionRequest:
         """See `factmem.recall.deep.Searcher.offered`. The most frequent ones come first."""
         corpus = await self.corpus()
 
@@ -361,7 +361,7 @@ class Searches:
             return names["scope"], names["keyword"]
 
         scopes, keywords = await to_thread.run_sync(in_use)
-        return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, most_questions=most_questions)
+        return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, max_questions=max_questions)
 
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.deep.Searcher.found`."""

@@ -391,10 +391,10 @@ class Writer:
         now = self._context.clock()
         if fact.timestamp <= now + self._context.policies.clock_skew:
             return fact
-        if self._context.policies.future is FuturePolicy.HOLD:
+        if self._context.policies.future is FuturePolicy.CLAMP:
             return attrs.evolve(fact, timestamp=ClockTime.of(now))
         raise InvalidDataError(
-            "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.HOLD)",
+            "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.CLAMP)",
             path="$.timestamp",
         )
 
@@ -473,8 +473,8 @@ class Writer:
                 receipts = await store.append(signed)
             finally:
                 self._backend.mirror.wrote()
-            call.gave(len(receipts))
-            call.did(partial(effects_of, signed, receipts))
+            call.record_result(len(receipts))
+            call.record_effects(partial(effects_of, signed, receipts))
             return receipts
 
     async def screening(self) -> Screening:

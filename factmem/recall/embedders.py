@@ -408,9 +408,9 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool
     """
     with nested(Operation.EMBED, records_in=len(texts)) as call:
         identity = await embedder.identity()
-        call.asked(model=identity.name)
+        call.record_usage(model=identity.name)
         rows = await _embedded(_asking(embedder, query=query), identity, texts)
-        call.gave(len(rows))
+        call.record_result(len(rows))
         return rows
 
 

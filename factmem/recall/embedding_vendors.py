@@ -392,12 +392,12 @@ class RemoteEmbedder:
     async def _answered(self, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
         openai, form = openai_package(), self._form
         request = _Request(model=self._model, texts=texts, side=side, dimension=self._asked, settings=self._settings)
-        current_call().asked(requests=1)
+        current_call().record_usage(requests=1)
         try:
             answer = await self._endpoint.post(form.path(request), form.body(request))
             rows, tokens = form.read(answer)
             sizes = {len(row) for row in rows}
-            current_call().asked(input_tokens=tokens)
+            current_call().record_usage(input_tokens=tokens)
         except openai.APIStatusError as error:
             raise EmbedderError(f"the embedding endpoint failed: status {error.status_code}") from None
         except openai.OpenAIError as error:

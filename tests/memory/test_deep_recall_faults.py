@@ -84,7 +84,7 @@ async def test_answers_that_cannot_be_used_are_passed_over() -> None:
 async def test_it_takes_no_more_questions_than_it_may() -> None:
     many = [f"What of the thing number {number}?" for number in range(9)]
     gaps = [[Gap(missing="it", question=f"And {text}") for text in many]]
-    deep = attrs.evolve(ALWAYS, most_questions=2)
+    deep = attrs.evolve(ALWAYS, max_questions=2)
     found = await deeply(await knowing(ScriptedAnalyst(parts(*many), gaps=gaps)), "What of them?", deep=deep)
     assert found.questions == ("What of them?", *many[:2], f"And {many[0]}", f"And {many[1]}")
     assert len(found.gaps) == 2
