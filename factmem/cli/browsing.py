@@ -46,7 +46,7 @@ async def browse(
         ),
     ] = None,
 ) -> None:
-    """Browse the memory: search, look at facts and their past, correct, accept, undo and forget; needs `browse`.
+    """Browse the memory: search, view facts and their history, correct, accept, undo and forget; needs `browse`.
 
     In the terminal, ? shows all keys, and q quits. The web page is for this machine alone, and its address works once.
     Ctrl-C ends it.

@@ -69,7 +69,7 @@ class Audit:
         log = await self._log(ids)
         visible = await to_thread.run_sync(self._visible, log)
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
-            raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is visible, or it was erased")
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible assertion, or an erased one")
 
         def passes(recorded: Recorded) -> bool:
             details = recorded.assertion.details

@@ -310,7 +310,7 @@ class Context:
             exact=tuple(dict.fromkeys(map(self._in_view, listed("exact", exact, MemoryScope, str)))),
         )
         if not view.scopes:
-            raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
+            raise InvalidDataError("a view needs at least one scope: without any it would show nothing")
         return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
 
     def _in_view(self, scope: MemoryScope | str) -> MemoryScope:
@@ -332,7 +332,7 @@ class Context:
         found = [self.named(subject) for subject in listed("subjects", subjects, MemorySubject, str)]
         several = tuple(dict.fromkeys(subject for subject in found if subject is not None))
         if not several:
-            raise InvalidDataError("a view needs a subject: one of nothing shows nothing")
+            raise InvalidDataError("a view needs at least one subject: without any it would show nothing")
         view = self.view.narrowed(View(subjects=several))
         return attrs.evolve(self, view=view, subject=self.subject if view.is_about(self.subject.key) else several[0])
 

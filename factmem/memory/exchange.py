@@ -297,7 +297,7 @@ def _check_header(line: str) -> None:
         case {"kind": "factmem-export", "v": int()}:
             pass
         case _:
-            raise CodecError("not an export of factmem; to take in a conversation, use `factmem ingest`", path="$[0]")
+            raise CodecError("not an export of factmem; to ingest a conversation, use `factmem ingest`", path="$[0]")
 
 
 def _read(line: str, number: int) -> Recorded:

@@ -330,7 +330,7 @@ class Memory:
             try:
                 await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
-                _log.debug("the store cannot be looked at: %s", type(error).__name__)
+                _log.debug("the store cannot be read for what others erased: %s", type(error).__name__)
 
     async def _expire(self) -> None:
         try:
@@ -368,7 +368,7 @@ class Memory:
         """
         self._context.check_writable()
         if self._context.view != UNCONFINED:
-            raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
+            raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
         await self._backend.mirror.reembed()
         return len(await self._reader.visible(RecallFilter()))
 
@@ -1062,8 +1062,8 @@ class Memory:
 
         Raises:
             InvalidDataError: It is not a list of changes.
-            RecordNotFoundError: One of them is undone already, or its record was erased. The changes before it in this
-                order are undone, but for its neighbours of the same kind.
+            RecordNotFoundError: One of them is undone already, or its record was erased. Changes after it are
+                reverted by then, except created or deleted ones directly beside it: these are reverted all or none.
         """
         return await self._writer.undo(changes, reason)
 
@@ -1284,8 +1284,8 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            ids: Only these jobs, by `Submission.ids`. The outcome of one that is finished has its failure, or its
-                records of today without the changes. A stream that waits for its trigger is given alone.
+            ids: Only these jobs, by `Submission.ids`. The outcome of a finished one has its failure, or its present
+                records without the changes. The id of a stream that waits for its trigger must be the only one.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
@@ -1471,10 +1471,10 @@ class Memory:
     ) -> ImportReceipt:
         """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
 
-        A file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
-        caller trusts the file. A log line gives their number. Entries are vouched for by the program that hands them
-        in: those of untrusted origins alone are quarantined. An entry may revise another one of the same call, by its
-        record id.
+        Nothing but the file vouches for the assertions in it: all of them are quarantined until they are accepted,
+        unless the caller trusts the file. A log line gives their number. The program vouches for entries that it
+        passes: only those of untrusted origins are quarantined. An entry may revise another one of the same call, by
+        its record id.
 
         Args:
             source: A file of JSON Lines, or its path; or entries, which are taken some at a time in a worker thread.

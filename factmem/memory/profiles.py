@@ -393,7 +393,7 @@ def _hints(profile: type[Any]) -> dict[str, Any]:
         return typing.get_type_hints(profile, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError):
         raise InvalidDataError(
-            f"{profile.__name__} cannot be a profile: an annotation of it names nothing that can be found"
+            f"{profile.__name__} cannot be a profile: one of its annotations cannot be resolved"
         ) from None
 
 

@@ -233,7 +233,7 @@ class Recaller:
         """
         check_query(query, limit, min_score)
         if not (lexical or semantic):
-            raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
+            raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
         moment = self._context.moment
         wanted = self._reader.wanted(filters, strongest=strongest)
         self._reader.look_in(wanted)
@@ -277,7 +277,7 @@ class _Search:
         """
         if not (self.lexical and self.weights.lexical_weight):
             raise error
-        failure = f"the results go by words alone: {error}"
+        failure = f"results are ranked by words alone: {error}"
         _log.warning("%s", failure)
         return failure
 

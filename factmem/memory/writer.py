@@ -271,7 +271,7 @@ class Writer:
         entries = await self._of_records([record_id], await self._reader.recorded_in(_COUNTING, [record_id]))
         requests = await self._changes(entries, AssertionState.RETRACTED, reason)
         if any(request.expected is AssertionState.PENDING for request in requests):
-            raise StateConflictError("the record waits for a model: move it when it was read")
+            raise StateConflictError("the record waits for a model: move it once the model has read it")
         return requests
 
     async def _moved_back(self, record: FactRecord[Any], previous: FactRecord[Any], reason: str | None) -> Change:
@@ -512,7 +512,7 @@ class Writer:
         wanted = set(record_ids)
         meant = [entry for entry in entries if entry.record_id in wanted]
         if missing := wanted - {entry.record_id for entry in meant}:
-            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that this can be done to")
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that can be changed so")
         return meant
 
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
@@ -530,7 +530,7 @@ class Writer:
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:
     metadata = merged_metadata(record.details.metadata, brought, how)
     if metadata is None:
-        raise StateConflictError("the record's metadata is not exactly what the update brings: read it again")
+        raise StateConflictError("the record's metadata differs from the update's: read the record again")
     return metadata
 
 

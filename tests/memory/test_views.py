@@ -359,7 +359,7 @@ async def test_no_subject_leads_out_of_a_view() -> None:
             view.for_user("noah")
         with pytest.raises(OutOfViewError):
             view.about([MAYA, NOAH])
-        with pytest.raises(InvalidDataError, match="needs a subject"):
+        with pytest.raises(InvalidDataError, match="needs at least one subject"):
             memory.about([])
         assert said(await memory.list_records()) == ["Oslo", "Rome"]
 

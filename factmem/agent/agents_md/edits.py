@@ -139,7 +139,7 @@ class _Reconciliation:
         if bullet_of(record, self._heading(record)).digest != shown_as:
             raise StateConflictError(
                 f"what is known of {record.concept.keyword} was changed by somebody else as well: "
-                "take your edit of it back, read the page again, and edit what it says then"
+                "revert your edit of it, read the page again, and edit the new text"
             )
         return id
 
@@ -243,7 +243,7 @@ async def applied(memory: Memory, edits: Edits, editor: Editor) -> tuple[Change,
     """
     if edits.retracted and not editor.origin.trusted:
         raise InvalidDataError(
-            "what is known cannot be taken out here: leave the bullet, and add what is right, or open a file that only "
+            "known facts cannot be removed here: leave the bullet, and add what is right, or open a file that only "
             "the user edits with origin=Origin.USER"
         )
     touched = (*(item.record for item in edits.revised), *edits.retracted)

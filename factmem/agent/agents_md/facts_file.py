@@ -77,7 +77,7 @@ def block_in(text: str, name: str) -> Block | None:
     if len(begins) != 1 or len(ends) != 1 or begins[0].start > ends[0].start:
         raise CodecError(
             f"{name}: the markers of the block of facts do not match: there must be one factmem:begin and, after it, "
-            "one factmem:end. Put back what was taken out, or take the rest of the block out"
+            "one factmem:end. Restore the missing marker, or remove the rest of the block"
         )
     return _block(text, name, begins[0], ends[0])
 
@@ -85,7 +85,7 @@ def block_in(text: str, name: str) -> Block | None:
 def _block(text: str, name: str, begin: Comment, end: Comment) -> Block:
     found = _END.fullmatch(text, end.start, end.end)
     if found is None:
-        raise CodecError(f"{name}: the factmem:end marker is damaged: put it back as it was, or take the block out")
+        raise CodecError(f"{name}: the factmem:end marker is damaged: restore it, or remove the block")
     pairs = (item.rpartition(":") for item in found["shown"].split())
     shown = tuple((unquote(id), digest) for id, _, digest in pairs)
     return Block(start=begin.start, end=end.end, text=text[begin.end : end.start], shown=shown)
