@@ -332,7 +332,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise StoreUnavailableError(f"{host}:{port} cannot be listened at ({error.strerror}): name another") from None
+        raise StoreUnavailableError(f"cannot listen on {host}:{port} ({error.strerror}): name another") from None
 
 
 class _WithToken:

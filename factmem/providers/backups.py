@@ -242,7 +242,7 @@ async def _exchanged(store: BacksUp, exchange: _Exchange, note: _Note) -> None:
     except OSError as error:
         raise StoreUnavailableError(
             f"{store.location.path.name} is restored in part ({error.strerror or type(error).__name__}), and cannot be "
-            "opened: look after the disk, and run the same `factmem restore` again to finish it"
+            "opened: check the disk, and run the same `factmem restore` again to finish it"
         ) from error
 
 

@@ -375,7 +375,7 @@ class BoundedEmbedder:
             some = texts[start : start + _TOGETHER]
             made = np.asarray(await self._in_time(functools.partial(embed, some)), np.float32)
             if len(made) != len(some):
-                raise EmbedderError(f"the embedder gave {len(made)} vectors for {len(some)} texts")
+                raise EmbedderError(f"the embedder returned {len(made)} vectors for {len(some)} texts")
             rows.append(made)
         return np.concatenate(rows)
 
@@ -431,7 +431,7 @@ async def _embedded(
     except InvalidVectorError as error:
         raise EmbedderError(f"the embedder {identity.name} returned unusable vectors: {error}") from error
     if len(rows) != len(texts):
-        raise EmbedderError(f"the embedder {identity.name} gave {len(rows)} vectors for {len(texts)} texts")
+        raise EmbedderError(f"the embedder {identity.name} returned {len(rows)} vectors for {len(texts)} texts")
     return rows
 
 

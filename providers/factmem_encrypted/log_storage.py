@@ -111,7 +111,7 @@ class EncryptedLogStorage(LogStorage):
     def seal(self) -> None:
         pending, self._pending = self._pending, _Pending()
         if pending.broken:
-            raise StoreUnavailableError("what belongs together could not be written whole: nothing of it counts")
+            raise StoreUnavailableError("a group of frames could not be written whole: none of it counts")
         if pending.placed or pending.grown:
             grown = {listed.file: (listed.frames, listed.digest) for listed in pending.grown.values()}
             self._commit(tuple(pending.placed.values()), grown=grown)

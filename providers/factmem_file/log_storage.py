@@ -329,7 +329,7 @@ class LocalLogStorage(LogStorage):
         if self._distrusted:
             raise StoreUnavailableError(
                 f"writing to the store at {self._root} failed in a way that leaves open what is on the disk: "
-                "look after the disk, then open the store again"
+                "check the disk, then open the store again"
             )
 
     @contextlib.contextmanager

@@ -73,7 +73,7 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp)
     @override
     def at(self, path: Path) -> LocalFileMemoryProvider:
         if not isinstance(self._storage, LocalLogStorage):
-            raise CapabilityError("a store in a storage of its own has no files that are known: back up that storage")
+            raise CapabilityError("the files of a log storage of your own are unknown: back up that storage")
         return LocalFileMemoryProvider(path, clock=self._clock, lock_timeout=self._lock_timeout)
 
     @override

@@ -295,7 +295,7 @@ def test_options_of_another_system_are_refused(tmp_path: Path) -> None:
     path = document(tmp_path / "x.json", [])
     with pytest.raises(InvalidDataError, match="--namespace, which is for langgraph"):
         read_system("mem0", path, ImportOptions(namespace="a"))
-    with pytest.raises(InvalidDataError, match="nothing is known of"):
+    with pytest.raises(InvalidDataError, match="unknown system"):
         read_system("mem1", path)
     with pytest.raises(InvalidDataError, match="is not a field of a row"):
         found_in("table", path, columns={"values": "x"})

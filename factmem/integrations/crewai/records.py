@@ -310,7 +310,7 @@ def _checked(record: MemoryRecord) -> MemoryRecord:
     if not content.strip():
         raise InvalidDataError("a record without content says nothing: leave it out", path="$.content")
     if record.embedding and not all(map(math.isfinite, record.embedding)):
-        raise InvalidDataError("a vector holds NaN or infinity: embed the record anew", path="$.embedding")
+        raise InvalidDataError("a vector holds NaN or infinity: embed the record again", path="$.embedding")
     try:
         metadata = json.loads(json.dumps(record.metadata))
     except (TypeError, ValueError, RecursionError):
