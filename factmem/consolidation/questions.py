@@ -235,7 +235,7 @@ def _lawful(verdict: Verdict, longest: int) -> Verdict:
             return attrs.evolve(short, action=Action.KEEP)
         case Action.DELETE:
             return short
-        case _:  # another's code may return anything
+        case _:  # another's code may answer anything
             return attrs.evolve(short, action=Action.KEEP)
 
 
