@@ -173,7 +173,7 @@ class Pipeline:
         """Keep words as they were said, marked as unread."""
         failure = type(error).__name__
         if isinstance(error, BudgetSpentError):  # the words stay pending
-            return attrs.evolve(await self.standing(unit.words), failure=failure)
+            return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
             requests = [
@@ -190,10 +190,10 @@ class Pipeline:
                 break
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
-        outcome = await self.standing(unit.words)
+        outcome = await self.present_outcome(unit.words)
         return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
 
-    async def standing(self, words: Sequence[Recorded]) -> Remembered:
+    async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
         messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
@@ -412,13 +412,13 @@ class Pipeline:
         That part is context, if it is still stored.
         """
         if not left:
-            return await self.standing(unit.words)
+            return await self.present_outcome(unit.words)
         read = [recorded for recorded in unit.words if recorded not in left]
         context = in_order(await self._not_forgotten((*unit.context, *read)))
         (result,) = await self.process([attrs.evolve(unit, words=left, context=context)])
         if isinstance(result, FactMemError):
             return result
-        return attrs.evolve(result, records=(await self.standing(unit.words)).records)
+        return attrs.evolve(result, records=(await self.present_outcome(unit.words)).records)
 
     async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}

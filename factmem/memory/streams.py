@@ -204,7 +204,7 @@ class Streams:
             return await self._found_stream(list(words))
         submission = Submission(list(words))
         for id in words.keys() - waiting.keys():
-            outcome = await self._pipeline.standing(words[id])
+            outcome = await self._pipeline.present_outcome(words[id])
             submission.settle(id, attrs.evolve(outcome, failure=failures.get(id)))
         self._backend.worker.submit(self._pipeline.unit_reader, list(waiting.values()), submission)
         return submission
