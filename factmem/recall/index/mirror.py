@@ -290,20 +290,18 @@ class Mirror:
         self._bound = True
 
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
-        """Return the current records, with the store's vectors if their embedder is given."""
+        """Return the current records; read new vectors of the store if their embedder is given."""
         await self._pull()
         if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
             self._vectors_until = 0
         present = Moment(now=self._clock()) if moment is None else moment
-        known = self._log.up_to_date(present) if moment is None else None
-        if known is not None:
-            if identity is not None and not known.embedded:
-                await self._fetch_vectors()
-            return known
-        plan = await to_thread.run_sync(partial(self._log.plan, present, present=moment is None))
-        if identity is not None and self._log.lacks_vectors(plan.current.rows):
+        corpus = self._log.up_to_date(present) if moment is None else None
+        if corpus is None:
+            corpus = await to_thread.run_sync(partial(self._log.corpus, present, present=moment is None))
+        # Vectors are read last: what it takes to build the records, and is freed, does not add to them.
+        if identity is not None and not corpus.embedded:
             await self._fetch_vectors()
-        return await to_thread.run_sync(partial(self._log.carried_out, plan, present=moment is None))
+        return corpus
 
     async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
         """Return the current records, after embedding those that lack a vector."""
