@@ -194,7 +194,7 @@ class Segment:
         rows = standing.rows[order]
         own = columns["terms_count"][rows]
         exchange = with_neighbours(own, alone, starts) if len(keys) else own
-        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1])]) if len(keys) else own
+        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1], dtype=np.int32)]) if len(keys) else own
         terms, postings, where, often = post(columns, rows)
         return cls(
             rows=rows.astype(np.int32),
@@ -390,10 +390,10 @@ class Segment:
         return begins, self._where[inside]
 
     @functools.cached_property
-    def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
         """The distinct first terms of all rows, ascending, and the place of each row's among them."""
         distinct, places = np.unique(self.leads, return_inverse=True)
-        return distinct, places
+        return distinct, places.astype(np.int32)
 
     def leading(self, terms: Sequence[int]) -> list[tuple[int, int]]:
         """Return which terms are the first term of any row: pairs of their places in ``terms`` and in `speakers`."""
