@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 import numpy as np
@@ -40,9 +37,6 @@ _WAITING = [
 
 _CHANGE = 600
 """Typical bytes of a change of state."""
-
-_MANY = 10_000
-"""Number of records in a new segment above which freed memory is returned to the system."""
 
 
 class TenantLog:
@@ -168,7 +162,7 @@ class TenantLog:
         """Fold all rows."""
         counts: NDArray[np.bool_] = counting(self._columns, moment, self._changes_as_arrays())
         current = standing(self._columns, moment, np.flatnonzero(counts))
-        corpus = Corpus(
+        return Corpus(
             columns=self._columns,
             moment=moment,
             counts=counts,
@@ -176,9 +170,6 @@ class TenantLog:
             vectors=self._view(),
             documents=self.documents,
         )
-        if len(current) > _MANY:
-            _give_back()
-        return corpus
 
     def _brought_up_to_date(self, before: Corpus, moment: Moment) -> Corpus:
         """Fold the rows that changed since a corpus, or expired."""
@@ -361,22 +352,3 @@ def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
 
 def _items(standing: Standing) -> list[tuple[int, int, int]]:
     return list(zip(standing.rows.tolist(), standing.firsts.tolist(), standing.counts.tolist(), strict=True))
-
-
-def _give_back() -> None:
-    """Return freed memory to the system, if the C library can.
-
-    The GNU C library keeps freed blocks between used ones: 60 MB after a store of 100,000 facts was read. Trimming
-    takes some milliseconds, in which no thread can allocate.
-    """
-    trim = _malloc_trim()
-    if trim is not None:
-        trim(0)
-
-
-@functools.cache
-def _malloc_trim() -> Callable[[int], Any] | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    trim: Callable[[int], Any] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
-    return trim
