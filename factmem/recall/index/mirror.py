@@ -75,6 +75,21 @@ class Glance:
     holds: Callable[[], bool]
 
 
+@attrs.frozen(eq=False)
+class _StoredVectors:
+    """Vectors from the store.
+
+    Attributes:
+        seqs: Sequence numbers of their assertions, ascending.
+        rows: One vector a row; of width 0 if they stay in the store.
+        until: Sequence number up to which these are all.
+    """
+
+    seqs: Sequence[int] | NDArray[np.int64]
+    rows: NDArray[np.float32]
+    until: int
+
+
 class Mirror:
     """The searchable copy of one tenant's facts.
 
@@ -290,17 +305,39 @@ class Mirror:
         self._bound = True
 
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
-        """Return the current records; read new vectors of the store if their embedder is given."""
-        await self._pull()
+        """Return the current records, with the store's vectors if their embedder is given."""
+        last = await self._pulled()
+        present = Moment(now=self._clock()) if moment is None else moment
+        corpus = None
+        if last is None and moment is None:
+            self._use_vectors(identity)
+            corpus = self._log.up_to_date(present)
+        if corpus is None:
+            corpus = await to_thread.run_sync(partial(self._laid_out, last, identity, present, present=moment is None))
+        if identity is None or corpus.embedded:
+            return corpus
+        # Vectors are read last: what it takes to lay out the records, and is freed, does not add to them.
+        stored = await self._stored_vectors()
+        if stored is None:
+            return corpus
+        return await to_thread.run_sync(partial(self._with_stored, corpus, stored, present=moment is None))
+
+    def _laid_out(
+        self, last: Pulled | None, identity: EmbedderIdentity | None, moment: Moment, *, present: bool
+    ) -> Corpus:
+        if last is not None:
+            self._take_in(last)
+        self._use_vectors(identity)
+        return self._log.corpus(moment, present=present)
+
+    def _use_vectors(self, identity: EmbedderIdentity | None) -> None:
         if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
             self._vectors_until = 0
-        present = Moment(now=self._clock()) if moment is None else moment
-        corpus = self._log.up_to_date(present) if moment is None else None
-        if corpus is None:
-            corpus = await to_thread.run_sync(partial(self._log.corpus, present, present=moment is None))
-        # Vectors are read last: what it takes to build the records, and is freed, does not add to them.
-        if identity is not None and not corpus.embedded:
-            await self._fetch_vectors()
+
+    def _with_stored(self, corpus: Corpus, stored: _StoredVectors, *, present: bool) -> Corpus:
+        self._log.take_stored_vectors(stored.seqs, stored.rows)
+        self._vectors_until = stored.until
+        corpus, _ = self._log.embedded(corpus, present=present)
         return corpus
 
     async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
@@ -327,11 +364,17 @@ class Mirror:
             return await to_thread.run_sync(partial(self._log.embedded, corpus, present=moment is None))
 
     async def _pull(self) -> None:
+        """Take in what is new in the store."""
+        last = await self._pulled()
+        if last is not None:
+            await to_thread.run_sync(self._take_in, last)
+
+    async def _pulled(self) -> Pulled | None:
+        """Take in what is new in the store but for the last part, and return that."""
         await self._use_outlines()
-        while (pulled := await self._source.pull()) is not None:
+        while (pulled := await self._source.pull()) is not None and pulled.more:
             await to_thread.run_sync(self._take_in, pulled)
-            if not pulled.more:
-                return
+        return pulled
 
     def _take_in(self, pulled: Pulled) -> None:
         if pulled.whole:
@@ -367,15 +410,13 @@ class Mirror:
             if not isinstance(error, ReadOnlyError):
                 _LOG.warning("the store did not keep %d vectors; they will be made again: %s", len(vectors), error)
 
-    async def _fetch_vectors(self) -> None:
+    async def _stored_vectors(self) -> _StoredVectors | None:
+        """Return the vectors that the store has of assertions that were taken in since the last call, if any were."""
         newest = self._log.newest
         if self._store is None or not self._bound or newest <= self._vectors_until:
-            return
+            return None
         if self._scans is not None and self._log.vectors_stay:
             numbers = await to_thread.run_sync(self._scans.vector_numbers, self._tenant, self._vectors_until)
-            nothing = np.empty((len(numbers), 0), np.float32)
-            await to_thread.run_sync(self._log.take_stored_vectors, numbers, nothing)
-        else:
-            seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
-            await to_thread.run_sync(self._log.take_stored_vectors, seqs, rows)
-        self._vectors_until = newest
+            return _StoredVectors(numbers, np.empty((len(numbers), 0), np.float32), newest)
+        seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
+        return _StoredVectors(seqs, rows, newest)
