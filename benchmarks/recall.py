@@ -474,25 +474,17 @@ def summary(size: int, took: dict[str, list[float]], other: dict[str, float]) ->
     }
 
 
-SHOWN: Final = (("user", 2), ("mb", 0), ("peak", 0))
-
-
 def show(results: Sequence[dict[str, Any]]) -> None:
-    heads = ("facts", "scan ms", "semantic", "hybrid", "1% of it", "save, recall ms", "retract ms", "loop ms")
-    table = Table(*heads, "open, bare s", "MB", "peak MB")
-    for found in results:
-        ratios = found["times_the_scan"]
-        table.add_row(
-            f"{found['facts']:,}",
-            f"{found['ms']['scan']}",
-            f"{ratios['semantic']}x",
-            f"{ratios['hybrid']}x",
-            f"{found['one_scope_of_the_whole']}x",
-            f"{found['save'] * 1e3:.1f}, {found['recall_after_save'] * 1e3:.1f}",
-            f"{found['retract'] * 1e3:.1f}",
-            f"{found['loop_stood_still'] * 1e3:.0f}",
-            *(f"{found[f'open_{what}']:.{places}f}, {found[f'bare_{what}']:.{places}f}" for what, places in SHOWN),
-        )
+    table = Table("facts", *(f"{found['facts']:,}" for found in results))
+    table.add_row("the scan, ms", *(f"{found['ms']['scan']:.2f}" for found in results))
+    for kind in ("semantic", "hybrid"):
+        table.add_row(f"{kind}, times the scan", *(f"{found['times_the_scan'][kind]}" for found in results))
+    table.add_row("one scope, of the whole", *(f"{found['one_scope_of_the_whole']}" for found in results))
+    for what in ("save", "recall_after_save", "retract", "loop_stood_still"):
+        table.add_row(f"{what.replace('_', ' ')}, ms", *(f"{found[what] * 1e3:.1f}" for found in results))
+    for what, unit in COSTS.items():
+        figures = [f"{found[f'open_{what}']:.2f}, {found[f'bare_{what}']:.2f}" for found in results]
+        table.add_row(f"opening, bare: {unit}", *figures)
     Console().print(table)
 
 

@@ -390,10 +390,10 @@ class Segment:
         return begins, self._where[inside]
 
     @functools.cached_property
-    def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
         """The distinct first terms of all rows, ascending, and the place of each row's among them."""
         distinct, places = np.unique(self.leads, return_inverse=True)
-        return distinct, places.astype(np.int32)
+        return distinct, places
 
     def leading(self, terms: Sequence[int]) -> list[tuple[int, int]]:
         """Return which terms are the first term of any row: pairs of their places in ``terms`` and in `speakers`."""
