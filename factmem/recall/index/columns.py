@@ -68,7 +68,7 @@ _HEAD_TYPES: Final = {
 }
 _TAGS: Final = ("categories", "topics", "sources", "cited")
 _SPARE: Final = 32
-"""Room for one term in this many is made in advance."""
+"""Room for one term more in this many is made in advance, for the rows that follow may be longer."""
 
 _MOST_VIEWS: Final = 128
 """Number of views whose scopes are cached."""
@@ -232,9 +232,8 @@ class Columns:
             terms_start=self._terms.length + np.cumsum(counts) - counts,
             terms_count=counts,
         )
-        # A little more room than for as many terms as these rows have: the rest may be somewhat longer.
-        terms_ahead = len(terms) // 8 * rows.ahead // len(rows.seqs) * _SPARE // (_SPARE - 1)
-        self._terms.append(terms_ahead, terms=np.frombuffer(terms, "<u8"))
+        terms_ahead = len(terms) // 8 * rows.ahead // len(rows.seqs)
+        self._terms.append(terms_ahead + terms_ahead // _SPARE, terms=np.frombuffer(terms, "<u8"))
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
         """Return columns without some rows, and the rows that are left.

@@ -640,17 +640,7 @@ def post(
     starts, counts = columns["terms_start"][rows], columns["terms_count"][rows]
     # One number for a term and a row is sorted several times as fast as an order of two.
     bits = max(len(rows) - 1, 1).bit_length()
-    keys = np.empty(int(counts.sum(dtype=np.int64)), np.uint64)
-    distinct: list[NDArray[np.uint64]] = []
-    done = 0
-    for first in range(0, len(rows), _ROWS_AT_ONCE):
-        some = slice(first, first + _ROWS_AT_ONCE)
-        held = _of_rows(columns.terms, starts[some], counts[some])
-        numbers = np.arange(first, first + len(counts[some]), dtype=np.uint64)
-        keys[done : done + len(held)] = held >> bits << bits | numbers.repeat(counts[some])
-        done += len(held)
-        distinct.append(_distinct(held))
-    terms = distinct[0] if len(distinct) == 1 else _distinct(np.concatenate(distinct))
+    keys, terms = _keys(columns.terms, starts, counts, bits)
     keys.sort()
     new = _new(keys)
     where = keys.astype(np.uint32)
@@ -663,6 +653,23 @@ def post(
         rows_of_terms = np.arange(len(rows), dtype=np.int32).repeat(counts)
         begins, found, often = _posted(_of_rows(columns.terms, starts, counts), rows_of_terms)
     return terms, np.append(begins, len(found)), found, often
+
+
+def _keys(
+    terms: NDArray[np.uint64], starts: NDArray[np.int64], counts: NDArray[np.int32], bits: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return all terms of some rows with their lowest bits replaced by the row's number, and the distinct terms."""
+    keys = np.empty(int(counts.sum(dtype=np.int64)), np.uint64)
+    distinct: list[NDArray[np.uint64]] = []
+    done = 0
+    for first in range(0, len(counts), _ROWS_AT_ONCE):
+        some = slice(first, first + _ROWS_AT_ONCE)
+        held = _of_rows(terms, starts[some], counts[some])
+        numbers = np.arange(first, first + len(counts[some]), dtype=np.uint64)
+        keys[done : done + len(held)] = held >> bits << bits | numbers.repeat(counts[some])
+        done += len(held)
+        distinct.append(_distinct(held))
+    return keys, distinct[0] if len(distinct) == 1 else _distinct(np.concatenate(distinct))
 
 
 def _lengths_of_runs(new: NDArray[np.bool_]) -> NDArray[np.integer[Any]]:
