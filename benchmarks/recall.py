@@ -6,18 +6,22 @@
 Each size is a store of generated statements with the word frequencies of a language, half of them in conversations of
 20, over 100 scopes, with clustered vectors of 256 dimensions. The embedder looks vectors up, so that embedding costs
 nothing.
-*The scan* is ``M @ q`` and ``argpartition`` over the same float32 matrix, and knows neither words nor
-time. The scan, recall by meaning alone, recall by both, and recall in one scope of a hundred alternate
-query by query; the figures are the medians and their ratios to the scan. Further figures: the time of a new process
-from opening the store to the first answer, the growth of its memory over a process with numpy and the embedder, the
-time of a save with the recall after it, and of a retraction; and the longest time for which the event loop was blocked
-meanwhile, with the garbage collector on. `--big` adds a million.
+
+*The scan* is ``M @ q`` and ``argpartition`` over the same float32 matrix, and knows neither words nor time. The scan,
+recall by meaning alone, recall by both, and recall in one scope of a hundred alternate query by query; the figures are
+the medians and their ratios to the scan. Further figures: the time of a save with the
+recall after it, and of a retraction; and the longest time for which the event loop was blocked meanwhile, with the
+garbage collector on. `--big` adds a million.
+
+*Opening* is a new process from opening the store to the first answer: its CPU time in user mode, and the growth of its
+memory over a process with numpy and the embedder, at the end and at the peak. It alternates with a *bare* process that
+reads the same vectors and outlines with SQLite and numpy, and does nothing else.
 
 With a worktree of another commit (``git worktree add ../before COMMIT``), both commits fill stores of their own with
 the same facts, and two processes alternate query by query, so that both run on the same machine at the same load.
-*First* is the first run of a query, *again* the fastest of the later rounds; *opening* is a new process up to its first
-answer. Figures are CPU time, and medians of the ratios of adjacent runs. A commit that ranks by other formulas may
-return the same few records for every query, and then reads hardly any: the number of *new records* per query shows it.
+*First* is the first run of a query, *again* the fastest of the later rounds. Figures are CPU time, and medians of the
+ratios of adjacent runs. A commit that ranks by other formulas may return the same few records for every query, and then
+reads hardly any: the number of *new records* per query shows it.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import apsw
 import numpy as np
+import sqlite_vec
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 from rich.console import Console
 from rich.table import Table
@@ -213,20 +219,17 @@ async def live(path: Path, queries: NDArray[np.float32]) -> dict[str, float]:
     """Open in this process, write and query, while the event loop is measured."""
     async with Memory("memory:", embedder=KnownEmbedder(queries)) as nothing:
         await nothing.recall("hello q0")  # imports on first use are done now
-    still, before = StillLoop(), resident()
+    still = StillLoop()
     saves: list[float] = []
     asks: list[float] = []
     retractions: list[float] = []
-    opened = grown = 0.0
     async with anyio.create_task_group() as group:
         group.start_soon(still.watch)
-        started = time.perf_counter()
         memory = memory_over(path, queries)
         await memory.__aenter__()
         await memory.recall("hello q0")
-        opened = time.perf_counter() - started
         gc.collect()
-        grown, still.longest = resident() - before, 0.0
+        still.longest = 0.0
         for number in range(15):
             value = f"note {number} {time.time_ns()}"
             note = SingleFact(NOTE, value, timestamp=NOW)
@@ -241,8 +244,6 @@ async def live(path: Path, queries: NDArray[np.float32]) -> dict[str, float]:
         await memory.__aexit__(None, None, None)
         group.cancel_scope.cancel()
     return {
-        "open": opened,
-        "memory_mb": grown / 1e6,
         "save": statistics.median(saves),
         "recall_after_save": statistics.median(asks),
         "retract": statistics.median(retractions),
@@ -250,16 +251,12 @@ async def live(path: Path, queries: NDArray[np.float32]) -> dict[str, float]:
     }
 
 
-def resident() -> int:
-    """Return the resident memory of this process, in bytes."""
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text(encoding="ascii").split()[1]) * 4096 if statm.exists() else 0
-
-
-def in_another_process(path: Path) -> dict[str, float]:
-    done = subprocess.run([sys.executable, __file__, "--live", str(path)], capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def resident(what: str = "VmRSS") -> int:
+    """Return the resident memory of this process, in bytes; its peak for ``VmHWM``."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 0
+    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith(what)) * 1024
 
 
 KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -269,6 +266,9 @@ KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "one scope": {"scope": ONE},
 }
 """Kinds of recall for the comparison of commits."""
+
+COSTS: Final = {"user": "user s", "cpu": "CPU s", "mb": "MB", "peak": "MB at the peak"}
+"""Figures of openings, with their units."""
 
 HERE: Final = Path(__file__).parents[1]
 
@@ -297,14 +297,47 @@ async def opened(path: Path) -> dict[str, float]:
     queries = np.eye(2, DIMENSION, dtype=np.float32)
     async with Memory("memory:", embedder=KnownEmbedder(queries)) as nothing:
         await nothing.recall("hello q0")  # imports on first use are done now
-    before, began = resident(), os.times()
+    cost = Cost()
     async with memory_over(path, queries) as memory:
         await memory.recall("hello q0")
+        return cost.since()
+
+
+def read_bare(path: Path) -> dict[str, float]:
+    """Read all vectors and outlines of a store, with SQLite and numpy alone."""
+    cost = Cost()
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.enable_load_extension(True)
+    connection.load_extension(sqlite_vec.loadable_path())
+    ((count,),) = connection.execute("SELECT count(*) FROM assertions")
+    matrix = np.empty((count, DIMENSION), np.float32)
+    for place, (vector,) in enumerate(connection.execute("SELECT embedding FROM vectors")):
+        matrix[place] = np.frombuffer(vector, np.float32)
+    outlines = np.frombuffer(b"".join([body for (body,) in connection.execute("SELECT body FROM outlines")]), np.uint8)
+    assert len(outlines) > count == len(matrix)
+    return cost.since()
+
+
+class Cost:
+    """CPU time, in seconds, and growth of memory, in MB, of a part of this process that begins now."""
+
+    def __init__(self) -> None:
+        self._resident, self._began = resident(), os.times()
+
+    def since(self) -> dict[str, float]:
         ended = os.times()
+        user, system = ended.user - self._began.user, ended.system - self._began.system
         gc.collect()
-        grown = resident() - before
-    user, system = ended.user - began.user, ended.system - began.system
-    return {"user": user, "cpu": user + system, "mb": grown / 1e6}
+        grown, most = ((resident(what) - self._resident) / 1e6 for what in ("VmRSS", "VmHWM"))
+        return {"user": user, "cpu": user + system, "mb": grown, "peak": most}
+
+
+def openings(path: Path, rounds: int) -> dict[str, float]:
+    """Return medians of opening a store, and of bare reading."""
+    runs = [
+        {way: json.loads(in_tree(HERE, f"--{way}", str(path))[-1]) for way in ("open", "bare")} for _ in range(rounds)
+    ]
+    return {f"{way}_{what}": statistics.median(run[way][what] for run in runs) for way in runs[0] for what in COSTS}
 
 
 def in_tree(tree: Path, *arguments: str) -> list[str]:
@@ -384,7 +417,7 @@ def against(trees: Mapping[str, Path], paths: Mapping[str, Path], queries: int, 
         {name: json.loads(in_tree(tree, "--open", str(paths[name]))[-1]) for name, tree in trees.items()}
         for _ in range(rounds)
     ]
-    for what in ("user", "cpu", "mb"):
+    for what in COSTS:
         result.setdefault("opening", {})[what] = _compared(
             {name: [run[name][what] for run in runs] for name in trees}, 1.0
         )
@@ -424,7 +457,7 @@ def show_against(found: Mapping[str, Any]) -> None:
             figures = found[kind][when]
             row = (f"{kind}, {when}, ms", f"{figures['now']}", f"{figures['before']}", f"{figures['ratio']}")
             table.add_row(*row, f"{new['now']:.1f}, {new['before']:.1f}" if when == "first" else "")
-    for what, unit in (("user", "user s"), ("cpu", "CPU s"), ("mb", "MB")):
+    for what, unit in COSTS.items():
         figures = found["opening"][what]
         table.add_row(f"opening, {unit}", f"{figures['now']:.2f}", f"{figures['before']:.2f}", f"{figures['ratio']}")
     Console().print(table)
@@ -442,22 +475,16 @@ def summary(size: int, took: dict[str, list[float]], other: dict[str, float]) ->
 
 
 def show(results: Sequence[dict[str, Any]]) -> None:
-    heads = ("facts", "scan ms", "semantic", "hybrid", "1% of it", "open s", "MB", "save, recall ms", "retract ms")
-    table = Table(*heads, "loop ms")
-    for found in results:
-        ratios = found["times_the_scan"]
-        table.add_row(
-            f"{found['facts']:,}",
-            f"{found['ms']['scan']}",
-            f"{ratios['semantic']}x",
-            f"{ratios['hybrid']}x",
-            f"{found['one_scope_of_the_whole']}x",
-            f"{found['open']:.2f}",
-            f"{found['memory_mb']:.0f}",
-            f"{found['save'] * 1e3:.1f}, {found['recall_after_save'] * 1e3:.1f}",
-            f"{found['retract'] * 1e3:.1f}",
-            f"{found['loop_stood_still'] * 1e3:.0f}",
-        )
+    table = Table("facts", *(f"{found['facts']:,}" for found in results))
+    table.add_row("the scan, ms", *(f"{found['ms']['scan']:.2f}" for found in results))
+    for kind in ("semantic", "hybrid"):
+        table.add_row(f"{kind}, times the scan", *(f"{found['times_the_scan'][kind]}" for found in results))
+    table.add_row("one scope, of the whole", *(f"{found['one_scope_of_the_whole']}" for found in results))
+    for what in ("save", "recall_after_save", "retract", "loop_stood_still"):
+        table.add_row(f"{what.replace('_', ' ')}, ms", *(f"{found[what] * 1e3:.1f}" for found in results))
+    for what, unit in COSTS.items():
+        figures = [f"{found[f'open_{what}']:.2f}, {found[f'bare_{what}']:.2f}" for found in results]
+        table.add_row(f"opening, bare: {unit}", *figures)
     Console().print(table)
 
 
@@ -477,7 +504,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--against", type=Path, metavar="WORKTREE", help="a checkout of another commit")
     parser.add_argument("--rounds", type=int, default=5, help="number of repetitions of queries and of openings")
-    for hidden in ("--live", "--fill", "--answer", "--open"):
+    for hidden in ("--live", "--fill", "--answer", "--open", "--bare"):
         parser.add_argument(hidden, type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.live:
@@ -490,11 +517,13 @@ def main() -> None:
         anyio.run(answer, given.answer, given.queries)
     elif given.open:
         print(json.dumps(anyio.run(opened, given.open)))
+    elif given.bare:
+        print(json.dumps(read_bare(given.bare)))
     elif given.against:
         for size in sizes:
             compared = compare_commits(size, given.against.resolve(), given.queries, given.rounds)
             print(json.dumps(compared)) if given.json else show_against(compared)
-    if given.fill or given.answer or given.open or given.against:
+    if given.fill or given.answer or given.open or given.bare or given.against:
         return
     results = []
     for size in sizes:
@@ -502,7 +531,8 @@ def main() -> None:
             path = Path(folder) / "facts.db"
             anyio.run(fill, path, size, centres)
             took = anyio.run(compare, path, centres, given.queries)
-            results.append(summary(size, took, in_another_process(path)))
+            writes = json.loads(in_tree(HERE, "--live", str(path))[-1])
+            results.append(summary(size, took, writes | openings(path, given.rounds)))
     print(json.dumps(results, indent=2)) if given.json else show(results)
 
 

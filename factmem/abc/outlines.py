@@ -48,6 +48,7 @@ class Outlined:
         missing: The sequence numbers of assertions that have no outline yet, which are in none of the above.
         rest: Changes of state and tombstones, in order.
         until: The sequence number up to which this is complete.
+        ahead: The number of outlines that follow, if this begins the log; a store that does not know it says 0.
     """
 
     seqs: Sequence[int]
@@ -59,6 +60,7 @@ class Outlined:
     missing: Sequence[int] = ()
     rest: Sequence[LogEntry] = ()
     until: int = 0
+    ahead: int = 0
 
 
 @runtime_checkable

@@ -69,6 +69,7 @@ def read_outlines(
     missing: Sequence[int],
     rest: Sequence[LogEntry],
     until: int,
+    ahead: int = 0,
 ) -> Outlined:
     """Return outlines from their stored bodies; see `Outlined` for the arguments.
 
@@ -87,6 +88,7 @@ def read_outlines(
         missing=missing,
         rest=rest,
         until=until,
+        ahead=ahead,
     )
 
 

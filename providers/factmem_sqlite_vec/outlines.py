@@ -14,7 +14,7 @@ from factmem.abc import Outline, Outlined
 from factmem.errors import CorruptStoreError
 from factmem.providers.outline_bodies import OutlineRow, read_outlines
 from factmem.providers.rows import SEQ_MASK, read_assertion, unpack_id, unpack_moment, unpack_record_id
-from factmem.records import Recorded, StateChange, Tombstone
+from factmem.records import LogEntry, Recorded, StateChange, Tombstone
 from factmem_sqlite_vec.reading import tombstones
 from factmem_sqlite_vec.rows import Row, assertion_columns, read_state, select, state_changes
 from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
@@ -158,8 +158,7 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         limit: Maximum number of assertions.
     """
     since = min(since, _LARGEST)
-    if since <= 0:
-        _check_all(connection, tenant or "")
+    there = _check_all(connection, tenant or "") if since <= 0 else 0
     # Each number is of one entry, so that the part holds no more assertions than numbers.
     until = min(newest_seq(connection, tenant), since + min(limit, _LARGEST - since))
     part = (tenant or "", since, until)
@@ -173,13 +172,17 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
             seqs.append(seq)
             numbers.append(number)
             bodies.append(body)
+    rest: list[LogEntry] = [*_changes(connection, part), *_erased(connection, part)]
+    # If all numbers are accounted for, no outline is missing: counting the assertions takes reading their table.
+    complete = len(seqs) + len(rest) == until - since
     return read_outlines(
         seqs,
         _parts(connection, numbers),
         bodies,
-        missing=_missing(connection, part, seqs),
-        rest=sorted([*_changes(connection, part), *_erased(connection, part)], key=lambda entry: entry.seq),
+        missing=[] if complete else _missing(connection, part, seqs),
+        rest=sorted(rest, key=lambda entry: entry.seq),
         until=until,
+        ahead=max(there - len(seqs), 0),
     )
 
 
@@ -209,8 +212,8 @@ def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[
         raise CorruptStoreError(f"the assertion number {left[0][0]} is lost: restore the store from a backup")
 
 
-def _check_all(connection: apsw.Connection, tenant: str) -> None:
-    """Check that the rows of a tenant are complete; see `factmem_sqlite_vec.sums`."""
+def _check_all(connection: apsw.Connection, tenant: str) -> int:
+    """Check that the rows of a tenant are complete; see `factmem_sqlite_vec.sums`. Return its number of outlines."""
     part = (tenant, 0, _LARGEST)
     log = of_tenant(connection, tenant)
     changed = state_changes(connection, f"SELECT '', s.* FROM state_changes s WHERE {_IN_LOG}", log)
@@ -220,7 +223,7 @@ def _check_all(connection: apsw.Connection, tenant: str) -> None:
         total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
         ((of_outlines, there),) = select(connection, total, part)
     of_missing = 0
-    if there != _assertions(connection, part):
+    if there + len(changed) + len(erased) != newest_seq(connection, tenant):  # see `outlined`
         rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
         missing = _missing(connection, part, [seq for (seq,) in rows])
         ((of_missing,),) = select(
@@ -230,6 +233,7 @@ def _check_all(connection: apsw.Connection, tenant: str) -> None:
         )
     said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing))]
     check_tenant(connection, tenant, said, changed, erased)
+    return int(there)
 
 
 def _missing(connection: apsw.Connection, part: Row, there: Sequence[int]) -> list[int]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import apsw
@@ -81,7 +82,9 @@ def check_dimension(identity: EmbedderIdentity) -> None:
         )
 
 
-def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tuple[list[int], NDArray[np.float32], bool]:
+def vectors(
+    connection: apsw.Connection, tenant: str | None, since: int
+) -> tuple[Sequence[int], NDArray[np.float32], bool]:
     """Return sequence numbers and vectors of a tenant's assertions after a sequence number, and whether they are whole.
 
     Vectors are whole if they were not changed; this is known if all are read of a store that keeps their sum.
@@ -103,19 +106,19 @@ def vectors(connection: apsw.Connection, tenant: str | None, since: int) -> tupl
             f" WHERE {_OF_TENANT} ORDER BY a.rowid",
             part,
         )
-    seqs: list[int] = []
+    seqs = array("q")
     matrix = np.empty((most, identity.dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
     place, size, total = matrix.reshape(-1).view(np.uint8).data, matrix.itemsize * identity.dimension, 0
     while some := list(itertools.islice(rows, _AT_ONCE)):
         numbers = [key & SEQ_MASK for key, _ in some]
         embeddings = [embedding for _, embedding in some]
         place[len(seqs) * size : (len(seqs) + len(some)) * size] = b"".join(embeddings)
-        seqs += numbers
+        seqs.extend(numbers)
         total += sum_of_vectors(numbers, embeddings)
     found = matrix[: len(seqs)]
     if any(after < before for before, after in itertools.pairwise(seqs)):
         order = np.argsort(seqs)
-        seqs, found = np.array(seqs)[order].tolist(), found[order]
+        return np.array(seqs)[order].tolist(), found[order], kept in (None, total)
     return seqs, found, kept in (None, total)
 
 

@@ -59,7 +59,7 @@ def corpus_of(count: int) -> Corpus:
     log = TenantLog(None)
     log.take_in(map(note, range(count)))
     log.use_vectors(2, None, None)
-    corpus = log.carried_out(log.plan(Moment(now=NOW), present=True), present=True)
+    corpus = log.corpus(Moment(now=NOW), present=True)
     _, lacking = log.embedded(corpus, present=True)
     log.take_vectors(dict.fromkeys(lacking, np.array([1, 0], np.float32)))
     return log.embedded(corpus, present=True)[0]

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from factmem import FactDetails, MemoryScope, MemorySubject, SingleFact
 from factmem.details import Origin
 from factmem.facts import Concept
-from factmem.fold import Moment
 from factmem.recall import LogPart, MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.filters import Facet
 from factmem.recall.index.tenant_log import TenantLog
@@ -89,7 +88,6 @@ COMPARES_RECORDS = {"strongest"}
 def whole_log() -> TenantLog:
     log = TenantLog(None)
     log.take_in(LOG)
-    log.plan(Moment(now=NOW), present=True)
     return log
 
 

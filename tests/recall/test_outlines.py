@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
+import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
@@ -15,10 +17,15 @@ from factmem.abc import Append, KeepsOutlines, Outline
 from factmem.errors import CorruptStoreError
 from factmem.facts import SingleConcept
 from factmem.recall import RecallMatch
-from factmem.records import Evidence, Place, assertions_of
+from factmem.recall.index import source
+from factmem.recall.index.blob import OUTLINE_VERSION
+from factmem.records import Evidence, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 SEAT = SingleConcept("seat", "Where they like to sit", value_type=str)
@@ -110,6 +117,57 @@ async def test_whatever_is_called_first_reads_the_outlines_and_makes_none_anew(
         }
         await calls[first]()
     assert made == []
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+async def test_each_assertion_of_a_part_has_an_outline_or_is_missing_one(file: Path, limit: int) -> None:
+    """Among changes of state and tombstones, too."""
+    async with opened(file) as memory:
+        await memory.forget((await memory.recall("basil", limit=1))[0].record.id)
+    connection = apsw.Connection(str(file))
+    connection.execute("DELETE FROM outlines WHERE seq IN (1, 6)")
+    connection.close()
+    provider = SqliteVecMemoryProvider(file)
+    await provider.use_outlines(OUTLINE_VERSION)
+    assertions = [entry.seq for entry in await provider.changes(None) if isinstance(entry, Recorded)]
+    newest, until = provider.newest(None), 0
+    found: list[int] = []
+    missing: list[int] = []
+    while until < newest:
+        part = provider.outlined(None, until, limit=limit)
+        found += part.seqs
+        missing += part.missing
+        until = part.until
+    await provider.aclose()
+    assert missing == [1, 6]
+    assert sorted(found + missing) == assertions
+
+
+async def test_room_for_a_store_is_made_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_PAGE", 3)
+    async with opened(file) as memory:
+        assert await memory.recall("amber")
+        columns = memory._backend.mirror._log._columns
+        room = columns["seq"].base
+        assert room is not None
+        assert len(room) == len(columns) == len(TEXTS) + 3
+
+
+async def test_records_are_laid_out_before_vectors_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So what the layout takes and frees does not add to the vectors."""
+    laid_out: list[bool] = []
+    read = SqliteVecMemoryProvider.vectors
+
+    async def noted(
+        self: SqliteVecMemoryProvider, tenant: str | None, since: int = 0
+    ) -> tuple[Sequence[int], NDArray[np.float32]]:
+        laid_out.append(memory._backend.mirror.glance(embedded=False) is not None)
+        return await read(self, tenant, since)
+
+    monkeypatch.setattr(SqliteVecMemoryProvider, "vectors", noted)
+    async with opened(file) as memory:
+        assert await memory.recall("amber")
+    assert laid_out == [True]
 
 
 async def test_a_store_made_after_it_was_looked_for_has_outlines(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ import struct
 from collections import Counter, defaultdict
 
 import numpy as np
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from factmem.recall.index import segments
 from factmem.recall.index.blob import BODY
 from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.segments import post
@@ -34,6 +36,7 @@ def columns_of(terms: list[list[int]]) -> Columns:
     return columns
 
 
+@example([[5] * 255, [5, 6], [6] * 256], random.Random(0))
 @given(st.lists(_TERMS, min_size=1, max_size=40), st.randoms())
 def test_each_term_is_posted_with_its_rows_and_counts(terms: list[list[int]], chance: random.Random) -> None:
     order = list(range(len(terms)))
@@ -43,7 +46,9 @@ def test_each_term_is_posted_with_its_rows_and_counts(terms: list[list[int]], ch
         for term, count in Counter(terms[held]).items():
             expected[term][row] = count
 
-    distinct, begins, rows, counts = post(columns_of(terms), np.array(order, np.intp))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "_ROWS_AT_ONCE", 7)
+        distinct, begins, rows, counts = post(columns_of(terms), np.array(order, np.intp))
 
     assert len(begins) == len(distinct) + 1
     assert begins[-1] == len(rows) == len(counts)

@@ -67,6 +67,9 @@ _HEAD_TYPES: Final = {
     "priority": np.int64,
 }
 _TAGS: Final = ("categories", "topics", "sources", "cited")
+_SPARE: Final = 32
+"""Room for one term more in this many is made in advance, for the rows that follow may be longer."""
+
 _MOST_VIEWS: Final = 128
 """Number of views whose scopes are cached."""
 
@@ -85,6 +88,7 @@ class Rows:
         recorded_at: When they were recorded, in microseconds since 1970.
         shared: See `factmem.abc.Outline`.
         own: See `factmem.abc.Outline`.
+        ahead: Number of assertions that follow at once, for which room is made.
     """
 
     seqs: Sequence[int]
@@ -93,6 +97,7 @@ class Rows:
     recorded_at: Sequence[int] | NDArray[np.int64]
     shared: Sequence[bytes]
     own: Sequence[bytes]
+    ahead: int = 0
 
 
 class Columns:
@@ -212,6 +217,7 @@ class Columns:
         head = self._numbered_heads([text.decode(errors="surrogatepass") for text in heads])[of_heads]
         records = np.array(rows.records, np.uint64)
         self._columns.append(
+            rows.ahead,
             **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
             first_state=body["state"],
             seq=rows.seqs,
@@ -226,7 +232,8 @@ class Columns:
             terms_start=self._terms.length + np.cumsum(counts) - counts,
             terms_count=counts,
         )
-        self._terms.append(terms=np.frombuffer(terms, "<u8"))
+        terms_ahead = len(terms) // 8 * rows.ahead // len(rows.seqs)
+        self._terms.append(terms_ahead + terms_ahead // _SPARE, terms=np.frombuffer(terms, "<u8"))
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
         """Return columns without some rows, and the rows that are left.
@@ -416,19 +423,25 @@ class Growing:
         length = self.length
         return [self._arrays[name][:length] for name in names]
 
-    def append(self, **items: Any) -> None:
-        """Append the same number of items to every array."""
+    def append(self, ahead: int = 0, /, **items: Any) -> None:
+        """Append the same number of items to every array.
+
+        Args:
+            ahead: Number of items that follow at once, for which room is made.
+            items: The items, by the name of the array.
+        """
         count = len(next(iter(items.values())))
-        self._make_room(self.length + count)
+        self._make_room(self.length + count, ahead)
         for name, values in items.items():
             self._arrays[name][self.length : self.length + count] = values
         self.length += count  # last, so that readers see whole items only
 
-    def _make_room(self, wanted: int) -> None:
+    def _make_room(self, wanted: int, ahead: int) -> None:
         if wanted <= self._room:
             return
-        # Exactly the room needed at first: most stores are read more than they are written.
-        self._room = wanted if not self._room else max(wanted, self._room + self._room // 4 + 1024)
+        # Only the room needed at first: most stores are read more than they are written.
+        reading = ahead or not self._room
+        self._room = wanted + ahead if reading else max(wanted, self._room + self._room // 4 + 1024)
         arrays = self._arrays = dict(self._arrays)  # others may share it
         for name, old in arrays.items():
             new = np.empty(self._room, self._types[name])
@@ -459,6 +472,8 @@ class Finder:
             keys: The keys of all rows; another thread may have sorted more rows meanwhile.
             wanted: The keys to find.
         """
+        if not len(wanted):
+            return np.empty(0, np.intp)
         ordered, rows = self._sorted
         if len(keys) - len(ordered) > max(1024, len(ordered) // 16):
             order = np.argsort(keys)

@@ -37,7 +37,7 @@ from factmem.recall.index.blob import OUTLINE_VERSION, drop_known_words, outline
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
-from factmem.recall.index.tenant_log import FoldPlan, TenantLog
+from factmem.recall.index.tenant_log import TenantLog
 from factmem.recall.text.analysis import analyse, indexed_text
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.records import Assertion, LogEntry
@@ -308,33 +308,37 @@ class Mirror:
         """Return the current records, with the store's vectors if their embedder is given."""
         last = await self._pulled()
         present = Moment(now=self._clock()) if moment is None else moment
+        corpus = None
         if last is None and moment is None:
             self._use_vectors(identity)
-            known = self._log.up_to_date(present)
-            if known is not None:
-                if identity is not None and not known.embedded:
-                    await to_thread.run_sync(self._take_vectors, await self._stored_vectors())
-                return known
-        plan = await to_thread.run_sync(partial(self._planned, last, identity, present, present=moment is None))
-        lacking = identity is not None and self._log.lacks_vectors(plan.current.rows)
-        stored = await self._stored_vectors() if lacking else None
-        return await to_thread.run_sync(partial(self._carried_out, plan, stored, present=moment is None))
+            corpus = self._log.up_to_date(present)
+        if corpus is None:
+            corpus = await to_thread.run_sync(partial(self._laid_out, last, identity, present, present=moment is None))
+        if identity is None or corpus.embedded:
+            return corpus
+        # Vectors are read last: what it takes to lay out the records, and is freed, does not add to them.
+        stored = await self._stored_vectors()
+        if stored is None:
+            return corpus
+        return await to_thread.run_sync(partial(self._with_stored, corpus, stored, present=moment is None))
 
-    def _planned(
+    def _laid_out(
         self, last: Pulled | None, identity: EmbedderIdentity | None, moment: Moment, *, present: bool
-    ) -> FoldPlan:
+    ) -> Corpus:
         if last is not None:
             self._take_in(last)
         self._use_vectors(identity)
-        return self._log.plan(moment, present=present)
+        return self._log.corpus(moment, present=present)
 
     def _use_vectors(self, identity: EmbedderIdentity | None) -> None:
         if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
             self._vectors_until = 0
 
-    def _carried_out(self, plan: FoldPlan, stored: _StoredVectors | None, *, present: bool) -> Corpus:
-        self._take_vectors(stored)
-        return self._log.carried_out(plan, present=present)
+    def _with_stored(self, corpus: Corpus, stored: _StoredVectors, *, present: bool) -> Corpus:
+        self._log.take_stored_vectors(stored.seqs, stored.rows)
+        self._vectors_until = stored.until
+        corpus, _ = self._log.embedded(corpus, present=present)
+        return corpus
 
     async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
         """Return the current records, after embedding those that lack a vector."""
@@ -416,8 +420,3 @@ class Mirror:
             return _StoredVectors(numbers, np.empty((len(numbers), 0), np.float32), newest)
         seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
         return _StoredVectors(seqs, rows, newest)
-
-    def _take_vectors(self, stored: _StoredVectors | None) -> None:
-        if stored is not None:
-            self._log.take_stored_vectors(stored.seqs, stored.rows)
-            self._vectors_until = stored.until

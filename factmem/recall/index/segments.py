@@ -48,6 +48,9 @@ _VIEWS_ROOM: Final = 4_000_000
 _LEAST_VIEWS: Final = 4
 _MOST_VIEWS: Final = 128
 
+_ROWS_AT_ONCE: Final = 4096
+"""Number of rows whose terms are read at a time, so that they stay in the processor's cache."""
+
 _DENSE: Final = 16
 """Occurrences are counted in a dense array if there is at least one to this many rows."""
 
@@ -191,7 +194,7 @@ class Segment:
         rows = standing.rows[order]
         own = columns["terms_count"][rows]
         exchange = with_neighbours(own, alone, starts) if len(keys) else own
-        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1])]) if len(keys) else own
+        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1], dtype=np.int32)]) if len(keys) else own
         terms, postings, where, often = post(columns, rows)
         return cls(
             rows=rows.astype(np.int32),
@@ -634,26 +637,57 @@ def post(
     columns: Columns, rows: NDArray[np.intp]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32], NDArray[np.integer[Any]]]:
     """Return the distinct terms, the beginning of each posting, and the rows and counts of all postings."""
-    counts = columns["terms_count"][rows]
-    held = _of_rows(columns.terms, columns["terms_start"][rows], counts)
-    where = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-    terms = _distinct(held)
+    starts, counts = columns["terms_start"][rows], columns["terms_count"][rows]
     # One number for a term and a row is sorted several times as fast as an order of two.
-    bits = np.uint64(max(len(rows) - 1, 1).bit_length())
-    keys = held >> bits
-    keys <<= bits
-    keys |= where.astype(np.uint64)
+    bits = max(len(rows) - 1, 1).bit_length()
+    keys, terms = _keys(columns.terms, starts, counts, bits)
     keys.sort()
-    firsts = np.flatnonzero(_new(keys))
-    often = np.diff(np.append(firsts, len(keys)))
-    keys = keys[firsts]
-    found = (keys & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int32)
+    new = _new(keys)
+    where = keys.astype(np.uint32)
+    where &= np.uint32((1 << bits) - 1)
+    found: NDArray[np.int32] = where[new].view(np.int32)
+    often = _lengths_of_runs(new)
     keys >>= bits
-    begins = np.flatnonzero(_new(keys))
+    begins = np.flatnonzero(_new(keys)[new])
     if len(begins) < len(terms):  # the bits of a term that fit are those of another one as well
-        begins, found, often = _posted(held, where)
-    narrow = np.uint8 if not len(often) or often.max() < 256 else np.int32
-    return terms, np.append(begins, len(found)), found, often.astype(narrow)
+        rows_of_terms = np.arange(len(rows), dtype=np.int32).repeat(counts)
+        begins, found, often = _posted(_of_rows(columns.terms, starts, counts), rows_of_terms)
+    return terms, np.append(begins, len(found)), found, often
+
+
+def _keys(
+    terms: NDArray[np.uint64], starts: NDArray[np.int64], counts: NDArray[np.int32], bits: int
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return all terms of some rows with their lowest bits replaced by the row's number, and the distinct terms."""
+    keys = np.empty(int(counts.sum(dtype=np.int64)), np.uint64)
+    distinct: list[NDArray[np.uint64]] = []
+    done = 0
+    for first in range(0, len(counts), _ROWS_AT_ONCE):
+        some = slice(first, first + _ROWS_AT_ONCE)
+        held = _of_rows(terms, starts[some], counts[some])
+        numbers = np.arange(first, first + len(counts[some]), dtype=np.uint64)
+        keys[done : done + len(held)] = held >> bits << bits | numbers.repeat(counts[some])
+        done += len(held)
+        distinct.append(_distinct(held))
+    return keys, distinct[0] if len(distinct) == 1 else _distinct(np.concatenate(distinct))
+
+
+def _lengths_of_runs(new: NDArray[np.bool_]) -> NDArray[np.integer[Any]]:
+    """Return the length of each run of equal items, as bytes if no run is long.
+
+    Args:
+        new: Which items begin a run; most do.
+    """
+    if new.all():
+        return np.ones(len(new), np.uint8)
+    again = np.flatnonzero(~new)
+    runs = again - np.arange(1, len(again) + 1)
+    several = np.flatnonzero(_new(runs))
+    more = np.diff(several, append=len(runs))
+    short = more.max() < 255
+    lengths: NDArray[np.integer[Any]] = np.ones(len(new) - len(again), np.uint8 if short else np.int32)
+    lengths[runs[several]] += more.astype(lengths.dtype)
+    return lengths
 
 
 def leading_terms(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
@@ -677,12 +711,12 @@ def _of_rows(terms: NDArray[np.uint64], starts: NDArray[np.int64], counts: NDArr
 
 def _posted(
     held: NDArray[np.uint64], where: NDArray[np.int32]
-) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.intp]]:
+) -> tuple[NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]]:
     """Return the beginning of each term's posting, and the rows and counts of all postings."""
     order = np.lexsort((where, held))
     held, where = held[order], where[order]
     firsts = np.flatnonzero(_new(held) | _new(where))
-    often = np.diff(np.append(firsts, len(held)))
+    often = np.diff(firsts, append=len(held)).astype(np.int32)
     held, where = held[firsts], where[firsts]
     return np.flatnonzero(_new(held)), where, often
 

@@ -233,6 +233,7 @@ class _OutlineFeed:
             recorded_at=log.recorded_at,
             shared=log.shared,
             own=log.own,
+            ahead=log.ahead,
         )
         made: dict[int, Outline] = {}
         several = [rows]
@@ -497,8 +498,8 @@ def rows_in_order(several: Sequence[Rows]) -> Rows:
     """Join rows, ordered by sequence number."""
     if len(several) == 1:
         return several[0]
-    joined = {
-        field.name: [item for rows in several for item in getattr(rows, field.name)] for field in attrs.fields(Rows)
-    }
+    names = [field.name for field in attrs.fields(Rows) if field.name != "ahead"]
+    joined = {name: [item for rows in several for item in getattr(rows, name)] for name in names}
     order = sorted(range(len(joined["seqs"])), key=joined["seqs"].__getitem__)
-    return Rows(**{name: [items[at] for at in order] for name, items in joined.items()})
+    ahead = max(rows.ahead for rows in several)
+    return Rows(**{name: [items[at] for at in order] for name, items in joined.items()}, ahead=ahead)

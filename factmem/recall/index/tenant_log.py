@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 import numpy as np
@@ -28,7 +25,7 @@ from factmem.views import Sight
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FoldPlan", "TenantLog"]
+__all__ = ["TenantLog"]
 
 _NOWHERE = -1
 """The slot of a row that is not embedded yet."""
@@ -40,26 +37,6 @@ _WAITING = [
 
 _CHANGE = 600
 """Typical bytes of a change of state."""
-
-_MANY = 10_000
-"""Number of records in a new segment above which freed memory is returned to the system."""
-
-
-@attrs.frozen(eq=False)
-class FoldPlan:
-    """The result of a fold, from which a corpus is built.
-
-    Attributes:
-        moment: The moment.
-        rows: The rows that were folded again; None for all.
-        counts: Which rows of the columns count.
-        current: The current records among those rows.
-    """
-
-    moment: Moment
-    rows: NDArray[np.intp] | None
-    counts: NDArray[np.bool_] = attrs.field(kw_only=True)
-    current: Standing = attrs.field(kw_only=True)
 
 
 class TenantLog:
@@ -167,30 +144,59 @@ class TenantLog:
         """Whether the vectors are left in the store."""
         return isinstance(self._vectors, StoredVectors)
 
-    def plan(self, moment: Moment, *, present: bool) -> FoldPlan:
-        """Fold the rows that are needed for the current records at a moment.
+    def corpus(self, moment: Moment, *, present: bool) -> Corpus:
+        """Return the records at a moment, with the vectors known so far.
 
         Args:
             moment: The moment.
-            present: Whether that is now, so that the fold builds on the corpus before.
+            present: Whether that is now, so that only the rows that changed since the corpus before are folded.
         """
-        changes = self._changes_as_arrays()
-        if not present or not self._later(moment):
-            counts: NDArray[np.bool_] = counting(self._columns, moment, changes)
-            return FoldPlan(
-                moment, None, counts=counts, current=standing(self._columns, moment, np.flatnonzero(counts))
-            )
-        assert self._now is not None
-        touched = [*self._touched, self._expired_since(self._now.moment, moment)]
+        before = self._now if present and self._later(moment) else None
+        corpus = self._built(moment) if before is None else self._brought_up_to_date(before, moment)
+        if present:
+            self._now, self._touched = corpus, []
+            self._expires = self._next_expiry(moment)
+        return corpus
+
+    def _built(self, moment: Moment) -> Corpus:
+        """Fold all rows."""
+        counts: NDArray[np.bool_] = counting(self._columns, moment, self._changes_as_arrays())
+        current = standing(self._columns, moment, np.flatnonzero(counts))
+        return Corpus(
+            columns=self._columns,
+            moment=moment,
+            counts=counts,
+            parts=grown(self._columns, (), current),
+            vectors=self._view(),
+            documents=self.documents,
+        )
+
+    def _brought_up_to_date(self, before: Corpus, moment: Moment) -> Corpus:
+        """Fold the rows that changed since a corpus, or expired."""
+        touched = [*self._touched, self._expired_since(before.moment, moment)]
         rows = affected(self._columns, np.unique(np.concatenate(touched)))
         counts = np.zeros(len(self._columns), np.bool_)
-        counts[: len(self._now.counts)] = self._now.counts
-        counts[rows] = counting(self._columns, moment, changes, rows)
-        return FoldPlan(moment, rows, counts=counts, current=standing(self._columns, moment, rows[counts[rows]]))
+        counts[: len(before.counts)] = before.counts
+        counts[rows] = counting(self._columns, moment, self._changes_as_arrays(), rows)
+        current = standing(self._columns, moment, rows[counts[rows]])
+        gone, new = self._replaced(before, rows, current)
+        return before.changed(gone, new, counts=counts, moment=moment, vectors=self._view())
 
-    def lacks_vectors(self, rows: NDArray[np.intp]) -> bool:
-        """Return whether any of some rows is not embedded yet."""
-        return bool((self._columns["slot"][rows] == _NOWHERE).any())
+    def _replaced(
+        self, before: Corpus, rows: NDArray[np.intp], current: Standing
+    ) -> tuple[dict[int, NDArray[np.intp]], Standing]:
+        """Return what folding some rows again changes; see `Corpus.changed`."""
+        found = [part.locate(rows) for part in before.parts]
+        old = joined([part.segment.standing(at) for part, at in zip(before.parts, found, strict=True)])
+        came, went = _difference(old, current)
+        keys = conversation_keys(self._columns, np.concatenate([came.rows, went.rows]))
+        gone, again = {}, [came]
+        for number, part in enumerate(before.parts):
+            within = part.conversations(keys[keys > 0])
+            left = part.segment.standing(within)
+            again.append(left.at(~np.isin(left.rows, went.rows)))
+            gone[number] = np.union1d(within, found[number][np.isin(part.segment.rows[found[number]], went.rows)])
+        return gone, joined(again)
 
     def embedded(self, corpus: Corpus, *, present: bool) -> tuple[Corpus, list[int]]:
         """Return a corpus with the vectors known so far, and the assertions that lack theirs.
@@ -266,45 +272,6 @@ class TenantLog:
             return None
         vector: NDArray[np.float32] = vectors.view().take(slots[slots > 0])[0]
         return vector
-
-    def carried_out(self, plan: FoldPlan, *, present: bool) -> Corpus:
-        """Return the corpus of a plan, with the vectors known so far.
-
-        Args:
-            plan: The plan; nothing was appended since.
-            present: See `plan`.
-        """
-        if plan.rows is not None:
-            assert self._now is not None
-            corpus = self._brought_up_to_date(self._now, plan, plan.rows)
-        else:
-            corpus = Corpus(
-                columns=self._columns,
-                moment=plan.moment,
-                counts=plan.counts,
-                parts=grown(self._columns, (), plan.current),
-                vectors=self._view(),
-                documents=self.documents,
-            )
-            if len(plan.current.rows) > _MANY:
-                _give_back()
-        if present:
-            self._now, self._touched = corpus, []
-            self._expires = self._next_expiry(plan.moment)
-        return corpus
-
-    def _brought_up_to_date(self, before: Corpus, plan: FoldPlan, rows: NDArray[np.intp]) -> Corpus:
-        found = [part.locate(rows) for part in before.parts]
-        old = joined([part.segment.standing(at) for part, at in zip(before.parts, found, strict=True)])
-        came, went = _difference(old, plan.current)
-        keys = conversation_keys(self._columns, np.concatenate([came.rows, went.rows]))
-        gone, again = {}, [came]
-        for number, part in enumerate(before.parts):
-            within = part.conversations(keys[keys > 0])
-            left = part.segment.standing(within)
-            again.append(left.at(~np.isin(left.rows, went.rows)))
-            gone[number] = np.union1d(within, found[number][np.isin(part.segment.rows[found[number]], went.rows)])
-        return before.changed(gone, joined(again), counts=plan.counts, moment=plan.moment, vectors=self._view())
 
     def _view(self) -> VectorsView:
         return NO_VECTORS if self._vectors is None else self._vectors.view()
@@ -385,22 +352,3 @@ def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
 
 def _items(standing: Standing) -> list[tuple[int, int, int]]:
     return list(zip(standing.rows.tolist(), standing.firsts.tolist(), standing.counts.tolist(), strict=True))
-
-
-def _give_back() -> None:
-    """Return freed memory to the system, if the C library can.
-
-    The GNU C library keeps freed blocks between used ones: 60 MB after a store of 100,000 facts was read. Trimming
-    takes some milliseconds, in which no thread can allocate.
-    """
-    trim = _malloc_trim()
-    if trim is not None:
-        trim(0)
-
-
-@functools.cache
-def _malloc_trim() -> Callable[[int], Any] | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    trim: Callable[[int], Any] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
-    return trim
