@@ -16,7 +16,7 @@ import anyio
 import numpy as np
 
 from factmem.recall.embedders import embedder_named
-from factmem.recall.index.blob import term_numbers
+from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.text.analysis import analyse
 
 STEMS = 15_000

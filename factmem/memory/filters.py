@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.recall import Corpus, MetadataCondition, RecallFilter, Standing
+from factmem.recall import Corpus, CurrentRows, MetadataCondition, RecallFilter
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -183,7 +183,7 @@ _COLUMNS: Final = {
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def sorted_rows(corpus: Corpus, found: Standing, order_by: RecordOrder, *, descending: bool) -> Standing:
+def sorted_rows(corpus: Corpus, found: CurrentRows, order_by: RecordOrder, *, descending: bool) -> CurrentRows:
     """Return current records in a given order."""
     import numpy as np
 
@@ -192,7 +192,7 @@ def sorted_rows(corpus: Corpus, found: Standing, order_by: RecordOrder, *, desce
     return found.at(order[::-1] if descending else order)
 
 
-def _keys(corpus: Corpus, found: Standing, order_by: RecordOrder) -> tuple[Any, Any]:
+def _keys(corpus: Corpus, found: CurrentRows, order_by: RecordOrder) -> tuple[Any, Any]:
     return corpus.columns[_COLUMNS[order_by]][found.rows], corpus.columns["seq"][found.rows]
 
 
@@ -211,14 +211,14 @@ def _read_value(shown: float | str) -> float | int:
 
 def page_of(
     corpus: Corpus,
-    ordered: Standing,
+    ordered: CurrentRows,
     order_by: RecordOrder,
     *,
     descending: bool,
     limit: int | None,
     offset: int,
     page: str | None,
-) -> tuple[Standing, str | None]:
+) -> tuple[CurrentRows, str | None]:
     """Return the rows of one page, and the token of the next page.
 
     A token holds the position of the last row, not a number of rows: records that are added or removed meanwhile

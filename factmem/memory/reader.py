@@ -29,7 +29,7 @@ from factmem.memory.filters import (
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
-from factmem.recall import Corpus, Glance, LogPart, RecallFilter, RecallMatch, Standing, chosen, hydrate, selected
+from factmem.recall import Corpus, CurrentRows, Glance, LogPart, RecallFilter, RecallMatch, chosen, hydrate, selected
 from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
@@ -176,7 +176,7 @@ class Reader:
             raise InvalidDataError("give a page or an offset, not both", path="$.offset")
         wanted = self.wanted(filters, strongest=strongest)
 
-        def listed(corpus: Corpus, found: Standing) -> tuple[list[Current], str | None]:
+        def listed(corpus: Corpus, found: CurrentRows) -> tuple[list[Current], str | None]:
             rows = sorted_rows(corpus, found, order_by, descending=descending)
             taken, next_page = page_of(
                 corpus, rows, order_by, descending=descending, limit=limit, offset=offset, page=page
@@ -226,7 +226,7 @@ class Reader:
         """Return the current, visible records that pass a filter."""
         return await self.of_visible(wanted, _in_full)
 
-    async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, Standing], T]) -> T:
+    async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, CurrentRows], T]) -> T:
         """Derive something from the current, visible records that pass a filter, in a worker thread."""
         sight = self._context.sight
         self.look_in(wanted)
@@ -339,7 +339,7 @@ class Reader:
         return self._context.sees(entry.assertion) and wanted.keeps(entry)
 
 
-def _in_full(corpus: Corpus, found: Standing) -> list[Current]:
+def _in_full(corpus: Corpus, found: CurrentRows) -> list[Current]:
     """Return current records read from the store."""
     return [row for row in corpus.currents(found) if row is not None]
 

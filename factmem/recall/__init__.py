@@ -25,7 +25,7 @@ from factmem.recall.embedders import (
 from factmem.recall.embedding_vendors import VENDORS, OpenAIEmbedder, RemoteEmbedder
 from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
-from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Glance, Mirror
@@ -50,6 +50,7 @@ __all__ = [
     "CallableEmbedder",
     "Columns",
     "Corpus",
+    "CurrentRows",
     "DeepRecall",
     "DeepSettings",
     "EventTime",
@@ -73,7 +74,6 @@ __all__ = [
     "RemoteEmbedder",
     "Results",
     "ScoreParts",
-    "Standing",
     "TimeSpan",
     "WordLlamaEmbedder",
     "analyse",

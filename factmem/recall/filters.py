@@ -4,8 +4,9 @@ A `RecallFilter` translates its fields into a few kinds of `Condition`, each on 
 
 A new filter takes a field and its condition here, and a key of `factmem.memory.Filters`; `tests/meta/test_filters.py`
 compares the two, and lists what the command line and the MCP server offer. A new facet also takes its value of a single
-record here, its column in `factmem.recall.index.columns`, which outlines fill, and its condition on that column in
-`factmem.recall.index.selection`, where the type checker asks for it.
+record here, its column in `factmem.recall.index.columns`, its part of the outlines that fill the column in
+`factmem.recall.index.outline_codec`, and its condition on the column in `factmem.recall.index.selection`, where the
+type checker asks for it.
 """
 
 from __future__ import annotations

@@ -21,10 +21,10 @@ import numpy as np
 
 from factmem.facts import STATEMENT, Concept
 from factmem.recall.filters import RecallFilter
-from factmem.recall.index.blob import REMOVED, microseconds, term_numbers
-from factmem.recall.index.column_fold import Standing, takes_part
+from factmem.recall.index.column_fold import takes_part
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus, Seen
+from factmem.recall.index.outline_codec import REMOVED, microseconds, term_numbers
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.text.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
 from factmem.records import Evidence, FactRecord, Origin, Recorded, record_of
@@ -184,8 +184,8 @@ class _Marks:
         if row is None:
             return None
         rows = np.array([row], np.intp)
-        (standing,) = [part.segment.standing(at) for part in self.corpus.parts if len(at := part.locate(rows))]
-        (current,) = self.corpus.currents(Standing(standing.rows, standing.firsts, counts=standing.counts))
+        (found,) = [part.segment.current_rows(at) for part in self.corpus.parts if len(at := part.locate(rows))]
+        (current,) = self.corpus.currents(found)
         return None if current is None else hydrate(current, concepts)
 
     def later(self, results: Sequence[_Result]) -> dict[int, int]:

@@ -24,9 +24,9 @@ from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
-from factmem.recall.index.blob import term_numbers
-from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus, Seen
+from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.segments import Hits, RowWeights, Segment, conversation_keys, row_before
 from factmem.recall.index.selection import kept_by_part, without
 from factmem.recall.results import RecallMatch, ScoreParts, hydrate
@@ -586,8 +586,8 @@ def _best(
         best = scored.at(_top(scored, limit, min_score))
         if not len(best.rows):
             return None
-        standing = Standing(best.rows, best.rows, counts=best.counts)
-        read = corpus.currents(standing, beside=() if beside is None else beside(best.rows))
+        found = CurrentRows(best.rows, best.rows, counts=best.counts)
+        read = corpus.currents(found, beside=() if beside is None else beside(best.rows))
         currents = [current for current in read if current is not None]
         if len(currents) == len(read):
             return _in_order(best, currents, limit)

@@ -9,7 +9,7 @@ import attrs
 
 from factmem.facts import FactType
 from factmem.fold import Current
-from factmem.recall.index.blob import microseconds
+from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
 
 __all__ = ["Contender", "chosen", "level_of", "strongest"]

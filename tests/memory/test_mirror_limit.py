@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from factmem import STATEMENT, AgentMemoryProvider, BlockingMemory, InMemoryProvider, Memory, MultipleFacts
 from factmem.recall import RecallFilter, selected
-from factmem.recall.index import blob
+from factmem.recall.index import outline_codec
 from factmem.recall.index.mirror_cache import MIRRORS
 from factmem.testing import FakeClock, HashEmbedder
 from tests.forgetting.test_mirrors import held
@@ -168,12 +168,12 @@ async def test_erased_words_do_not_come_back(provider: AgentMemoryProvider) -> N
     await memory.recall("zyxplum")
     assert held(memory._backend.mirror._log, ["zyxplum"])
     await other.recall("plum")
-    assert held([memory._backend.mirror._log, blob._number, blob._written_head], ["zyxplum"]) == []
+    assert held([memory._backend.mirror._log, outline_codec._number, outline_codec._written_head], ["zyxplum"]) == []
     await eraser.forget(record.id)
     await memory._backend.mirror.let_go()
     assert not holds(memory)
     assert await memory.recall("ripe") == []
-    assert held([memory, blob._number], ["zyxplum"]) == []
+    assert held([memory, outline_codec._number], ["zyxplum"]) == []
 
 
 async def test_forgetting_from_a_mirror_that_was_dropped_erases(provider: AgentMemoryProvider) -> None:

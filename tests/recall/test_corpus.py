@@ -12,9 +12,9 @@ import pytest
 import factmem.recall.index.corpus
 from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts, RecallSettings
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
-from factmem.recall.index.blob import BODY
-from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.outline_codec import BODY
 from factmem.recall.index.segments import Segment
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
@@ -165,4 +165,4 @@ def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
         )
     )
     row = np.zeros(1, np.intp)
-    assert Segment.build(columns, Standing(row, row, counts=np.ones(1, np.intp))).slots.tolist() == [0]
+    assert Segment.build(columns, CurrentRows(row, row, counts=np.ones(1, np.intp))).slots.tolist() == [0]

@@ -18,7 +18,7 @@ from factmem.errors import CorruptStoreError
 from factmem.facts import SingleConcept
 from factmem.recall import RecallMatch
 from factmem.recall.index import source
-from factmem.recall.index.blob import OUTLINE_VERSION
+from factmem.recall.index.outline_codec import OUTLINE_VERSION
 from factmem.records import Evidence, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

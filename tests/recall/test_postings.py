@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from factmem.recall.index import segments
-from factmem.recall.index.blob import BODY
 from factmem.recall.index.columns import Columns, Rows
+from factmem.recall.index.outline_codec import BODY
 from factmem.recall.index.segments import post
 
 _TERMS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([7 << 40, (7 << 40) + 1, (7 << 40) + 2]), max_size=6)

@@ -10,8 +10,8 @@ import pytest
 
 from factmem import Conversation, Memory, Message
 from factmem.facts import STATEMENT, FactType
-from factmem.recall.index.blob import term_numbers
 from factmem.recall.index.columns import ConceptNames
+from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.text.signs import Kind, kinds_asked, kinds_held, words_outside_questions
 from factmem.records import Assertion, Place, assertions_of
 from factmem.scopes import MemoryScope

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from factmem.fold import Moment, ends, in_effect
-from factmem.recall.index.blob import REMOVED, REVISES, STATES, TRUST_FROM, TRUSTED, microseconds
+from factmem.recall.index.outline_codec import REMOVED, REVISES, STATES, TRUST_FROM, TRUSTED, microseconds
 from factmem.records import AssertionState
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.columns import Columns
 
-__all__ = ["Changes", "Standing", "affected", "counting", "joined", "said_the_same", "standing", "takes_part"]
+__all__ = ["Changes", "CurrentRows", "affected", "counting", "current_rows", "joined", "said_the_same", "takes_part"]
 
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
 _NOTHING: Final = np.empty(0, np.intp)
@@ -29,7 +29,7 @@ class Changes:
 
     Attributes:
         rows: The assertions.
-        states: The new states, as numbers in `factmem.recall.index.blob.STATES`.
+        states: The new states, as numbers in `factmem.recall.index.outline_codec.STATES`.
         seqs: Sequence numbers of the changes.
         recorded_at: When they were recorded, in microseconds since 1970.
     """
@@ -41,7 +41,7 @@ class Changes:
 
 
 @attrs.frozen(eq=False)
-class Standing:
+class CurrentRows:
     """Current records: arrays of one length.
 
     Attributes:
@@ -57,14 +57,14 @@ class Standing:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def at(self, which: NDArray[Any] | slice) -> Standing:
+    def at(self, which: NDArray[Any] | slice) -> CurrentRows:
         """Return some of the records, by a mask or by positions."""
-        return Standing(self.rows[which], self.firsts[which], counts=self.counts[which])
+        return CurrentRows(self.rows[which], self.firsts[which], counts=self.counts[which])
 
 
-def joined(several: Sequence[Standing]) -> Standing:
+def joined(several: Sequence[CurrentRows]) -> CurrentRows:
     """Concatenate current records."""
-    return Standing(
+    return CurrentRows(
         np.concatenate([_NOTHING, *(item.rows for item in several)]),
         np.concatenate([_NOTHING, *(item.firsts for item in several)]),
         counts=np.concatenate([_NOTHING, *(item.counts for item in several)]),
@@ -100,7 +100,7 @@ def counting(columns: Columns, moment: Moment, changes: Changes, rows: NDArray[n
     )
 
 
-def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Standing:
+def current_rows(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> CurrentRows:
     """Return the current records among assertions that count.
 
     Args:
@@ -117,7 +117,7 @@ def standing(columns: Columns, moment: Moment, counted: NDArray[np.intp]) -> Sta
     firsts = np.concatenate([single, won.firsts])
     counts = np.concatenate([np.ones(len(single), np.intp), won.counts])
     kept = _united(columns, rows, firsts)
-    return Standing(rows[kept], firsts[kept], counts=counts[kept])
+    return CurrentRows(rows[kept], firsts[kept], counts=counts[kept])
 
 
 def affected(columns: Columns, changed: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -168,10 +168,10 @@ def _repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.isin(keys, ordered[1:][ordered[1:] == ordered[:-1]])
 
 
-def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp]) -> Standing:
+def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp]) -> CurrentRows:
     """Fold records of several assertions."""
     if not len(rows):
-        return Standing(_NOTHING, _NOTHING, counts=_NOTHING)
+        return CurrentRows(_NOTHING, _NOTHING, counts=_NOTHING)
     track, fold = columns.of_rows("track", rows), columns["fold"][rows]
     order = np.lexsort((columns["seq"][rows], columns["said_at"][rows], track, fold))
     rows, track, fold = rows[order], track[order], fold[order]
@@ -184,7 +184,7 @@ def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp])
     where = np.where(same, in_order, len(rows))
     firsts = np.minimum.reduceat(where, starts)
     stands = ~ended[last]
-    return Standing(last[stands], rows[firsts[stands]], counts=counts[stands])
+    return CurrentRows(last[stands], rows[firsts[stands]], counts=counts[stands])
 
 
 def _united(columns: Columns, rows: NDArray[np.intp], firsts: NDArray[np.intp]) -> NDArray[np.intp]:

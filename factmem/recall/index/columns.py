@@ -18,7 +18,15 @@ import attrs
 import numpy as np
 
 from factmem.facts import STATEMENT
-from factmem.recall.index.blob import BODY, BODY_FIELDS, MULTIPLE, read_head, read_labels, read_tail, term_numbers
+from factmem.recall.index.outline_codec import (
+    BODY,
+    BODY_FIELDS,
+    MULTIPLE,
+    read_head,
+    read_labels,
+    read_tail,
+    term_numbers,
+)
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.scopes import MemoryScope
@@ -27,7 +35,7 @@ from factmem.views import Sight, View
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from factmem.recall.index.blob import Head
+    from factmem.recall.index.outline_codec import Head
 
 __all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Numbered", "Rows", "spread", "subject_text"]
 
@@ -508,7 +516,7 @@ class ConceptNames:
 
         Args:
             keywords: All keywords; those of the call before, and more.
-            terms: Numbers of terms; see `factmem.recall.index.blob.term_numbers`.
+            terms: Numbers of terms; see `factmem.recall.index.outline_codec.term_numbers`.
         """
         with self._guard:
             for place in range(len(self._terms), len(keywords)):

@@ -21,10 +21,10 @@ import attrs
 import numpy as np
 
 from factmem.fold import Current, Moment
-from factmem.recall.index.blob import JOB, REMOVED, UNREVIEWED, microseconds
-from factmem.recall.index.column_fold import Standing, joined, said_the_same
+from factmem.recall.index.column_fold import CurrentRows, joined, said_the_same
 from factmem.recall.index.columns import Columns
-from factmem.recall.index.segments import Hits, Segment, VisibleRows, most_views
+from factmem.recall.index.outline_codec import JOB, REMOVED, UNREVIEWED, microseconds
+from factmem.recall.index.segments import Hits, Segment, VisibleRows, max_views
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
 from factmem.recall.text.related_words import Term
@@ -106,7 +106,7 @@ class Part:
             gone = self.gone if ever.mask is None else self.gone[ever.mask[self.gone]]
             mask = self.alive if ever.mask is None else self.alive & ever.mask
             known = VisibleRows(mask, ever.totals.less(self.segment.totals(gone)))
-            if len(self._visible) >= most_views(len(self.segment)):
+            if len(self._visible) >= max_views(len(self.segment)):
                 self._visible.clear()
             self._visible[key] = known
         return known
@@ -310,7 +310,7 @@ class Corpus:
         if known is None:
             heads = self.columns.visible_heads(sight)
             known = Seen.of(key, [part.visible(key, heads) for part in self.parts])
-            if len(self._seen) >= most_views(len(self)):
+            if len(self._seen) >= max_views(len(self)):
                 self._seen.clear()
             self._seen[key] = known
         return known
@@ -353,22 +353,22 @@ class Corpus:
         if len(found) <= _KNOWN_UPDATES:
             self._updates.update({(seen.key, row): updates for row, updates in found.items()})
 
-    def currents(self, standing: Standing, *, beside: Sequence[int] = ()) -> list[Current | None]:
+    def currents(self, records: CurrentRows, *, beside: Sequence[int] = ()) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.
 
         Args:
-            standing: Records of this corpus.
+            records: Records of this corpus.
             beside: Other rows, to be read with them because they may be needed next.
         """
-        rows: list[list[int]] = [[row] for row in standing.rows.tolist()]
-        for at in np.flatnonzero(standing.counts > 1).tolist():
+        rows: list[list[int]] = [[row] for row in records.rows.tolist()]
+        for at in np.flatnonzero(records.counts > 1).tolist():
             rows[at] += said_the_same(self.columns, rows[at][0], self.counts, self.moment).tolist()
         read = iter(self.documents.read([*(row for group in rows for row in group), *beside]))
         return [_current([next(read) for _ in group]) for group in rows]
 
-    def embeddings(self, standing: Standing) -> list[NDArray[np.float32] | None]:
+    def embeddings(self, records: CurrentRows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
-        slots = self._slots(standing.rows)
+        slots = self._slots(records.rows)
         vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
 
@@ -382,7 +382,7 @@ class Corpus:
             slots[order[np.searchsorted(ascending, part.segment.rows[at])]] = part.segment.slots[at]
         return slots
 
-    def changed(self, gone: Mapping[int, NDArray[np.intp]], new: Standing, **rest: Any) -> Corpus:
+    def changed(self, gone: Mapping[int, NDArray[np.intp]], new: CurrentRows, **rest: Any) -> Corpus:
         """Return the corpus after a write.
 
         Args:
@@ -394,7 +394,7 @@ class Corpus:
         return attrs.evolve(self, parts=grown(rest.get("columns", self.columns), parts, new), **rest)
 
 
-def grown(columns: Columns, parts: Sequence[Part], new: Standing) -> tuple[Part, ...]:
+def grown(columns: Columns, parts: Sequence[Part], new: CurrentRows) -> tuple[Part, ...]:
     """Return parts with a new one, merged with those before it that are not much larger."""
     left = [part for part in parts if len(part)]
     merged = [new]
@@ -402,7 +402,7 @@ def grown(columns: Columns, parts: Sequence[Part], new: Standing) -> tuple[Part,
     while left and size and (len(left[-1]) <= _GROWTH * size or _mostly_gone(left[-1])):
         part = left.pop()
         rows = part.rows()
-        merged.append(part.segment.standing(rows))
+        merged.append(part.segment.current_rows(rows))
         size += len(rows)
     if size:
         left.append(Part(Segment.build(columns, joined(merged))))

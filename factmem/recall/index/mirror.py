@@ -33,8 +33,8 @@ from factmem.abc import (
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
-from factmem.recall.index.blob import OUTLINE_VERSION, drop_known_words, outline_of, term_numbers
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
+from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of, term_numbers
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog

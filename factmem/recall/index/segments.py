@@ -13,9 +13,9 @@ import attrs
 import numpy as np
 
 from factmem.facts import STATEMENT
-from factmem.recall.index.blob import ASKS, ASSISTANT, KINDS_FROM, term_numbers
-from factmem.recall.index.column_fold import Standing
+from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, spread, subject_text
+from factmem.recall.index.outline_codec import ASKS, ASSISTANT, KINDS_FROM, term_numbers
 from factmem.recall.scoring import aged, context_weight, recency, says_little
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.updates import clues
@@ -36,7 +36,7 @@ __all__ = [
     "conversation_keys",
     "lay_out",
     "leading_terms",
-    "most_views",
+    "max_views",
     "post",
     "row_before",
     "with_neighbours",
@@ -188,18 +188,18 @@ class Segment:
     _visible: dict[Hashable, VisibleRows] = attrs.field(factory=dict, init=False)
 
     @classmethod
-    def build(cls, columns: Columns, standing: Standing) -> Segment:
+    def build(cls, columns: Columns, records: CurrentRows) -> Segment:
         """Build the segment of some records, with all current records of each conversation."""
-        order, alone, keys, starts = lay_out(columns, standing.rows)
-        rows = standing.rows[order]
+        order, alone, keys, starts = lay_out(columns, records.rows)
+        rows = records.rows[order]
         own = columns["terms_count"][rows]
         exchange = with_neighbours(own, alone, starts) if len(keys) else own
         session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1], dtype=np.int32)]) if len(keys) else own
         terms, postings, where, often = post(columns, rows)
         return cls(
             rows=rows.astype(np.int32),
-            firsts=standing.firsts[order].astype(np.int32),
-            counts=standing.counts[order].astype(np.int32),
+            firsts=records.firsts[order].astype(np.int32),
+            counts=records.counts[order].astype(np.int32),
             slots=np.maximum(columns["slot"][rows], 0),
             unembedded=bool((columns["slot"][rows] < 0).any()),
             heads=columns["head"][rows],
@@ -225,14 +225,14 @@ class Segment:
 
     def of(self, columns: Columns, rows: NDArray[np.intp]) -> Segment:
         """Return a segment of some of the records, with the same vectors."""
-        new = Segment.build(columns, self.standing(rows))
+        new = Segment.build(columns, self.current_rows(rows))
         by_row = rows[np.argsort(self.rows[rows])]
         slots = self.slots[by_row[np.searchsorted(self.rows[by_row], new.rows)]]
         return attrs.evolve(new, slots=slots, unembedded=self.unembedded)
 
-    def standing(self, rows: NDArray[np.intp]) -> Standing:
+    def current_rows(self, rows: NDArray[np.intp]) -> CurrentRows:
         """Return some of the records, as the fold returns them."""
-        return Standing(
+        return CurrentRows(
             self.rows[rows].astype(np.intp),
             self.firsts[rows].astype(np.intp),
             counts=self.counts[rows].astype(np.intp),
@@ -252,7 +252,7 @@ class Segment:
             mask = heads[self.heads]
             whole = bool(mask.all())
             known = VisibleRows(None if whole else mask, self.totals(None if whole else np.flatnonzero(mask)))
-            if len(self._visible) >= most_views(len(self)):
+            if len(self._visible) >= max_views(len(self)):
                 self._visible.clear()
             self._visible[key] = known
         return known
@@ -565,7 +565,7 @@ def row_before(values: NDArray[Any]) -> NDArray[Any]:
     return shifted
 
 
-def most_views(rows: int) -> int:
+def max_views(rows: int) -> int:
     """Return the number of callers whose visible rows are cached, for a segment of so many rows."""
     return max(_LEAST_VIEWS, min(_MOST_VIEWS, _VIEWS_ROOM // max(rows, 1)))
 

@@ -18,10 +18,10 @@ import numpy as np
 from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.blob import JOB, LIMITED, MULTIPLE, NEVER, STATES, microseconds
-from factmem.recall.index.column_fold import Standing, affected, joined, takes_part
+from factmem.recall.index.column_fold import CurrentRows, affected, joined, takes_part
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.corpus import Corpus, Documents, Part
+from factmem.recall.index.outline_codec import JOB, LIMITED, MULTIPLE, NEVER, STATES, microseconds
 from factmem.recall.strength import Contender, level_of, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["LogPart", "heads_of", "kept_by_part", "passing", "rows_of", "selected", "without"]
 
 
-def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Standing:
+def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> CurrentRows:
     """Return the records that the caller sees and the filter keeps, in no order."""
     corpus = corpus.shown(sight)
     kept = kept_by_part(corpus, sight, wanted)
@@ -46,7 +46,7 @@ def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Standing:
     for part, rows, mask in zip(corpus.parts, kept, corpus.seen(sight).masks, strict=True):
         if rows is None:
             rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
-        found.append(part.segment.standing(rows))
+        found.append(part.segment.current_rows(rows))
     return joined(found)
 
 
@@ -249,11 +249,11 @@ def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
         typed.append(part.segment.rows[chosen])
         firsts.append(part.segment.firsts[chosen])
     rows, first = np.concatenate(typed), np.concatenate(firsts)
-    standing = _chosen(columns, rows, first)
+    kept_rows = _chosen(columns, rows, first)
     return [
         of_part[
             (columns.of_rows("keyword", part.segment.rows[of_part]) == (-1 if free is None else free))
-            | np.isin(part.segment.rows[of_part], standing)
+            | np.isin(part.segment.rows[of_part], kept_rows)
         ]
         for part, of_part in zip(corpus.parts, kept, strict=True)
     ]

@@ -17,8 +17,8 @@ from anyio import to_thread
 
 from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
-from factmem.recall.index.blob import microseconds, outline_of
 from factmem.recall.index.columns import Rows
+from factmem.recall.index.outline_codec import microseconds, outline_of
 from factmem.records import LogEntry, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -10,10 +10,10 @@ import numpy as np
 
 from factmem.abc import ScansVectors, number_of_id
 from factmem.fold import Moment
-from factmem.recall.index.blob import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.index.column_fold import Changes, Standing, affected, counting, joined, standing, takes_part
+from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, joined, takes_part
 from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.corpus import Corpus, grown
+from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
 from factmem.recall.index.segments import conversation_keys
 from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.sizes import nbytes
@@ -161,7 +161,7 @@ class TenantLog:
     def _built(self, moment: Moment) -> Corpus:
         """Fold all rows."""
         counts: NDArray[np.bool_] = counting(self._columns, moment, self._changes_as_arrays())
-        current = standing(self._columns, moment, np.flatnonzero(counts))
+        current = current_rows(self._columns, moment, np.flatnonzero(counts))
         return Corpus(
             columns=self._columns,
             moment=moment,
@@ -178,22 +178,22 @@ class TenantLog:
         counts = np.zeros(len(self._columns), np.bool_)
         counts[: len(before.counts)] = before.counts
         counts[rows] = counting(self._columns, moment, self._changes_as_arrays(), rows)
-        current = standing(self._columns, moment, rows[counts[rows]])
+        current = current_rows(self._columns, moment, rows[counts[rows]])
         gone, new = self._replaced(before, rows, current)
         return before.changed(gone, new, counts=counts, moment=moment, vectors=self._view())
 
     def _replaced(
-        self, before: Corpus, rows: NDArray[np.intp], current: Standing
-    ) -> tuple[dict[int, NDArray[np.intp]], Standing]:
+        self, before: Corpus, rows: NDArray[np.intp], current: CurrentRows
+    ) -> tuple[dict[int, NDArray[np.intp]], CurrentRows]:
         """Return what folding some rows again changes; see `Corpus.changed`."""
         found = [part.locate(rows) for part in before.parts]
-        old = joined([part.segment.standing(at) for part, at in zip(before.parts, found, strict=True)])
+        old = joined([part.segment.current_rows(at) for part, at in zip(before.parts, found, strict=True)])
         came, went = _difference(old, current)
         keys = conversation_keys(self._columns, np.concatenate([came.rows, went.rows]))
         gone, again = {}, [came]
         for number, part in enumerate(before.parts):
             within = part.conversations(keys[keys > 0])
-            left = part.segment.standing(within)
+            left = part.segment.current_rows(within)
             again.append(left.at(~np.isin(left.rows, went.rows)))
             gone[number] = np.union1d(within, found[number][np.isin(part.segment.rows[found[number]], went.rows)])
         return gone, joined(again)
@@ -342,7 +342,7 @@ class TenantLog:
         return int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
 
 
-def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
+def _difference(old: CurrentRows, new: CurrentRows) -> tuple[CurrentRows, CurrentRows]:
     """Return the records that were added and those that were removed."""
     before, after = set(_items(old)), set(_items(new))
     came = np.array([item not in before for item in _items(new)], np.bool_)
@@ -350,5 +350,5 @@ def _difference(old: Standing, new: Standing) -> tuple[Standing, Standing]:
     return new.at(came), old.at(went)
 
 
-def _items(standing: Standing) -> list[tuple[int, int, int]]:
-    return list(zip(standing.rows.tolist(), standing.firsts.tolist(), standing.counts.tolist(), strict=True))
+def _items(records: CurrentRows) -> list[tuple[int, int, int]]:
+    return list(zip(records.rows.tolist(), records.firsts.tolist(), records.counts.tolist(), strict=True))

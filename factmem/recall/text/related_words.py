@@ -35,7 +35,7 @@ class Term:
     """A term of a query, with the terms that stand for it.
 
     Attributes:
-        number: Its number; see `factmem.recall.index.blob.term_numbers`.
+        number: Its number; see `factmem.recall.index.outline_codec.term_numbers`.
         numbers: The numbers of itself, of related terms and of its topics.
         weights: Weight of an occurrence of each; 1 for the term itself.
     """

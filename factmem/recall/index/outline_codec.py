@@ -1,4 +1,4 @@
-"""Outlines: the codec of recall's summary of an assertion, opaque to providers.
+"""The codec of outlines: recall's summaries of assertions, opaque to providers.
 
 An outline holds the place of an assertion, its part in the fold, the values that filters look at, and its terms,
 without the words themselves. Terms are 64-bit digests of stems. It is a pure function of the assertion and of
