@@ -8,7 +8,6 @@ import decimal
 import enum
 import json
 import re
-import uuid
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from factmem.detection.response_models import answer_model, answer_type, extract
 from factmem.detection.tasks import task_of
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
+from factmem.scalars import SCALARS
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 from factmem.values import encode_value, shape_of
@@ -49,7 +49,7 @@ class Person:
 
 
 TYPES: Sequence[Any] = (
-    *(str, int, float, bool, bytes, dt.datetime, dt.date, dt.time, dt.timedelta, decimal.Decimal, uuid.UUID, object),
+    *(scalar.type for scalar in SCALARS if scalar.sample is not None),
     *(Level, Address, Person, list[Person], dict[str, Address], tuple[int, str], tuple[int, ...], set[int]),
     *(Literal["a", 1], int | None, Address | None, Annotated[int, "metres"], list, dict),
 )
@@ -100,7 +100,7 @@ def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: 
 
 
 @pytest.mark.parametrize("kind", [Concept.single, Concept.multiple])
-@pytest.mark.parametrize("value_type", [str, int, float, bool, dt.date, dt.time, decimal.Decimal, Level, list[str]])
+@pytest.mark.parametrize("value_type", [*(item.type for item in SCALARS if item.sample is not None), Level, list[str]])
 async def test_worked_examples_are_answers_that_the_detector_believes(
     read: Callable[..., Any], value_type: Any, kind: Any
 ) -> None:
