@@ -68,7 +68,7 @@ async def test_some_operation_fills_every_field(events: Sequence[OperationEvent]
 async def test_opentelemetry_exports_every_field(
     events: Sequence[OperationEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is exported of the same events differs if the field has another value in each."""
+    """Another value of the field in each event changes the export of the same events."""
     monkeypatch.delenv("OTEL_SDK_DISABLED", raising=False)
     whole, left_out = exported(events), []
     for name in sorted(FIELDS.keys() - BY_THE_TREE_OF_SPANS):
