@@ -192,14 +192,14 @@ def wished(
 
 def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
     reasons: dict[int, str | None] = {}
-    rests: list[tuple[Shown, str | None]] = []
+    remainders: list[tuple[Shown, str | None]] = []
     for number, verdict in verdicts.known.items():
         item = question.shown[number]
         match verdict.action:
             case Action.KEEP:
                 pass
             case Action.UPDATE:
-                rests.append((item, verdict.text))
+                remainders.append((item, verdict.text))
             case Action.DELETE:
                 reasons[id(item)] = verdict.reason
             case _:
@@ -212,7 +212,7 @@ def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts,
         fellows=frozenset(item.number for item in meant if isinstance(item, Fellow)),
         updates=tuple(
             (item, text)
-            for item, text in rests
+            for item, text in remainders
             if text and isinstance(item, CurrentRecord) and is_statement(item.said) and claims.change(item, candidate)
         ),
     )
