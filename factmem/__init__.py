@@ -15,13 +15,14 @@ from factmem.lazy_names import lazy_names
 if TYPE_CHECKING:
     from factmem.abc import AgentMemoryProvider, Conversation, Embedder, LanguageModel, Message, Topic
     from factmem.agent import AgentMemory, AgentMemoryConfig
+    from factmem.changes import Change, ChangeKind
     from factmem.errors import FactMemError
     from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
     from factmem.llm import language_model
     from factmem.memory import Background, BlockingMemory, Memory, Policies, Remembered, Submission, TtlPolicy
     from factmem.providers import InMemoryProvider, NoMemory, open_provider
     from factmem.recall import RecallMatch, RecallSettings
-    from factmem.records import Change, ChangeKind, Evidence, FactDetails, FactRecord, Origin
+    from factmem.records import Evidence, FactDetails, FactRecord, Origin
     from factmem.scopes import MemoryScope, MemoryScopesProfile
     from factmem.subjects import MemorySubject
 
@@ -81,6 +82,10 @@ _HOMES = {
         "AgentMemory",
         "AgentMemoryConfig",
     ),
+    "changes": (
+        "Change",
+        "ChangeKind",
+    ),
     "errors": ("FactMemError",),
     "facts": (
         "STATEMENT",
@@ -111,8 +116,6 @@ _HOMES = {
         "RecallSettings",
     ),
     "records": (
-        "Change",
-        "ChangeKind",
         "Evidence",
         "FactDetails",
         "FactRecord",

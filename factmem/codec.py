@@ -59,7 +59,11 @@ __all__ = [
 ]
 
 FORMAT_VERSION: Final = 2
-"""Version of the documents that this factmem writes, and the newest that it reads."""
+"""Version of the documents that this factmem writes, and the newest that it reads.
+
+The other formats, such as tables, logs and files of keys, have versions of their own: docs/pages/reference/formats.md
+lists them. A new version of a store needs one of the version before in tests/providers/stores.
+"""
 
 MAX_SEQ: Final = 2**63 - 1
 """Largest sequence number of a store."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, assert_never
@@ -32,7 +33,11 @@ UNREVIEWED: Final = "unreviewed"
 
 
 class Origin(enum.Enum):
-    """Source of the words that a fact comes from. It decides what is believed."""
+    """Source of the words that a fact comes from. It decides what is believed, in every memory.
+
+    The treatment of the words of an origin is a setting of a memory: a `Treatment` for each origin, in
+    ``Memory(policies=Policies(origins=OriginPolicy(...)))``. See `factmem.detection.OriginPolicy`.
+    """
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -40,12 +45,21 @@ class Origin(enum.Enum):
     DOCUMENT = "document"
     UNKNOWN = "unknown"
 
-    @property
-    def trusted(self) -> bool:
-        """Whether words of this origin are kept. Others are quarantined until they are accepted."""
-        return self is _USER or self is _ASSISTANT
+    # Cached, for every assertion asks for them, and members of an enum are slow to look up. Stores keep the answers in
+    # outlines: other answers need another `OUTLINE_VERSION` (factmem/recall/index/blob.py).
 
-    @property
+    @functools.cached_property
+    def trusted(self) -> bool:
+        """Whether words of this origin are believed. Others are quarantined until they are accepted."""
+        match self:
+            case Origin.USER | Origin.ASSISTANT:
+                return True
+            case Origin.TOOL | Origin.DOCUMENT | Origin.UNKNOWN:
+                return False
+            case _:
+                assert_never(self)
+
+    @functools.cached_property
     def rank(self) -> int:
         """Rank among origins: 2 for the user, 1 for the assistant, 0 for the others. A lower one never overrides."""
         match self:
@@ -57,11 +71,6 @@ class Origin(enum.Enum):
                 return 0
             case _:
                 assert_never(self)
-
-
-# Members of an enum are slow to look up, and every assertion asks for these.
-_USER: Final = Origin.USER
-_ASSISTANT: Final = Origin.ASSISTANT
 
 
 class Treatment(enum.Enum):
@@ -230,7 +239,7 @@ class FactDetails:
     @property
     def believed(self) -> bool:
         """Whether it counts without approval: the user's words do, and the assistant's unless they are flagged."""
-        return self.origin.trusted and (not self.flags or self.origin is _USER)
+        return self.origin.trusted and (not self.flags or self.origin is Origin.USER)
 
     @property
     def unreviewed(self) -> bool:

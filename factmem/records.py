@@ -27,8 +27,6 @@ from factmem.values import canonical_bytes, decode_value, encode_value, type_of
 __all__ = [
     "Assertion",
     "AssertionState",
-    "Change",
-    "ChangeKind",
     "Evidence",
     "FactDetails",
     "FactRecord",
@@ -65,14 +63,6 @@ class AssertionState(enum.Enum):
     QUARANTINED = "quarantined"
     RETRACTED = "retracted"
     SUPERSEDED = "superseded"
-
-
-class ChangeKind(enum.Enum):
-    """Kind of a change to one record."""
-
-    CREATED = "created"
-    UPDATED = "updated"
-    DELETED = "deleted"
 
 
 @attrs.frozen(cache_hash=True)
@@ -330,21 +320,6 @@ class FactRecord(Generic[T]):
         value = "<private>" if self.private else repr(self.value)
         where = f"{self.subject}, {self.scope}, {self.timestamp:%Y-%m-%d}"
         return f"FactRecord({self.concept.keyword}={value}, {where}, id={self.id})"
-
-
-@attrs.frozen(kw_only=True)
-class Change:
-    """A change of one record.
-
-    Attributes:
-        kind: CREATED, UPDATED or DELETED.
-        record: the record as it is now; a DELETED one as it was.
-        previous: the previous revision, if UPDATED.
-    """
-
-    kind: ChangeKind
-    record: FactRecord[Any]
-    previous: FactRecord[Any] | None = None
 
 
 def assertions_of(

@@ -1,8 +1,8 @@
 """The scalar types of values.
 
 `SCALARS` is the one table of them. Shapes, the strict reading and writing of JSON, prompts, the response models of
-language models, the command line, the MCP server and recall's kinds of values all follow from it: to support another
-type, add a `Scalar` to the table.
+language models, the command line, the MCP server, the support of values by quotes and recall's kinds of values all
+follow from it: to support another type, add a `Scalar` to the table.
 """
 
 from __future__ import annotations

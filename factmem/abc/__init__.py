@@ -25,12 +25,7 @@ from factmem.abc.clock import Clock, system_clock
 from factmem.abc.consolidator import Action, Consolidator, Known, Novelty, Verdict, Verdicts
 from factmem.abc.copying import CopiesLogs, LogPart
 from factmem.abc.detector import (
-    EXPLICIT_INSTRUCTIONS,
-    KEY_CONVERSATION_DETAILS,
-    MANAGED_TOPICS,
     MEMORY_ROLE,
-    PERSONAL_INFORMATION,
-    PREFERENCES,
     Candidate,
     Conversation,
     Detection,
@@ -39,7 +34,6 @@ from factmem.abc.detector import (
     Detector,
     DropReason,
     Message,
-    Topic,
 )
 from factmem.abc.embedder import Embedder, EmbedsQueries
 from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
@@ -63,6 +57,14 @@ from factmem.abc.question_analyst import (
     QuestionAnalyst,
     QuestionRequest,
     SubQuestion,
+)
+from factmem.abc.topics import (
+    EXPLICIT_INSTRUCTIONS,
+    KEY_CONVERSATION_DETAILS,
+    MANAGED_TOPICS,
+    PERSONAL_INFORMATION,
+    PREFERENCES,
+    Topic,
 )
 
 __all__ = [

@@ -9,21 +9,16 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
+from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, utc
 from factmem.media import Medium
-from factmem.names import checked_name
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of
 
 __all__ = [
-    "EXPLICIT_INSTRUCTIONS",
-    "KEY_CONVERSATION_DETAILS",
-    "MANAGED_TOPICS",
     "MEMORY_ROLE",
-    "PERSONAL_INFORMATION",
-    "PREFERENCES",
     "Candidate",
     "Conversation",
     "Detection",
@@ -32,7 +27,6 @@ __all__ = [
     "Detector",
     "DropReason",
     "Message",
-    "Topic",
 ]
 
 MEMORY_ROLE: Final = "memory"
@@ -145,52 +139,6 @@ class Conversation:
     def not_text(self) -> int:
         """Number of parts without text in the messages that a detector may take facts from."""
         return sum(message.not_text + len(message.media) for message in self.messages if message.detectable)
-
-
-def _label(instance: object, attribute: attrs.Attribute[str], value: str) -> None:
-    checked_name(value, what="a topic's label")
-
-
-@attrs.frozen
-class Topic:
-    """A topic of memories.
-
-    Attributes:
-        label: Name, unique in a request; becomes the topic of the facts found.
-        description: Description of the topic, for the model.
-        examples: Pairs of what a user says on Friday, 31 May 2024, and the memory that it gives, for the model.
-
-    Raises:
-        InvalidNameError: The label is not a legal name.
-    """
-
-    label: str = attrs.field(validator=_label)
-    description: str = ""
-    examples: tuple[tuple[str, str], ...] = attrs.field(default=(), kw_only=True, repr=False)
-
-
-PERSONAL_INFORMATION: Final = Topic(
-    "personal information",
-    "who the user is: name, family, home, work, health, birthdays, relationships",
-    examples=(("My sister Ana is a nurse in Faro.", "The user's sister Ana is a nurse in Faro."),),
-)
-PREFERENCES: Final = Topic(
-    "preferences",
-    "what the user likes, dislikes, prefers, and how they want things done",
-    examples=(("I prefer trains to planes.", "The user prefers trains to planes."),),
-)
-KEY_CONVERSATION_DETAILS: Final = Topic(
-    "key conversation details",
-    "decisions, plans, results, milestones and dates that later conversations build on",
-    examples=(("Good, then we open the shop on Monday.", "The user decided to open the shop on 3 June 2024."),),
-)
-EXPLICIT_INSTRUCTIONS: Final = Topic(
-    "explicit instructions",
-    "requests of the user to remember or to forget something, and wishes for every later conversation"
-    " (always, never, from now on, when I ask about ...)",
-)
-MANAGED_TOPICS: Final = (PERSONAL_INFORMATION, PREFERENCES, KEY_CONVERSATION_DETAILS, EXPLICIT_INSTRUCTIONS)
-"""Topics with a built-in description."""
 
 
 def _tuple(items: Iterable[Any]) -> tuple[Any, ...]:

@@ -84,7 +84,8 @@ def host_of(thing: object) -> HostIntegration:
             return found
     raise CapabilityError(
         f"no integration knows {type(thing).__module__}.{type(thing).__qualname__}; "
-        f"there are integrations for {', '.join(known) or 'nothing'}"
+        f"there are integrations for {', '.join(known) or 'nothing'}; "
+        f"another is added by an entry point of the group {ENTRY_POINT_GROUP}"
     )
 
 

@@ -20,11 +20,12 @@ from factmem.browse.charts import Bar, Graph, Mark, Tally, bars_of, graph_of, ma
 from factmem.browse.past import biography_of, undo_last
 from factmem.browse.rows import RecordRow, row_of
 from factmem.browse.texts import shown, typed_value, value_json, value_text
+from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
 from factmem.facts import FactType
 from factmem.memory import AuditEntry, DeadLetter, Filters, Memory, RecordOrder, ScopeTree
 from factmem.recall import RecallMatch
-from factmem.records import Change, FactRecord
+from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from factmem.changes import Change
 from factmem.errors import RecordNotFoundError
-from factmem.records import AssertionState, Change, FactRecord
+from factmem.records import AssertionState, FactRecord
 
 if TYPE_CHECKING:
     from factmem.memory import AuditEntry, Memory

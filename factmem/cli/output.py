@@ -12,8 +12,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from factmem.browse.texts import shown, value_json, value_text
+from factmem.changes import Change
 from factmem.facts import STATEMENT
-from factmem.records import AssertionState, Change, Evidence, FactRecord, Origin
+from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 

@@ -11,9 +11,10 @@ import anyio
 import attrs
 
 from factmem.abc import DropReason
+from factmem.changes import ChangeKind
 from factmem.cli.session import Session, sentence
 from factmem.errors import FactMemError, ModelError
-from factmem.records import AssertionState, ChangeKind
+from factmem.records import AssertionState
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -27,18 +28,14 @@ class Tally:
     """Number of outcomes of each kind.
 
     Attributes:
-        created: New records.
-        updated: Updated records.
-        deleted: Retracted records.
+        changed: Changed records, by the kind of the change.
         quarantined: Quarantined records.
         dropped: Dropped findings, by reason.
         unrepresented: Findings that the store could keep only in part or not at all, by what it lacks.
         dead_letters: Failures of the model; the words are kept as they were said.
     """
 
-    created: int = 0
-    updated: int = 0
-    deleted: int = 0
+    changed: Counter[ChangeKind] = attrs.field(factory=Counter)
     quarantined: int = 0
     dropped: Counter[DropReason] = attrs.field(factory=Counter)
     unrepresented: Counter[Unrepresented] = attrs.field(factory=Counter)
@@ -49,15 +46,12 @@ class Tally:
         """Count outcomes; a change that several of them share counts once."""
         read = [outcome for outcome in outcomes if outcome.failure is None]
         changes = {(change.kind, change.record.id, change.record.revision) for item in read for change in item.changes}
-        kinds = Counter(kind for kind, *_ in changes)
         lacking: Counter[Unrepresented] = Counter()
         for outcome in outcomes:
             lacking.update(outcome.unrepresented)
         records = {record.id: record.state for item in read for record in item.records}
         return cls(
-            created=kinds[ChangeKind.CREATED],
-            updated=kinds[ChangeKind.UPDATED],
-            deleted=kinds[ChangeKind.DELETED],
+            changed=Counter(kind for kind, *_ in changes),
             quarantined=list(records.values()).count(AssertionState.QUARANTINED),
             dropped=sum((Counter(item.dropped) for item in outcomes), Counter[DropReason]()),
             unrepresented=lacking,
@@ -67,18 +61,20 @@ class Tally:
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
         return {
-            "created": self.created,
-            "updated": self.updated,
-            "deleted": self.deleted,
+            **{kind.value: self.changed[kind] for kind in ChangeKind},
             "quarantined": self.quarantined,
             "dropped": {reason.name.lower(): count for reason, count in self.dropped.items()},
             "dead_letters": self.dead_letters,
         }
 
     def __str__(self) -> str:
-        return (
-            f"{counted(self.created, 'fact')} created, {self.updated} updated, {self.deleted} deleted, "
-            f"{self.quarantined} quarantined"
+        first, *others = ChangeKind
+        return ", ".join(
+            (
+                f"{counted(self.changed[first], 'fact')} {first.value}",
+                *(f"{self.changed[kind]} {kind.value}" for kind in others),
+                f"{self.quarantined} quarantined",
+            )
         )
 
     @property

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.abc import AgentMemoryProvider, LanguageModel, MemoryObserver
+    from factmem.changes import Change
     from factmem.memory import Memory, MemoryEvent
-    from factmem.records import Change
 
 __all__ = [
     "BROKEN_PIPE",

@@ -14,6 +14,7 @@ import typer
 
 from factmem.browse.past import undo_last
 from factmem.browse.texts import parsed_value, shown, typed_value
+from factmem.changes import Change, ChangeKind
 from factmem.cli.ids import full_ids
 from factmem.cli.options import (
     IdsArgument,
@@ -35,7 +36,7 @@ from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
 from factmem.providers import NoMemory
-from factmem.records import Change, ChangeKind, FactDetails, FactRecord
+from factmem.records import FactDetails, FactRecord
 from factmem.scalars import Scalar, scalar_named, typed_names
 from factmem.scopes import MemoryScope
 from factmem.values import Json

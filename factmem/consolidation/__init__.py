@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from factmem.consolidation.candidates import CandidateAssertion
-from factmem.consolidation.changes import changes
 from factmem.consolidation.duplicates import duplicates_in, without_duplicates
 from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
 from factmem.consolidation.policy import Approve, ConsolidationPolicy, Proposal
@@ -26,7 +25,6 @@ __all__ = [
     "InstructorConsolidator",
     "Plan",
     "Proposal",
-    "changes",
     "duplicates_in",
     "plan",
     "without_duplicates",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 from anyio import to_thread
@@ -18,7 +18,7 @@ from factmem.consolidation.candidates import (
     partition_of,
 )
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
-from factmem.consolidation.questions import Fellow, Question, ask_all, lawful, questions_about
+from factmem.consolidation.questions import Fellow, Question, Shown, ask_all, lawful, questions_about
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.errors import ModelError
 from factmem.fold import Current
@@ -191,8 +191,19 @@ def wished(
 
 
 def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts, claims: Claims) -> Decision:
-    deleting = {number: verdict for number, verdict in verdicts.known.items() if verdict.action is Action.DELETE}
-    reasons = {id(question.shown[number]): verdict.reason for number, verdict in deleting.items()}
+    reasons: dict[int, str | None] = {}
+    remainders: list[tuple[Shown, str | None]] = []
+    for number, verdict in verdicts.known.items():
+        item = question.shown[number]
+        match verdict.action:
+            case Action.KEEP:
+                pass
+            case Action.UPDATE:
+                remainders.append((item, verdict.text))
+            case Action.DELETE:
+                reasons[id(item)] = verdict.reason
+            case _:
+                assert_never(verdict.action)
     meant = [item for item in question.shown if id(item) in reasons]
     meant += [item for item in question.exact if id(item) not in reasons]
     records = [item for item in meant if isinstance(item, CurrentRecord) and claims.change(item, candidate)]
@@ -200,12 +211,9 @@ def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts,
         deletes=tuple((record, reasons.get(id(record))) for record in records),
         fellows=frozenset(item.number for item in meant if isinstance(item, Fellow)),
         updates=tuple(
-            (item, verdict.text)
-            for number, verdict in verdicts.known.items()
-            if verdict.text
-            and isinstance(item := question.shown[number], CurrentRecord)
-            and is_statement(item.said)
-            and claims.change(item, candidate)
+            (item, text)
+            for item, text in remainders
+            if text and isinstance(item, CurrentRecord) and is_statement(item.said) and claims.change(item, candidate)
         ),
     )
 
@@ -260,14 +268,17 @@ def _comparison(candidate: CandidateAssertion, question: Question, verdicts: Ver
         if not isinstance(record, CurrentRecord):
             continue
         match verdict.action:
-            case Action.DELETE if claims.change(record, candidate):
-                deletes.append((record, verdict.reason))
-            case Action.UPDATE if verdict.text and may_merge(record, candidate) and claims.change(record, candidate):
-                updates.append((record, verdict.text))
-            case Action.KEEP if may_merge(record, candidate):
-                kept.append(record)
+            case Action.KEEP:
+                if may_merge(record, candidate):
+                    kept.append(record)
+            case Action.UPDATE:
+                if verdict.text and may_merge(record, candidate) and claims.change(record, candidate):
+                    updates.append((record, verdict.text))
+            case Action.DELETE:
+                if claims.change(record, candidate):
+                    deletes.append((record, verdict.reason))
             case _:
-                pass
+                assert_never(verdict.action)
     home, confirms = (updates[0][0] if updates else None), False
     updating = any(verdict.action is Action.UPDATE for verdict in verdicts.known.values())
     if not verdicts.insert and not updating:  # an update that cannot be made leaves what is new without a home

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
 import attrs
 
@@ -227,16 +227,18 @@ def lawful(answer: Verdicts, novelty: Novelty) -> Verdicts:
 def _lawful(verdict: Verdict, longest: int) -> Verdict:
     reason = _storable(verdict.reason)
     short = attrs.evolve(verdict, text=None, reason=reason[:LONGEST_REASON] if reason else None)
+    if not isinstance(verdict.action, Action):  # another's code may answer anything
+        return attrs.evolve(short, action=Action.KEEP)
     match verdict.action:
         case Action.UPDATE:
             text = (_storable(verdict.text) or "").strip()
             if any(char.isalnum() for char in text) and len(text) <= longest:
                 return attrs.evolve(short, text=text)
             return attrs.evolve(short, action=Action.KEEP)
-        case Action.DELETE:
+        case Action.KEEP | Action.DELETE:
             return short
-        case _:  # another's code may answer anything
-            return attrs.evolve(short, action=Action.KEEP)
+        case _:
+            assert_never(verdict.action)
 
 
 def _storable(text: object) -> str | None:

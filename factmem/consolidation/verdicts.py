@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -17,7 +17,7 @@ class KnownAnswer(BaseModel):
     """The action for one known record."""
 
     number: int = Field(description="the number of the known record")
-    action: Literal["keep", "update", "delete"]
+    action: Action
     text: str | None = Field(default=None, description="for update: the whole new text")
     reason: str | None = Field(default=None, description="why, in a few words")
 
@@ -53,7 +53,7 @@ def verdicts_from(answer: ConsolidationAnswer, numbers: Sequence[int]) -> Verdic
         if not 0 <= item.number < len(numbers):
             continue
         number = numbers[item.number]
-        verdict = Verdict(action=Action(item.action), text=item.text, reason=item.reason)
+        verdict = Verdict(action=item.action, text=item.text, reason=item.reason)
         if verdict.action is Action.UPDATE and not (item.text and item.text.strip()):
             verdict, insert = Verdict(action=Action.KEEP, reason=item.reason), True
         first = verdicts.setdefault(number, verdict)

@@ -26,8 +26,8 @@ from factmem.detection.origins import OriginPolicy
 from factmem.detection.pdf_text import PdfError, pdf_pages, reads_pdf
 from factmem.detection.pointing import points_to_media
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
+from factmem.detection.standing_instructions import instructions_in, overtakes
 from factmem.detection.taint import REPEATS, Heard, Listener, repetitions
-from factmem.detection.topics import instructions_in, overtakes
 from factmem.detection.utterances import Utterance, covers, utterances
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.lazy_names import lazy_names

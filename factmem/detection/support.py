@@ -52,6 +52,7 @@ from factmem.detection.stances import Leaning, Stance
 from factmem.detection.times_said import Found, days_in, lengths_in, times_in
 from factmem.detection.written_days import days_written, parts_of
 from factmem.facts import STATEMENT, Concept
+from factmem.scalars import scalar_of
 
 __all__ = ["Citation", "is_enough", "support_of"]
 
@@ -213,12 +214,16 @@ class _Judge:
                 return Stance.STATED
             case str():
                 return self._text(value)
-            case bytes():
-                return self._verbatim(value.decode(errors="replace")) or Stance.NOT_SAID
+            case b"":
+                return Stance.NOT_SAID
+            case bytes() if (found := self._verbatim(value.decode(errors="replace"))) is not None:
+                return found
             case Mapping():
                 return self._worst(self.of(item, object) for item in value.values())
             case list() | tuple() | set() | frozenset():
                 return self._worst(self.of(item, _item_type(value_type)) for item in value)
+            case _ if (scalar := scalar_of(type(value))) is not None and scalar.write is not None:
+                return self.of(scalar.write(value), scalar.json_type)
             case _:
                 return self._fields(value)
 

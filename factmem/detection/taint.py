@@ -19,7 +19,7 @@ import re
 import unicodedata
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 import attrs
 
@@ -28,13 +28,24 @@ from factmem.patterns import lazy_pattern
 
 __all__ = ["REPEATS", "Heard", "Listener", "pasted_in", "repetitions"]
 
-REPEATS: Final = {
-    Origin.USER: "repeats what a user pasted",
-    Origin.ASSISTANT: "repeats quarantined words",
-    Origin.TOOL: "repeats a tool",
-    Origin.DOCUMENT: "repeats a document",
-    Origin.UNKNOWN: "repeats words of unknown origin",
-}
+
+def _flag(origin: Origin) -> str:
+    match origin:
+        case Origin.USER:
+            return "repeats what a user pasted"
+        case Origin.ASSISTANT:
+            return "repeats quarantined words"
+        case Origin.TOOL:
+            return "repeats a tool"
+        case Origin.DOCUMENT:
+            return "repeats a document"
+        case Origin.UNKNOWN:
+            return "repeats words of unknown origin"
+        case _:
+            assert_never(origin)
+
+
+REPEATS: Final = {origin: _flag(origin) for origin in Origin}
 """Flags of the assistant's words that repeat what nobody vouches for, by the origin of it; see `FactDetails.flags`."""
 
 _ENOUGH: Final = 0.8

@@ -22,8 +22,8 @@ from factmem.abc import (
 )
 from factmem.details import Treatment
 from factmem.detection.redaction import redact_conversation
+from factmem.detection.standing_instructions import instructions_in
 from factmem.detection.statements import statement_spans
-from factmem.detection.topics import instructions_in
 from factmem.detection.utterances import Utterance, utterances
 from factmem.facts import STATEMENT
 from factmem.records import FactDetails, Origin

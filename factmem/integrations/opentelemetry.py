@@ -30,9 +30,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.changes import Change
 from factmem.errors import MissingPackageError
 from factmem.facts import MultipleFacts, SingleFact
-from factmem.records import Change, FactRecord
+from factmem.records import FactRecord
 
 try:
     from opentelemetry import context, metrics, trace

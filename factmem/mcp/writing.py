@@ -10,6 +10,7 @@ import attrs
 from mcp.server.mcpserver import Context
 
 from factmem.abc import Message
+from factmem.changes import Change
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.mcp.access import Access, changed_addresses
 from factmem.mcp.answers import (
@@ -36,7 +37,7 @@ from factmem.mcp.answers import (
     value_of,
 )
 from factmem.memory import Erasure, Memory, Remembered
-from factmem.records import AssertionState, Change, FactDetails, FactRecord, Origin
+from factmem.records import AssertionState, FactDetails, FactRecord, Origin
 
 __all__ = ["SOURCE", "WritingTools"]
 

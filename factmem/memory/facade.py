@@ -29,6 +29,7 @@ from factmem.abc import (
     QuestionAnalyst,
     system_clock,
 )
+from factmem.changes import Change
 from factmem.detection import OriginPolicy, VerbatimDetector, redact
 from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError
 from factmem.facts import Concept, Fact, FactT, MultipleFacts, SingleFact
@@ -72,7 +73,7 @@ from factmem.recall import (
     default_embedder,
     log_source,
 )
-from factmem.records import Change, FactDetails, FactRecord, MetadataMerge, Origin, Place
+from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance, check_seconds

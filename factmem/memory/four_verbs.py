@@ -12,7 +12,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import Candidate, Conversation, Detection, Message, Operation
-from factmem.consolidation import changes
+from factmem.changes import changes_between
 from factmem.detection import redact_conversation
 from factmem.errors import CapabilityError, FactMemError, ModelError
 from factmem.facts import STATEMENT
@@ -192,7 +192,7 @@ class FourVerbs:
         dropped = read.detection.dropped or ({} if mine else item.dropped.dropped)
         return Remembered(
             records=tuple(hydrate(row, concepts) for row in mine),
-            changes=tuple(await to_thread.run_sync(changes, before, after, concepts)),
+            changes=tuple(await to_thread.run_sync(changes_between, before, after, concepts)),
             dropped=dropped,
             unrepresented=+lost,
             failure=failure,

@@ -24,6 +24,7 @@ from factmem.abc import (
     Message,
     Receipt,
 )
+from factmem.changes import Change, ChangeKind
 from factmem.consolidation import CandidateAssertion, duplicates_in
 from factmem.detection import (
     REPEATS,
@@ -55,8 +56,6 @@ from factmem.recall import LogPart
 from factmem.records import (
     Assertion,
     AssertionState,
-    Change,
-    ChangeKind,
     FactDetails,
     FactRecord,
     MetadataMerge,

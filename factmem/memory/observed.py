@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, assert_never, cast
 
 from factmem.abc import Append, Conversation, Effect, Message, Operation, Receipt, Statement, StateRequest
+from factmem.changes import Change
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.observing import ObservedCall
-from factmem.records import AssertionState, Change, FactRecord
+from factmem.records import AssertionState, FactRecord
 from factmem.scopes import MemoryScope
 
 __all__ = ["effects_of", "observed", "operation"]

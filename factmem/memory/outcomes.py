@@ -10,7 +10,8 @@ from typing import Any
 import attrs
 
 from factmem.abc import DropReason
-from factmem.records import Change, FactRecord
+from factmem.changes import Change
+from factmem.records import FactRecord
 
 __all__ = ["Remembered", "Unrepresented"]
 

@@ -22,7 +22,8 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
-from factmem.consolidation import CandidateAssertion, Plan, changes, plan, without_duplicates
+from factmem.changes import changes_between
+from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
 from factmem.detection import REPEATS
 from factmem.errors import (
@@ -435,7 +436,7 @@ class Pipeline:
         ]
         receipts = await self._writer.commit(statements)
         after = await self._rows(places)
-        changed = await to_thread.run_sync(changes, before, after, self._context.concepts)
+        changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
         apart = quarantined_by(statements, receipts, words)
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from factmem.changes import Change, ChangeKind
 from factmem.errors import RecordNotFoundError
 from factmem.facts import Concept
 from factmem.fold import never_accepted, states_of
@@ -17,7 +18,7 @@ from factmem.memory.observed import observed
 from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart
-from factmem.records import AssertionState, Change, ChangeKind, FactRecord, Recorded
+from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.showing import shown_record
 
 __all__ = ["Quarantine", "as_kept_apart", "quarantined"]

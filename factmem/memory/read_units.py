@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from factmem.abc import Append, DropReason, Receipt, Statement, StateRequest
+from factmem.changes import Change
 from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, Plan
 from factmem.detection import covers
 from factmem.facts import Concept
@@ -16,17 +17,7 @@ from factmem.fold import Current, Moment, fold, states_of
 from factmem.memory.journal import Unit, is_words, settled_state
 from factmem.memory.outcomes import Remembered
 from factmem.recall import hydrate
-from factmem.records import (
-    Assertion,
-    AssertionState,
-    Change,
-    Evidence,
-    FactDetails,
-    FactRecord,
-    LogEntry,
-    Recorded,
-    record_of,
-)
+from factmem.records import Assertion, AssertionState, Evidence, FactDetails, FactRecord, LogEntry, Recorded, record_of
 
 __all__ = [
     "ReadUnit",

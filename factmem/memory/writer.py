@@ -14,6 +14,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import Append, Operation, Receipt, Statement, StateRequest
+from factmem.changes import Change, ChangeKind
 from factmem.errors import (
     CapabilityError,
     EmbedderError,
@@ -41,8 +42,6 @@ from factmem.recall import LogPart, RecallFilter, embedded, hydrate, indexed_tex
 from factmem.records import (
     Assertion,
     AssertionState,
-    Change,
-    ChangeKind,
     FactDetails,
     FactRecord,
     MetadataMerge,
@@ -355,6 +354,7 @@ class Writer:
         """See `Memory.undo`."""
         done: list[Change] = []
         last_first = reversed(listed("changes", changes, Change))
+        kind: ChangeKind  # mypy does not infer it from a lambda
         for kind, alike in itertools.groupby(last_first, key=lambda change: change.kind):
             match kind:
                 case ChangeKind.CREATED:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from factmem.abc import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.testing.chat_answers import Said, answering, chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
 
@@ -113,8 +114,8 @@ def test_what_is_asked_for_reaches_the_model(cli: CommandLine, talk: Talk, conce
 def test_all_managed_topics_go_by_one_name(cli: CommandLine, talk: Talk) -> None:
     said: dict[str, Any] = {"memories": [], "remember": [], "forget": []}
     _, (request,) = ingested(cli, talk(SAID), "--topics", "managed", said=said)
-    topics = ("personal information", "preferences", "key conversation details")
-    assert [topic for topic in topics if topic not in json.dumps(request)] == []
+    asked = json.dumps(request)
+    assert [topic for topic in MANAGED_TOPICS if topic.label not in asked] == [EXPLICIT_INSTRUCTIONS]
     assert request["response_format"]["json_schema"]["schema"]["properties"].keys() == said.keys()
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import Action, Append, Consolidator, Novelty, Receipt, StateRequest, Verdict, Verdicts
-from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan, changes, plan
+from factmem.changes import Change, changes_between
+from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan, plan
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current, Moment, fold, states_of
-from factmem.records import Assertion, AssertionState, Change, FactDetails, LogEntry, Place, Recorded, assertions_of
+from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class World:
         before = await self.current()
         planned = await self.plan(candidates, consolidator)
         await self.provider.append(planned.statements)
-        return planned, changes(before, await self.current())
+        return planned, changes_between(before, await self.current())
 
     async def take_back(self, planned: Plan, receipts: Sequence[Receipt]) -> None:
         """Undo a plan by changes of state alone: retract new assertions and restore retracted ones."""

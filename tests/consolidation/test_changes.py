@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from factmem.abc import Action
-from factmem.consolidation import changes
+from factmem.changes import ChangeKind, changes_between
 from factmem.facts import Concept
-from factmem.records import ChangeKind, Evidence
+from factmem.records import Evidence
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -23,15 +23,16 @@ async def test_each_record_is_created_updated_or_deleted_in_the_order_first_said
     await world.save(world.says("new", minute=4))
     await world.save(attrs.evolve(world.says("kept, but better", minute=5), revises=kept.record_id, revised=kept.seq))
     after = [item for item in await world.current() if item.recorded.record_id != gone.record_id]
-    found = [(change.kind, change.record.value) for change in changes(before, after)]
+    found = [(change.kind, change.record.value) for change in changes_between(before, after)]
     assert found[0] == (ChangeKind.DELETED, "gone")
     assert sorted(found, key=str) == sorted(
         [(ChangeKind.DELETED, "gone"), (ChangeKind.UPDATED, "kept, but better"), (ChangeKind.CREATED, "new")], key=str
     )
-    (updated,) = [change for change in changes(before, after) if change.kind is ChangeKind.UPDATED]
+    assert {kind for kind, _ in found} == set(ChangeKind)
+    (updated,) = [change for change in changes_between(before, after) if change.kind is ChangeKind.UPDATED]
     assert updated.previous is not None
     assert (updated.previous.value, updated.previous.id) == ("kept", updated.record.id)
-    assert changes(after, after) == []
+    assert changes_between(after, after) == []
 
 
 async def test_more_evidence_alone_is_an_update(world: World) -> None:
@@ -39,15 +40,15 @@ async def test_more_evidence_alone_is_an_update(world: World) -> None:
     await world.save(world.says("it rains", minute=5, evidence=[Evidence(quote="now")]))
     before = await world.current()
     await world.save(world.says("it rains", minute=1, evidence=[Evidence(quote="then")]))
-    (change,) = changes(before, await world.current())
+    (change,) = changes_between(before, await world.current())
     assert (change.kind, len(change.record.evidence)) == (ChangeKind.UPDATED, 2)
 
 
 async def test_values_are_read_with_their_declared_concepts(world: World) -> None:
     await world.save(world.typed("city", "Paris"))
-    (change,) = changes([], await world.current(), {"city": Concept.single("city", "where they live")})
+    (change,) = changes_between([], await world.current(), {"city": Concept.single("city", "where they live")})
     assert change.record.concept.description == "where they live"
-    (change,) = changes([], await world.current(), {"city": Concept.multiple("city", "of another type")})
+    (change,) = changes_between([], await world.current(), {"city": Concept.multiple("city", "of another type")})
     assert change.record.concept.description == "city"
 
 

@@ -99,6 +99,18 @@ async def test_each_prompt_has_worked_examples_that_are_right_answers(removal: b
         assert ("<wish " in example.content) is removal
 
 
+@pytest.mark.parametrize("removal", [False, True], ids=["statement", "wish"])
+async def test_each_prompt_explains_every_action_and_shows_it_in_an_example(removal: bool) -> None:
+    from factmem.consolidation.verdicts import ConsolidationAnswer
+
+    model = saying()
+    await InstructorConsolidator(model).decide(Novelty(text="x", said_at=THEN, removal=removal, known=NOVELTY.known))
+    (prompt,) = model.prompts
+    answers = [ConsolidationAnswer.model_validate_json(example.answer) for example in prompt.examples]
+    assert {action for action in Action if f"\n- {action.value}: " in prompt.instructions} == set(Action)
+    assert {item.action for answer in answers for item in answer.known} == set(Action)
+
+
 async def test_a_wish_asks_which_of_the_known_records_are_meant() -> None:
     prompts: list[Prompt] = []
 

@@ -10,9 +10,10 @@ import attrs
 import pytest
 
 from factmem.abc import Action, Append, Novelty, StateRequest, Verdict, Verdicts
+from factmem.changes import ChangeKind
 from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import InvalidDataError, ModelError, ModelUnavailableError
-from factmem.records import AssertionState, ChangeKind, Evidence, MetadataMerge, Origin, Recorded
+from factmem.records import AssertionState, Evidence, MetadataMerge, Origin, Recorded
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World

@@ -50,6 +50,19 @@ async def test_a_memory_of_no_topic_asked_for_is_dropped_and_counted(
     assert reading.detection.dropped == {DropReason.UNKNOWN_TOPIC: 1}
 
 
+@pytest.mark.parametrize("topic", MANAGED_TOPICS, ids=lambda topic: topic.label)
+async def test_every_managed_topic_has_a_worked_example(read: Callable[..., Any], topic: Topic) -> None:
+    (prompt,) = (await read([SAID], DetectionRequest(topics=[topic]), {})).prompts
+    _, full = prompt.examples
+    answer = json.loads(full.answer)
+    if topic is EXPLICIT_INSTRUCTIONS:
+        assert answer["remember"]
+        assert answer["forget"]
+    else:
+        assert [(item["quote"], item["memory"]) for item in answer["memories"]] == [*topic.examples]
+        assert topic.examples
+
+
 async def test_with_one_topic_a_memory_need_not_name_it(read: Callable[..., Any]) -> None:
     (candidate,) = (await read([SAID], DetectionRequest(topics=[GARDEN]), memory())).detection.candidates
     assert candidate.details.topics == ("garden",)

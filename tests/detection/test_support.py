@@ -8,6 +8,7 @@ read has to move to a file of `MENDED`, and new cases have to be written.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -110,6 +111,23 @@ async def test_what_words_cannot_decide_waits_in_quarantine_with_a_flag() -> Non
     found = await detect(Case("diet", "vegan", "I only have salads at lunch.", "I only have salads"))
     (candidate,) = found.candidates
     assert (candidate.quarantined, candidate.details.flags, found.dropped) == (True, (UNCLEAR,), {})
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "believed"),
+    [
+        (b"blue", "My code is blue.", True),
+        (b"blue", "My code is Ymx1ZQ== for now.", True),
+        (b"blue", "My code is green.", False),
+        (b"\xff", "My code is green.", False),
+        (b"", "My code is green.", False),
+    ],
+)
+async def test_bytes_are_said_as_text_or_in_base64(value: bytes, text: str, believed: bool) -> None:
+    code = Concept.single("code", "Their code", bytes)
+    item = {"quote": text, "message": 1, "value": base64.b64encode(value).decode()}
+    found = await _read(text, DetectionRequest(concepts=[code]), {"code": [item]})
+    assert _is_believed(found) is believed
 
 
 async def _read(text: str, request: DetectionRequest, answer: dict[str, Any]) -> Detection:

@@ -66,6 +66,12 @@ def test_the_role_sets_the_origin(role: str, origin: Origin) -> None:
     assert candidate.details.origin is origin
 
 
+@pytest.mark.parametrize("origin", Origin)
+def test_every_origin_is_a_role_of_messages(origin: Origin) -> None:
+    """Hosts give words of an origin to a detector as messages of the role with its name."""
+    assert Message(content="The sky is blue.", role=origin.value).origin is origin
+
+
 @pytest.mark.parametrize("role", ["system", "developer", MEMORY_ROLE])
 def test_instructions_and_rendered_blocks_are_left_out(role: str) -> None:
     assert words(found(Message(content="You are kind.", role=role), Message(content="I am Ann."))) == ["I am Ann."]

@@ -145,6 +145,18 @@ def test_the_tree_of_errors_is_drawn_as_it_is() -> None:
     assert drawn == actual
 
 
+def test_contributing_names_what_is_there(root: Path) -> None:
+    """A maintainer finds the start of a change there: files by their paths, and names in them."""
+    page = (root / ".github/CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:factmem|providers|tests|docs|\.ci|\.github)/[\w./*-]*)`", page)
+    named = re.findall(r"`(\w+)` in `([\w./-]+)`", page)
+    assert len(paths) > 50
+    assert len(named) > 4
+    built = {"docs/site"}
+    assert [path for path in paths if path not in built and not any(root.glob(path.rstrip("/")))] == []
+    assert [(name, path) for name, path in named if name not in (root / path).read_text(encoding="utf-8")] == []
+
+
 def test_every_package_says_that_it_is_typed(root: Path, module_paths: Mapping[str, Path]) -> None:
     """Type checkers read the annotations of an installed package only if it has the marker."""
     packages = {path.parent for name, path in module_paths.items() if "." not in name and path.name == "__init__.py"}

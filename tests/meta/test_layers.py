@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 VOCABULARY = {
+    "changes",
     "codec",
     "details",
     "entry_points",

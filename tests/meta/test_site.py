@@ -5,11 +5,13 @@ It needs the dependency group `docs`. What of it follows from the code is what `
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -151,6 +153,32 @@ def test_a_page_names_all_that_there_is(page: str, names: list[str]) -> None:
     """A new system, embedder, provider or capability gets a line in its table."""
     text = (DOCS / "pages" / f"{page}.md").read_text(encoding="utf-8")
     assert [name for name in names if name not in text] == []
+
+
+def test_the_page_of_formats_lists_every_version(
+    modules: Mapping[str, ast.Module], module_paths: Mapping[str, Path], root: Path
+) -> None:
+    versions = [
+        f"`{name}` in `{module_paths[module].relative_to(root)}`"
+        for module, tree in modules.items()
+        for name in _versions_in(tree)
+    ]
+    page = (DOCS / "pages/reference/formats.md").read_text(encoding="utf-8")
+    assert len(versions) > 5
+    assert [version for version in versions if version not in page] == []
+
+
+def _versions_in(tree: ast.Module) -> Iterator[str]:
+    """Yield the constants of a module that hold the version of a format: numbers, or the steps that lead to it."""
+    for node in tree.body:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id="MIGRATIONS" as name)):
+                yield name
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=int() | bytes())):
+                if name.endswith(("VERSION", "FORMAT")):
+                    yield name
+            case _:
+                pass
 
 
 @pytest.mark.parametrize("written", ["pages/reference/commands.md", "llms.txt"])

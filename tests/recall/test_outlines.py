@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, SingleFact
+from factmem import STATEMENT, FactDetails, Memory, MultipleFacts, Origin, SingleFact
 from factmem.abc import Append, KeepsOutlines, Outline
 from factmem.errors import CorruptStoreError
 from factmem.facts import SingleConcept
@@ -71,6 +71,18 @@ async def answers(memory: Memory) -> list[list[RecallMatch]]:
 
 async def test_every_save_leaves_an_outline(file: Path) -> None:
     assert len(outlines_in(file)) == len(TEXTS) + 3
+
+
+def test_outlines_rely_on_what_is_believed_of_each_origin() -> None:
+    """If this changes, raise `OUTLINE_VERSION`: the outlines of all stores hold what was believed before."""
+    stored = {
+        Origin.USER: (True, 2),
+        Origin.ASSISTANT: (True, 1),
+        Origin.TOOL: (False, 0),
+        Origin.DOCUMENT: (False, 0),
+        Origin.UNKNOWN: (False, 0),
+    }
+    assert {origin: (origin.trusted, origin.rank) for origin in stored} == stored
 
 
 async def test_with_outlines_and_without_the_answers_are_the_same(file: Path) -> None:

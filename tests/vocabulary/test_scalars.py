@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from factmem import scalars, structuring
+from factmem import Conversation, Message, scalars, structuring
+from factmem.abc import DetectionRequest
 from factmem.browse.texts import parsed_value
 from factmem.detection import InstructorDetector
 from factmem.detection.prompts import sample_of, words_for
@@ -19,25 +20,29 @@ from factmem.facts import Concept, SingleFact
 from factmem.scalars import SCALARS, Scalar, ScalarKind, WrongTypeError, scalar_named, scalar_of, typed_names
 from factmem.shapes import shape_of, type_of
 from factmem.structuring import value_converter
-from factmem.testing import strategies
+from factmem.testing import ScriptedModel, strategies
 from factmem.values import decode_value, encode_value
 
 
 def _ratio(data: Any) -> fractions.Fraction:
     if not isinstance(data, str):
         raise WrongTypeError("expected the text of a ratio")
-    return fractions.Fraction(data)
+    return fractions.Fraction(data.removesuffix("%")) / 100
+
+
+def _written(ratio: fractions.Fraction) -> str:
+    return f"{float(100 * ratio):g}%"
 
 
 RATIO = Scalar(
     shape="ratio",
     type=fractions.Fraction,
     json_type=str,
-    words="ratio, like 3/4",
-    sample="3/4",
+    words="ratio, like 75%",
+    sample="75%",
     read=_ratio,
-    write=str,
-    parse=fractions.Fraction,
+    write=_written,
+    parse=_ratio,
     kind=ScalarKind.NUMBER,
 )
 
@@ -57,14 +62,29 @@ def test_a_type_that_is_added_to_the_table_is_known_everywhere(ratio: Scalar) ->
     half = fractions.Fraction(1, 2)
     assert shape_of(list[fractions.Fraction]) == {"list": "ratio"}
     assert type_of("ratio") is fractions.Fraction
-    assert encode_value([half], list[fractions.Fraction]) == ["1/2"]
-    assert decode_value("1/2", fractions.Fraction) == half
+    assert encode_value([half], list[fractions.Fraction]) == ["50%"]
+    assert decode_value("50%", fractions.Fraction) == half
     assert SingleFact(Concept.single("share", "A share", fractions.Fraction), half).value == half
-    assert words_for("ratio") == "ratio, like 3/4"
+    assert words_for("ratio") == "ratio, like 75%"
     assert read_value(sample_of("ratio"), fractions.Fraction) == fractions.Fraction(3, 4)
-    assert TypeAdapter(answer_type(fractions.Fraction)).json_schema()["description"] == "ratio, like 3/4"
-    assert parsed_value("1/2", scalar_named("ratio")) == half
+    assert TypeAdapter(answer_type(fractions.Fraction)).json_schema()["description"] == "ratio, like 75%"
+    assert parsed_value("50%", scalar_named("ratio")) == half
     assert "ratio" in typed_names()
+
+
+@pytest.mark.parametrize(("said", "believed"), [("50%", True), ("30%", False)])
+async def test_a_value_of_a_type_that_is_added_to_the_table_is_supported_by_words_as_it_is_written(
+    ratio: Scalar, said: str, believed: bool
+) -> None:
+    """The text of such a value in Python, 1/2, is in no message."""
+    share = Concept.single("share", "The share that is sold", fractions.Fraction)
+    quote = f"{said} is sold"
+    model = ScriptedModel(lambda prompt, answer: {"share": [{"quote": quote, "message": 1, "value": "50%"}]})
+    conversation = Conversation(messages=[Message(content=f"Of the seats, {quote}.")])
+    found = await InstructorDetector(model).detect(conversation, DetectionRequest(concepts=[share]))
+    assert [item.fact.values for item in found.candidates if not item.quarantined] == (
+        [(fractions.Fraction(1, 2),)] if believed else []
+    )
 
 
 @pytest.mark.parametrize("scalar", SCALARS, ids=lambda scalar: scalar.shape)

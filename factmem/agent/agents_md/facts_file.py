@@ -17,10 +17,11 @@ from factmem.agent.agents_md.comments import Comment, scanned
 from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
 from factmem.agent.agents_md.page import Page, bullets_in, page_of
+from factmem.changes import Change
 from factmem.errors import CodecError, InvalidDataError, StateConflictError
 from factmem.facts import Concept
 from factmem.memory import Memory
-from factmem.records import Change, FactRecord, Origin, Place
+from factmem.records import FactRecord, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of

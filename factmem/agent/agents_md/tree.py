@@ -15,9 +15,10 @@ from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.page import LONGEST_BULLET, Page, bullets_in, one_line, page_of
 from factmem.agent.rendering import rendered
 from factmem.agent.run import MemoryRun
+from factmem.changes import Change
 from factmem.errors import InvalidDataError, ReadOnlyError
 from factmem.memory import FlaggedPolicy, Memory
-from factmem.records import AssertionState, Change, FactRecord, Place
+from factmem.records import AssertionState, FactRecord, Place
 from factmem.subjects import MemorySubject
 
 __all__ = ["OVERVIEW", "MemoryFiles", "MemoryTree"]

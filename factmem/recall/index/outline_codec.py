@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 OUTLINE_VERSION: Final = 6
-"""Version of outlines; it grows with each change of the analyser or of this codec."""
+"""Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
 """Expiry of an assertion that does not expire."""

@@ -1,19 +1,45 @@
-"""Changes between two folds."""
+"""Changes of records, and the changes between two folds."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import attrs
+
 from factmem.facts import Concept
 from factmem.fold import Current
-from factmem.records import Change, ChangeKind, FactRecord
+from factmem.records import FactRecord
 from factmem.showing import shown_record
 
-__all__ = ["changes"]
+__all__ = ["Change", "ChangeKind", "changes_between"]
 
 
-def changes(
+class ChangeKind(enum.Enum):
+    """Kind of a change to one record."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    DELETED = "deleted"
+
+
+@attrs.frozen(kw_only=True)
+class Change:
+    """A change of one record.
+
+    Attributes:
+        kind: CREATED, UPDATED or DELETED.
+        record: the record as it is now; a DELETED one as it was.
+        previous: the previous revision, if UPDATED.
+    """
+
+    kind: ChangeKind
+    record: FactRecord[Any]
+    previous: FactRecord[Any] | None = None
+
+
+def changes_between(
     before: Iterable[Current], after: Iterable[Current], concepts: Mapping[str, Concept[Any, Any]] | None = None
 ) -> list[Change]:
     """Return the change of each record between two folds of the same places, in the order first said.
