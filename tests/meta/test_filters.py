@@ -52,7 +52,6 @@ NOT_ON_THE_COMMAND_LINE = {
     "where": "metadata is for programs; purge offers it, for rules of retention",
     "record_ids": "commands about single records take ids as arguments",
 }
-
 """Filters that `recall` and `list` leave out, with the reason."""
 
 NOT_IN_TOOLS = {

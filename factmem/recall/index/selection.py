@@ -171,8 +171,7 @@ def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, document
             case Between():
                 keep &= _within_bounds(columns, rows, condition)
             case Satisfies():
-                left = np.flatnonzero(keep)
-                keep[left] = _satisfied_by_rows(columns, rows[left].tolist(), condition, documents)
+                _drop_unsatisfying(columns, rows, keep, condition, documents)
             case _:
                 assert_never(condition)
     return keep
@@ -210,16 +209,20 @@ def _within_bounds(columns: Columns, rows: NDArray[Any], condition: Between) -> 
     return held
 
 
-def _satisfied_by_rows(
-    columns: Columns, rows: Sequence[int], condition: Satisfies, documents: Documents
-) -> Sequence[bool] | bool:
+def _drop_unsatisfying(
+    columns: Columns, rows: NDArray[Any], keep: Mask, condition: Satisfies, documents: Documents
+) -> None:
+    """Unset the rows to keep that do not meet a condition; none if it is on tracks."""
     match condition.facet:
         case Facet.METADATA:
-            return [condition.holds(json.loads(columns.metadata.get(row, "{}"))) for row in rows]
+            left = np.flatnonzero(keep)
+            metadata = (json.loads(columns.metadata.get(row, "{}")) for row in rows[left].tolist())
+            keep[left] = [condition.holds(item) for item in metadata]
         case Facet.TEXT:
-            return _texts_pass(rows, condition, documents)
-        case Facet.SCOPE:  # on tracks
-            return True
+            left = np.flatnonzero(keep)
+            keep[left] = _texts_pass(rows[left].tolist(), condition, documents)
+        case Facet.SCOPE:
+            return
         case _:
             assert_never(condition.facet)
 
