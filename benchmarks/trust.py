@@ -73,7 +73,7 @@ class Promise:
         tests: arguments of pytest, or one benchmark.
         figures: prefixes of the names of the required figures. Without any, the number of passed tests is the figure.
         of_data: those of the figures that need the public data sets.
-        of_packages: those that need a package which is no dependency, with the name that it is imported by.
+        of_packages: those that need a package which is not a dependency, with the name that it is imported by.
         good: whether a figure is good enough.
     """
 

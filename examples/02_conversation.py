@@ -32,7 +32,7 @@ async def main() -> None:
             kept = await memory.remember(TALK, scope="/product/offsite")
             again = await memory.remember(TALK, scope="/product/offsite")
             apart = [record for record in kept if not record.details.origin.trusted]
-            print(f"{len(kept)} statements; handed in again, still {len({record.id for record in (*kept, *again)})}")
+            print(f"{len(kept)} statements; passed again, still {len({record.id for record in (*kept, *again)})}")
             print(f"{len(apart)} of them, the tool's, is kept apart: no recall shows it until it is accepted")
 
         async with Memory(store) as memory:  # any later process

@@ -1,7 +1,7 @@
 """A model and a detector of your own: each is one method.
 
 The model here represents an existing client: it gets a prompt and a pydantic class, and returns an instance. The
-detector needs no model: it recognises order numbers by their form.
+detector needs no model: it recognizes order numbers by their form.
 """
 
 import re

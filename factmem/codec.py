@@ -217,14 +217,14 @@ def load_entry(line: bytes | str) -> LogEntry:
 
     Raises:
         NewerVersionError: a newer factmem wrote it.
-        CodecError: it is no JSON object, or malformed.
+        CodecError: it is not a JSON object, or malformed.
     """
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        raise CodecError("not a factmem document: it is no JSON") from None
+        raise CodecError("not a factmem document: it is not valid JSON") from None
     if not isinstance(document, dict):
-        raise CodecError("not a factmem document: it is no JSON object")
+        raise CodecError("not a factmem document: it is not a JSON object")
     return decode_entry(document)
 
 
@@ -234,7 +234,7 @@ def _moment(text: Any, _: Any) -> dt.datetime:
     try:
         return utc(dt.datetime.fromisoformat(text))
     except ValueError:
-        raise CodecError("the text is no time with a zone") from None
+        raise CodecError("not an ISO 8601 time with a UTC offset") from None
 
 
 def _place(data: Any, _: Any) -> Place:

@@ -121,7 +121,7 @@ class Concept(Generic[T, FactT]):
         description: its meaning, for people, models and search.
         value_type: the type of a value; any type that `factmem.values` can write as JSON.
         examples: pairs of a sentence and the value that it says, shown to a language model that looks for the concept.
-            They are no part of the concept's identity and are not stored with facts.
+            They are not part of the concept's identity and are not stored with facts.
 
     Raises:
         InvalidDataError: the keyword is not a legal name, the type cannot be stored, or an example is not of it.

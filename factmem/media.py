@@ -152,7 +152,7 @@ class Medium:
         data = self.content if isinstance(self.content, bytes) else _read(self.content, most)
         if len(data) > most:
             raise MediumError(
-                f"the medium has more than {most} bytes: make it smaller, or raise MediaSettings.most_bytes"
+                f"the medium has more than {most} bytes: make it smaller, or raise MediaSettings.max_bytes"
             )
         _check(data, self.mime)
         return data

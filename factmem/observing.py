@@ -69,30 +69,30 @@ class Call:
     ) -> None:
         return None
 
-    def gave(self, records: int | None, result: object = None) -> None:
-        """Note the outcome.
+    def record_result(self, records: int | None, result: object = None) -> None:
+        """Record the result.
 
         Args:
             records: number of records.
             result: the result itself.
         """
 
-    def did(self, effects: Callable[[], Mapping[Effect, int]]) -> None:
-        """Note the effects of a commit.
+    def record_effects(self, effects: Callable[[], Mapping[Effect, int]]) -> None:
+        """Record the effects of a commit.
 
         Args:
             effects: counts them; not called without observers.
         """
 
-    def dropped(self, findings: Iterable[Mapping[DropReason, int]]) -> None:
-        """Note findings that were dropped.
+    def record_dropped(self, findings: Iterable[Mapping[DropReason, int]]) -> None:
+        """Record findings that were dropped.
 
         Args:
             findings: their numbers by reason.
         """
 
-    def asked(self, *, model: object = None, **counts: object) -> None:
-        """Note a model's report. Counts add up. Values of unexpected types are ignored.
+    def record_usage(self, *, model: object = None, **counts: object) -> None:
+        """Record the usage that a model reports. Counts add up. Values of unexpected types are ignored.
 
         Args:
             model: the model's name.
@@ -100,7 +100,7 @@ class Call:
         """
 
 
-_UNHEARD: Final = Call()
+_UNOBSERVED: Final = Call()
 _current: ContextVar[ObservedCall | None] = ContextVar("factmem_operation", default=None)
 
 
@@ -117,7 +117,6 @@ class ObservedCall(Call):
 
     __slots__ = (
         "_arguments",
-        "_asked",
         "_began",
         "_content",
         "_counts",
@@ -125,6 +124,7 @@ class ObservedCall(Call):
         "_records_out",
         "_result",
         "_token",
+        "_usage",
         "observation",
     )
 
@@ -150,7 +150,7 @@ class ObservedCall(Call):
         # A nested operation may be done for another viewer, whose content no observer may see.
         self._content = observation.content and parent is None
         self._arguments = arguments if self._content else None
-        self._asked: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
         self._counts: dict[str, Any] = {}
         self._records_out: int | None = None
         self._result: object = None
@@ -177,7 +177,7 @@ class ObservedCall(Call):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        event = {**self._given, **self._asked, "duration": time.perf_counter() - self._began}
+        event = {**self._given, **self._usage, "duration": time.perf_counter() - self._began}
         if self._token is not None:
             _current.reset(self._token)
         if error is not None:
@@ -186,27 +186,27 @@ class ObservedCall(Call):
         ended = OperationCompleted(**event, **self._counts, records_out=self._records_out, result=self._result)
         self.observation.notify(ended)
 
-    def gave(self, records: int | None, result: object = None) -> None:
-        """See `Call.gave`."""
+    def record_result(self, records: int | None, result: object = None) -> None:
+        """See `Call.record_result`."""
         self._records_out = records
         if self._content:  # else a task that is begun within, and lives long, would hold on to it
             self._result = result
 
-    def did(self, effects: Callable[[], Mapping[Effect, int]]) -> None:
-        """See `Call.did`."""
+    def record_effects(self, effects: Callable[[], Mapping[Effect, int]]) -> None:
+        """See `Call.record_effects`."""
         self._counts["effects"] = effects()
 
-    def dropped(self, findings: Iterable[Mapping[DropReason, int]]) -> None:
-        """See `Call.dropped`."""
+    def record_dropped(self, findings: Iterable[Mapping[DropReason, int]]) -> None:
+        """See `Call.record_dropped`."""
         self._counts["dropped"] = dict(sum(map(Counter, findings), Counter[DropReason]()))
 
-    def asked(self, *, model: object = None, **counts: object) -> None:
-        """See `Call.asked`."""
+    def record_usage(self, *, model: object = None, **counts: object) -> None:
+        """See `Call.record_usage`."""
         if isinstance(model, str):
-            self._asked["model"] = model
+            self._usage["model"] = model
         for name, number in counts.items():
             if isinstance(number, int):
-                self._asked[name] = self._asked.get(name, 0) + number
+                self._usage[name] = self._usage.get(name, 0) + number
 
 
 def nested(operation: Operation, *, records_in: int | None = None) -> Call:
@@ -218,13 +218,13 @@ def nested(operation: Operation, *, records_in: int | None = None) -> Call:
     """
     current = _current.get()
     if current is None:
-        return _UNHEARD
+        return _UNOBSERVED
     return ObservedCall(current.observation, operation, scope=current.scope, records_in=records_in)
 
 
 def current_call() -> Call:
     """Return the innermost operation of the running task."""
-    return _current.get() or _UNHEARD
+    return _current.get() or _UNOBSERVED
 
 
 def _name_of(error: BaseException) -> str:

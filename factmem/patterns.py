@@ -48,7 +48,7 @@ def linear_search(pattern: str) -> Callable[[str], bool]:
     back-references, which take more than linear time. ``(?i)`` in front ignores case.
 
     Raises:
-        InvalidDataError: It is no such expression, or needs more than 10 MB when compiled.
+        InvalidDataError: It is not such an expression, or needs more than 10 MB when compiled.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 

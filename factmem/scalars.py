@@ -266,7 +266,7 @@ _BY_TYPE: Final[dict[Any, Scalar]] = {scalar.type: scalar for scalar in SCALARS}
 
 
 def scalar_of(value_type: Any) -> Scalar | None:
-    """Return the scalar of a Python type; None if it is no scalar type."""
+    """Return the scalar of a Python type; None if it is not a scalar type."""
     try:
         return _BY_TYPE.get(value_type)
     except TypeError:  # it is not hashable
@@ -274,7 +274,7 @@ def scalar_of(value_type: Any) -> Scalar | None:
 
 
 def scalar_of_shape(shape: object) -> Scalar | None:
-    """Return the scalar with a shape; None if it is no scalar's."""
+    """Return the scalar with a shape; None if it belongs to no scalar."""
     return _BY_SHAPE.get(shape) if isinstance(shape, str) else None
 
 

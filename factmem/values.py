@@ -117,19 +117,19 @@ def canonical_bytes(data: Json) -> bytes:
 
     Keys are sorted and text is in NFC. ``1``, ``1.0`` and ``True`` differ.
     """
-    return _dumps(_normalised(data)).encode()
+    return _dumps(_normalized(data)).encode()
 
 
-def _normalised(data: Json) -> Json:
+def _normalized(data: Json) -> Json:
     match data:
         case str():
             return data if data.isascii() else unicodedata.normalize("NFC", data)
         case Mapping():
-            items = {unicodedata.normalize("NFC", key): _normalised(item) for key, item in data.items()}
+            items = {unicodedata.normalize("NFC", key): _normalized(item) for key, item in data.items()}
             # Two keys that are one in NFC are two all the same: neither item may get lost.
-            return items if len(items) == len(data) else {key: _normalised(item) for key, item in data.items()}
+            return items if len(items) == len(data) else {key: _normalized(item) for key, item in data.items()}
         case list() | tuple():
-            return [_normalised(item) for item in data]
+            return [_normalized(item) for item in data]
         case _:
             return data
 

@@ -1,4 +1,4 @@
-"""Contracts of providers, embedders, detectors, analysts, consolidators, models, observers, clocks and storages."""
+"""Contracts of providers, embedders, detectors, analysts, consolidators, models, observers, clocks and log storages."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from factmem.abc.detector import (
     Message,
 )
 from factmem.abc.embedder import Embedder, EmbedsQueries
+from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
 from factmem.abc.media import MediaReader, Passage
 from factmem.abc.model import LanguageModel, Prompt, WorkedExample
 from factmem.abc.observer import (
@@ -57,7 +58,6 @@ from factmem.abc.question_analyst import (
     QuestionRequest,
     SubQuestion,
 )
-from factmem.abc.storage import LogName, Position, Scan, Storage
 from factmem.abc.topics import (
     EXPLICIT_INSTRUCTIONS,
     KEY_CONVERSATION_DETAILS,
@@ -111,6 +111,7 @@ __all__ = [
     "LanguageModel",
     "LogName",
     "LogPart",
+    "LogStorage",
     "MediaReader",
     "MemoryObserver",
     "Message",
@@ -133,7 +134,6 @@ __all__ = [
     "ScansVectors",
     "StateRequest",
     "Statement",
-    "Storage",
     "StoreLocation",
     "SubQuestion",
     "Topic",

@@ -88,9 +88,8 @@ class Consolidator(Protocol):
     async def decide(self, novelty: Novelty) -> Verdicts:
         """Return the verdicts about a statement; may be called concurrently.
 
-        The caller ignores numbers of records that were not shown, and actions that partitions, origins or a policy do
-        not
-        allow: see `factmem.consolidation.plan`.
+        The caller ignores verdicts on records that were not shown, and actions that partitions, origins or a policy
+        do not allow: see `factmem.consolidation.plan`.
 
         Raises:
             ModelError: The model failed.

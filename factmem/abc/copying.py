@@ -35,7 +35,7 @@ class LogPart:
 
 @runtime_checkable
 class CopiesLogs(Protocol):
-    """Hands out logs in parts, and takes parts of another store's log with its ids, numbers and times.
+    """Returns logs in parts, and takes parts of another store's log with its ids, numbers and times.
 
     A tenant whose log is being taken is an *unfinished copy*, from `begin_copy` to `end_copy`, in every process and
     after a kill. A `Memory` refuses to open an unfinished copy. The verbs do not look at the mark; who writes with them

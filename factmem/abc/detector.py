@@ -82,7 +82,7 @@ class Message:
         medium: Part of a medium that the text was read from; None for words said.
 
     Raises:
-        InvalidDataError: A text is no string, the time has no zone, the treatment or a medium is of another type, or
+        InvalidDataError: A text is not a string, the time has no zone, the treatment or a medium is of another type, or
             ``not_text`` is negative or no integer.
     """
 

@@ -18,7 +18,7 @@ __all__ = ["Embedder", "EmbedsQueries"]
 class Embedder(Protocol):
     """Embeds texts as vectors.
 
-    The engine normalises vectors to length 1, checks that they are finite, and calls with batches of any size but never
+    The engine normalizes vectors to length 1, checks that they are finite, and calls with batches of any size but never
     an empty one. Texts without a letter or digit are not embedded.
     """
 
@@ -31,10 +31,10 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text: float32 of shape (len(texts), dimension).
+        """Return one vector per text: float32 of shape (len(texts), dimension).
 
-        The texts are what is searched, and the questions too of an embedder that does not tell them apart (see
-        `EmbedsQueries`). It must not block the event loop.
+        The texts are documents, and queries too unless the embedder distinguishes them (see `EmbedsQueries`). It must
+        not block the event loop.
 
         Raises:
             EmbedderError: The model failed or returned another shape or type.
@@ -44,14 +44,14 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class EmbedsQueries(Embedder, Protocol):
-    """Embeds questions in another way than what they are to find; the cosine of the two is what tells.
+    """Embeds queries differently from documents; the two are compared by cosine similarity.
 
     A store keeps vectors of documents only. If documents get a prefix or a mark of their own, it is part of the
     identity's name, so that a store of vectors without it is not mixed with them.
     """
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a question, like `Embedder.embed`.
+        """Return one vector per query, like `Embedder.embed`.
 
         Raises:
             EmbedderError: See `Embedder.embed`.

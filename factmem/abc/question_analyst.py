@@ -29,13 +29,13 @@ class QuestionRequest:
         now: Reference time of expressions such as "last week", in UTC.
         scopes_in_use: Paths of candidate scopes, such as ``/product/alpha``.
         keywords_in_use: Keywords of candidate concepts.
-        most_questions: Maximum number of simpler questions.
+        max_questions: Maximum number of simpler questions.
     """
 
     now: dt.datetime
     scopes_in_use: tuple[str, ...] = ()
     keywords_in_use: tuple[str, ...] = ()
-    most_questions: int = 3
+    max_questions: int = 3
 
 
 @attrs.frozen

@@ -32,7 +32,7 @@ class Topic:
         examples: Pairs of what a user says on Friday, 31 May 2024, and the memory that it gives, for the model.
 
     Raises:
-        InvalidNameError: The label is no legal name.
+        InvalidNameError: The label is not a legal name.
     """
 
     label: str = attrs.field(validator=_label)

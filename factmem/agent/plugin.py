@@ -326,7 +326,7 @@ def install(memory: type[AgentMemory] | AgentMemory, *, into: HostT, **settings:
     """
     integration = host_of(into)
     if integration.install is None:
-        raise CapabilityError(f"memory cannot be put into a {type(into).__name__}: see factmem.integrations")
+        raise CapabilityError(f"memory cannot be installed into a {type(into).__name__}: see factmem.integrations")
     installed: HostT = integration.install(_made(memory, settings), into)
     return installed
 

@@ -106,7 +106,7 @@ def entry_json(entry: AuditEntry) -> dict[str, Json]:
 
 def _print_trail(out: Console, found: AuditPage) -> None:
     if not found.entries:
-        out.print("Nothing fits.")
+        out.print("Nothing matches.")
     for entry in found.entries:
         print_block(out, f"#{entry.seq}", _lines(entry))
     if found.next_page is not None:

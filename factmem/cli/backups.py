@@ -52,9 +52,9 @@ async def restore(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Verify the backup, and write nothing.")] = False,
 ) -> None:
-    """Verify a backup, and put it in the place of the store.
+    """Verify a backup, and replace the store with it.
 
-    A damaged backup is refused, and the store stays as it is. A broken restore is finished by the same command.
+    A damaged backup is refused, and the store stays as it is. An interrupted restore is finished by the same command.
     End the programs that use the store first. To bring back a single record, use `undo` or `rollback`.
     """
     from factmem.providers import open_provider, read_backup, restore_backup

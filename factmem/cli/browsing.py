@@ -41,10 +41,12 @@ async def browse(
     ] = None,
     open_page: Annotated[
         bool | None,
-        typer.Option("--open/--no-open", help="Open the web page in a browser (default: in a terminal)."),
+        typer.Option(
+            "--open/--no-open", help="Open the web page in a browser (default: only when run from a terminal)."
+        ),
     ] = None,
 ) -> None:
-    """Browse the memory: search, look at facts and their past, correct, accept, undo and forget; needs `browse`.
+    """Browse the memory: search, view facts and their history, correct, accept, undo and forget; needs `browse`.
 
     In the terminal, ? shows all keys, and q quits. The web page is for this machine alone, and its address works once.
     Ctrl-C ends it.

@@ -46,9 +46,9 @@ async def check(session: Session) -> None:
 
 async def upgrade(
     session: Session,
-    create: Annotated[bool, typer.Option("--create", help="Make an empty store where there is none.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create an empty store where there is none.")] = False,
 ) -> None:
-    """Bring a store that an older factmem wrote to the present format, and check it.
+    """Upgrade a store that an older factmem wrote to the newest format, and check it.
 
     The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
     an older factmem does not open the new format.
@@ -63,7 +63,7 @@ async def upgrade(
         before, newest = await provider.format_versions()
         if not (before or create):
             raise StoreUnavailableError(
-                f"there is no store {session.shown_address}: check its address, or make one with --create"
+                f"there is no store {session.shown_address}: check its address, or create one with --create"
             )
         if before < newest:
             with progress("upgrading", quiet=session.as_json) as advance:
@@ -72,8 +72,8 @@ async def upgrade(
         found = await _found(session, provider)
 
     def render(out: Console) -> None:
-        done = f"was brought from format {before} to {after}" if before < after else f"has the newest format, {after}"
-        done = done if before else f"was made, in format {after}"
+        done = f"was upgraded from format {before} to {after}" if before < after else f"has the newest format, {after}"
+        done = done if before else f"was created, in format {after}"
         out.print(shown(f"{session.shown_address} {done}"))
 
     _show(session, found, {"before": before, "after": after}, render)

@@ -158,7 +158,7 @@ def _erased_json(doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryRec
 def _print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> None:
     """Print the outcome of an erasure."""
     done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
-    out.print(done if doomed else "Nothing fits; nothing erased.")
+    out.print(done if doomed else "Nothing matches; nothing was erased.")
 
 
 def _note_pending(session: Session, *, pending: bool) -> None:
@@ -302,14 +302,14 @@ async def purge(
 def _show_purged(session: Session, result: Erasure) -> None:
     def render(out: Console) -> None:
         if not result:
-            out.print("Nothing fits.")
+            out.print("Nothing matches.")
             return
         for record in result.records[:_SHOWN_AT_MOST]:
             print_block(out, " ×", record_block(record))
         if len(result) > _SHOWN_AT_MOST:
             out.print(f"… and {len(result) - _SHOWN_AT_MOST} more")
         if result.dry_run:
-            out.print(f"{len(result)} record(s) fit; erase them with --yes.")
+            out.print(f"{len(result)} record(s) match; erase them with --yes.")
         else:
             out.print(f"Erased {len(result)} record(s), {result.erased} revision(s).")
 

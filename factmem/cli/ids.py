@@ -23,7 +23,7 @@ _COUNTED: Final = 12
 
 
 async def full_ids(memory: Memory, texts: Iterable[str] | None) -> list[str]:
-    """Return ids in full; those that are no beginning of any visible id are returned as they are.
+    """Return ids in full; those that begin no visible id are returned as they are.
 
     A shortened id is the beginning of the id, or of its digits after the twelfth.
 

@@ -28,10 +28,9 @@ async def move(
 ) -> None:
     """Copy a whole store, with its history, into an empty store of any kind, and compare the two.
 
-    The source is only read, and stays. A broken move goes on when the same command is run again; until it is finished,
-    the target cannot be used. Run it again later to bring what was written to the source meanwhile. With
-    --organization, that tenant alone is copied. Keys of encrypted stores are named in the addresses:
-    encrypted:facts?key_env=NAME.
+    The source is only read, and kept. If a move is interrupted, run the same command again; until it is finished, the
+    target cannot be used. Run it again later to copy what was written to the source meanwhile. With --organization,
+    only that tenant is copied. Keys of encrypted stores are named in the addresses: encrypted:facts?key_env=NAME.
     """
     from factmem.memory import move as move_store
     from factmem.providers import open_provider, without_secrets
@@ -62,6 +61,6 @@ def _print_receipt(out: Console, receipt: MoveReceipt, target: str) -> None:
         vectors = counted(tenant.vectors, "vector")
         out.print(shown(f"{name}{tenant.entries} entries and {vectors} in both stores, {tenant.digest[:16]}"))
     if receipt.arrived:
-        out.print(shown(f"{receipt.arrived} entries arrived in {without_secrets(target)}"))
+        out.print(shown(f"{receipt.arrived} entries were copied to {without_secrets(target)}"))
     else:
         out.print(shown(f"{without_secrets(target)} has everything already: nothing was written"))

@@ -229,13 +229,13 @@ BudgetOption: TypeAlias = Annotated[
     typer.Option(
         metavar="TOKENS",
         min=1,
-        help="Stop after about so many tokens of the language model; what is not read then waits for `factmem resume`.",
+        help="Stop after about this many model tokens; unread text waits for `factmem resume`.",
     ),
 ]
 
 
 BeforeOption: TypeAlias = Annotated[
-    dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Keep records said before this date.")
+    dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Only records said before this date.")
 ]
 SinceOption: TypeAlias = Annotated[
     dt.datetime | None,
@@ -246,7 +246,7 @@ UntilOption: TypeAlias = Annotated[
     typer.Option(parser=through_day, metavar="DATE", help="Only records said up to this date, inclusive."),
 ]
 PageOption: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="PAGE", help="Next page, as the previous output names it.")
+    str | None, typer.Option(metavar="PAGE", help="Page token printed at the end of the previous page.")
 ]
 IdsArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="ID", help="Ids of the records, or the beginnings of them.")
@@ -282,7 +282,7 @@ class Selection:
     ] = None
     pattern: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="Only records whose value this regular expression is found in."),
+        typer.Option(metavar="REGEX", help="Only records whose value matches this regular expression."),
     ] = None
 
     @property

@@ -56,10 +56,13 @@ async def mcp(
         bool, typer.Option("--allow-erase", help="Offer the tool `forget`, which erases for good; needs --trust.")
     ] = False,
     max_waiting: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Most statements in quarantine (default: 1000).")
+        int | None, typer.Option(metavar="N", min=1, help="Maximum number of statements in quarantine (default: 1000).")
     ] = None,
     max_waiting_per_client: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Most of those by one client (default: 200).")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Maximum number of statements in quarantine from one client (default: 200)."
+        ),
     ] = None,
     scoring: Scoring = _SCORING,
     token: Annotated[

@@ -350,22 +350,25 @@ def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> N
 
 _COMMAND_LINE_TERMS: Final = (
     (
-        ", or set Policies(future=FuturePolicy.HOLD) (at $.timestamp)",
+        ", or set Policies(future=FuturePolicy.CLAMP) (at $.timestamp)",
         ", or leave it out to say now",
     ),
     ("pass replace=True", "add --replace"),
     ("see list()", "`list` shows them"),
     ("see history()", "`show ID` shows its history"),
     ("or choose another type", "or name another --type"),
-    ("hand in the next_page of one in the same order", "pass the page that an output in the same order names"),
-    ("hand in its next_page (at $.page)", "pass the page that the previous output names"),
+    (
+        "pass the next_page of a listing with the same order",
+        "pass the token that a listing with the same order printed",
+    ),
+    ("pass the next_page of the previous page (at $.page)", "pass the token printed at the end of the previous page"),
     ("is base_url right?", "is its address right?"),
     ("look at the model's name and base_url", "look at the model's name and address"),
     ("set the key's environment variable or pass api_key=", "set the key's environment variable"),
     (": try later or raise timeout=", ": try later"),
     ("ask a larger model, set another mode=, or allow more tries=", "ask a larger model"),
     ("set another mode=, lower max_chars or look at the model's name", "look at the model's name"),
-    ("ask about less at once (max_chars=) or allow longer answers (max_tokens=)", "hand in less at once"),
+    ("ask about less at once (max_chars=) or allow longer answers (max_tokens=)", "read less text at once"),
     (
         "allow weak ones: allow_weak=True, weak_passphrase=yes in an address, or --weak-passphrase",
         "add --weak-passphrase, or &weak_passphrase=yes to the address of a new store",

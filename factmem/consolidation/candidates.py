@@ -121,7 +121,7 @@ class Directions:
 
     @classmethod
     def of(cls, vectors: Sequence[Vector], dimension: int) -> Directions:
-        """Return normalised vectors of a dimension."""
+        """Return normalized vectors of a dimension."""
         import numpy as np
 
         rows = np.zeros((len(vectors), dimension), dtype=np.float32)

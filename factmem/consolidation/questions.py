@@ -200,7 +200,7 @@ async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | Mod
     except Exception as error:  # third-party code
         return ModelAnswerError(f"the consolidator failed with {type(error).__name__}")
     if not isinstance(answer, Verdicts) or not isinstance(answer.known, Mapping):
-        return ModelAnswerError(f"the consolidator answered {type(answer).__name__} instead of verdicts")
+        return ModelAnswerError(f"the consolidator returned {type(answer).__name__} instead of verdicts")
     return answer
 
 

@@ -71,7 +71,7 @@ class SecretKey(KeySource):
 
     def __attrs_post_init__(self) -> None:
         if type(self.secret) is not bytes or len(self.secret) != KEY_BYTES:
-            raise InvalidDataError(f"this is no key: {_HOW_TO_MAKE}")
+            raise InvalidDataError(f"this is not a key: {_HOW_TO_MAKE}")
 
     @classmethod
     def generate(cls) -> SecretKey:
@@ -92,7 +92,7 @@ class SecretKey(KeySource):
                 continue
             if len(secret) == KEY_BYTES:
                 return cls(secret)
-        raise InvalidDataError(f"this text is no key: {_HOW_TO_MAKE}")
+        raise InvalidDataError(f"this text is not a key: {_HOW_TO_MAKE}")
 
     def to_text(self) -> str:
         """Return the key as base64, for a backup elsewhere."""
@@ -180,7 +180,7 @@ class EnvironmentKey(KeySource):
         try:
             return SecretKey.from_text(_variable(self.variable)).wrapping_key(recipe)
         except InvalidDataError:
-            raise KeyUnavailableError(f"what {self.variable} holds is no key: {_HOW_TO_MAKE}") from None
+            raise KeyUnavailableError(f"what {self.variable} holds is not a key: {_HOW_TO_MAKE}") from None
 
 
 @attrs.frozen
@@ -279,7 +279,7 @@ class OsKeyringKey(KeySource):
         try:
             return SecretKey.from_text(text).wrapping_key(recipe)
         except InvalidDataError:
-            raise KeyUnavailableError(f"what the system's keyring holds is no key: {_HOW_TO_MAKE}") from None
+            raise KeyUnavailableError(f"what the system's keyring holds is not a key: {_HOW_TO_MAKE}") from None
 
 
 def _frozen(sources: Mapping[str, KeySource]) -> Mapping[str, KeySource]:

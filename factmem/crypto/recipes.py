@@ -101,7 +101,7 @@ def recipe_from(document: Mapping[str, Any]) -> Recipe:
 
     Raises:
         DowngradedStoreError: It makes guessing cheap.
-        CorruptStoreError: It is no recipe, or exceeds the maximum cost.
+        CorruptStoreError: It is not a recipe, or exceeds the maximum cost.
     """
     match document:
         case {"kdf": "none"}:
@@ -115,14 +115,14 @@ def recipe_from(document: Mapping[str, Any]) -> Recipe:
         }:
             if memory < _WEAKEST_KIB or passes < _WEAKEST_PASSES:
                 raise DowngradedStoreError(
-                    "a key of this store is said to be stretched less than factmem ever does: its header was changed"
+                    "a key of this store is stretched less than factmem ever does: its header was changed"
                 )
             try:
                 cost = Argon2id(memory_kib=memory, passes=passes, lanes=lanes)
                 return Recipe(cost=cost, salt=_salt(salt))
             except (InvalidDataError, binascii.Error, ValueError):
                 pass
-    raise CorruptStoreError("how a key of this store is made cannot be read: restore the store from a backup")
+    raise CorruptStoreError("the recipe of a key of this store cannot be read: restore the store from a backup")
 
 
 def _salt(text: str) -> bytes:

@@ -2,7 +2,7 @@
 
 "My brother lives in Oslo" says nothing of the speaker's city, while "my brother and I live in Oslo" does. The subject
 is looked for where a clause opens: a person that a noun names, a first name before a verb that persons alone go with,
-"he" or "she". Whom the concept, the value or the subject of the question names is no bystander.
+"he" or "she". Whom the concept, the value or the subject of the question names is not a bystander.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def media_of(found: Iterable[tuple[bytes, str] | None]) -> MediaParts:
                 not_text += 1
             else:
                 media.append(Medium(*item))
-        except InvalidDataError:  # what a host hands over is not the user's mistake
+        except InvalidDataError:  # what a host passes is not the user's mistake
             not_text += 1
     return MediaParts(tuple(media), not_text)
 

@@ -28,7 +28,7 @@ tells you what to do.
   none does and none is plain from the text.
 - categories: one to three short labels. Take those of <categories_in_use> that fit before you make new ones.
 - importance: from 0 (idle talk) over 0.5 (useful) to 1 (a decision, a promise, something about health or safety).
-- entities: the people, places, organisations and things that it names.
+- entities: the people, places, organizations and things that it names.
 - dates: the dates and times that it names, as they stand there.
 - topics: a few words each on what it touches.
 Give only the fields that the answer has. What the text does not tell is an empty list or null; never make it up."""

@@ -75,7 +75,7 @@ class InstructorDetector:
 
     Requested concepts give facts of their exact types. An open search uses the keywords in use, with their types,
     before it makes new ones, which hold text. Topics give statements. "Remember that" gives a statement of the topic
-    `EXPLICIT_INSTRUCTIONS`, "forget that" a removal; both are recognised in an open search or if that topic is
+    `EXPLICIT_INSTRUCTIONS`, "forget that" a removal; both are recognized in an open search or if that topic is
     requested, and only in the user's words. A value that is repeated or corrected gives a candidate each time: the fold
     keeps the newest.
 

@@ -1,7 +1,7 @@
 """Occasions: whether a clause gives the day of what a concept asks for, or that of something else.
 
-"We got married on 20 June 2015" is no date of birth, and "the fair opens on 30 September" no deadline. A concept that
-belongs to no occasion of the table is not judged.
+"We got married on 20 June 2015" is not a date of birth, and "the fair opens on 30 September" not a deadline. A concept
+that belongs to no occasion of the table is not judged.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _MEMORY: Final = 1 << 30
 
 _TOO_MANY_PAGES, _TOO_MUCH_TEXT, _UNREADABLE, _LOCKED = 3, 4, 5, 6
 _REASONS: Final = {
-    _TOO_MANY_PAGES: "it has more pages than MediaSettings.most_pages",
-    _TOO_MUCH_TEXT: "it holds more text than MediaSettings.most_characters",
+    _TOO_MANY_PAGES: "it has more pages than MediaSettings.max_pages",
+    _TOO_MUCH_TEXT: "it holds more text than MediaSettings.max_chars",
     _UNREADABLE: "it is damaged",
     _LOCKED: "it needs a password",
 }
@@ -38,19 +38,19 @@ def reads_pdf() -> bool:
     return find_spec("pypdf") is not None
 
 
-async def pdf_pages(data: bytes, *, most_pages: int, most_characters: int, seconds: float) -> Sequence[str]:
+async def pdf_pages(data: bytes, *, max_pages: int, max_chars: int, seconds: float) -> Sequence[str]:
     """Return the text of each page of a PDF; empty for a page without a text layer.
 
     Args:
         data: The file.
-        most_pages: Maximum number of pages.
-        most_characters: Maximum number of characters of all pages.
+        max_pages: Maximum number of pages.
+        max_chars: Maximum number of characters of all pages.
         seconds: Time limit of the process.
 
     Raises:
         PdfError: The file is damaged, locked, or exceeds a limit.
     """
-    command = [sys.executable, "-P", __file__, str(most_pages), str(most_characters), str(int(seconds) + 1)]
+    command = [sys.executable, "-P", __file__, str(max_pages), str(max_chars), str(int(seconds) + 1)]
     try:
         with anyio.fail_after(seconds):
             done = await anyio.run_process(command, input=data, check=False, stderr=subprocess.DEVNULL)
@@ -71,7 +71,7 @@ def _limit(seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
-def _main(most_pages: int, most_characters: int, seconds: int) -> int:
+def _main(max_pages: int, max_chars: int, seconds: int) -> int:
     import io
     import logging
 
@@ -83,13 +83,13 @@ def _main(most_pages: int, most_characters: int, seconds: int) -> int:
         reader = PdfReader(io.BytesIO(sys.stdin.buffer.read()))
         if reader.is_encrypted and not reader.decrypt(""):
             return _LOCKED
-        if len(reader.pages) > most_pages:
+        if len(reader.pages) > max_pages:
             return _TOO_MANY_PAGES
         pages, length = [], 0
         for page in reader.pages:
             pages.append(page.extract_text().strip())
             length += len(pages[-1])
-            if length > most_characters:
+            if length > max_chars:
                 return _TOO_MUCH_TEXT
     except (Exception, RecursionError):  # a parser of hostile files may raise anything
         return _UNREADABLE

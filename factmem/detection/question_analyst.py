@@ -95,14 +95,14 @@ class InstructorQuestionAnalyst:
 
     Attributes:
         model: the language model.
-        most_gaps: maximum number of gaps that it names at a time.
+        max_gaps: maximum number of gaps that it names at a time.
 
     Raises:
         InvalidDataError: the number is out of range.
     """
 
     model: LanguageModel = attrs.field(kw_only=False)
-    most_gaps: int = attrs.field(default=3, validator=positive)
+    max_gaps: int = attrs.field(default=3, validator=positive)
 
     async def analyse_question(self, question: str, request: QuestionRequest) -> QuestionAnalysis:
         """See `QuestionAnalyst.analyse_question`. Scopes and keywords that were not offered are left out."""
@@ -119,7 +119,7 @@ class InstructorQuestionAnalyst:
             _now(request.now),
             element("question", clean[: self.model.max_chars // 3]),
         )
-        instructions = _ANALYSE.format(most=request.most_questions)
+        instructions = _ANALYSE.format(most=request.max_questions)
         prompt = Prompt(instructions=instructions, content=content, examples=(_ANALYSED,))
         return question_analysis_from(await ask(self.model, prompt, QuestionAnswer), request)
 
@@ -137,11 +137,11 @@ class InstructorQuestionAnalyst:
         room = self.model.max_chars - len(document(asking))
         lines = fitting(lines, room // 3)
         shown = fitting(shown, room - sum(len(line) + 1 for line in lines))
-        instructions = _GAPS.format(most=self.most_gaps)
+        instructions = _GAPS.format(most=self.max_gaps)
         prompt = Prompt(
             instructions=instructions, content=document(*shown, *lines, asking), examples=(_ANSWERED, _MISSING)
         )
-        return gaps_from(await ask(self.model, prompt, GapsAnswer))[: self.most_gaps]
+        return gaps_from(await ask(self.model, prompt, GapsAnswer))[: self.max_gaps]
 
 
 def _cleaned(texts: Sequence[str]) -> list[str]:

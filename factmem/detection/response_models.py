@@ -518,7 +518,7 @@ def statements_model(most: int) -> type[Statements]:
 
 
 class _Analysis(AnswerPart, ModelAnswer):
-    entities: _Labels = Field(default_factory=list, description="people, places, organisations and things it names")
+    entities: _Labels = Field(default_factory=list, description="people, places, organizations and things it names")
     dates: _Labels = Field(default_factory=list, description="dates and times it names, as they stand there")
     topics: _Labels = Field(default_factory=list, description="what it touches, a few words each")
 
@@ -664,7 +664,7 @@ def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> 
     if since is not None and until is not None and since >= until:
         since, until = None, None
     return QuestionAnalysis(
-        questions=tuple({item.text.casefold(): item for item in questions}.values())[: request.most_questions],
+        questions=tuple({item.text.casefold(): item for item in questions}.values())[: request.max_questions],
         scopes=_offered(answer.scopes, request.scopes_in_use),
         since=since,
         until=until,

@@ -33,7 +33,7 @@ _HEADS: Final = word_set(
     " calls address issue bug task ticket request matter edition package model please again now today thanks too there"
     " here yesterday tomorrow tonight"
 )
-"""Nouns that a member qualifies without a change of its meaning, and words that are no nouns."""
+"""Nouns that a member qualifies without a change of its meaning, and words that are not nouns."""
 _JOINTS: Final = word_set(
     "a an the of in on at for to and or with by from as is are was were be been has have had do does did will would"
     " can could should may might must shall but if when while since because that this these those it he she they i we"
@@ -85,7 +85,7 @@ def _next(clause: Clause) -> Word | None:
 
 
 def _is_part_of_name(clause: Clause) -> bool:
-    """Return whether a capitalised mention opens a clause without a speaker, before another capitalised word."""
+    """Return whether a capitalized mention opens a clause without a speaker, before another capitalized word."""
     word, behind = clause.passage.words[clause.last], _next(clause)
     if behind is None or not (word.is_name and behind.is_name) or clause.first != clause.start:
         return False

@@ -58,7 +58,7 @@ def _in_one_word(joined: str, passage: Passage) -> Iterator[Found]:
 
 
 def _by_initials(initials: str, passage: Passage) -> Iterator[Found]:
-    """Yield the words in capital letters that are initials; "He" is no Helen Evans."""
+    """Yield the words in capital letters that are initials; "He" does not stand for Helen Evans."""
     for at, word in enumerate(passage.words):
         written = word.text == initials and passage.text[word.start : word.end].isupper()
         if written and _FEWEST_INITIALS <= len(initials) <= _MOST_INITIALS:
@@ -66,7 +66,7 @@ def _by_initials(initials: str, passage: Passage) -> Iterator[Found]:
 
 
 def _spelled_out(initials: str, passage: Passage) -> Iterator[Found]:
-    """Yield the runs of capitalised words that have some initials."""
+    """Yield the runs of capitalized words that have some initials."""
     for at in range(len(passage.words) - len(initials) + 1):
         run = passage.words[at : at + len(initials)]
         if all(word.is_name and word.text[0] == letter for word, letter in zip(run, initials, strict=True)):

@@ -84,7 +84,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     """Return the spans of the standing instructions in a user's text, sentence by sentence.
 
     A standing instruction tells an assistant how to behave from now on: "always cite your sources", "when I ask about
-    dinner, suggest something vegetarian", "please don't use emojis", "from now on, call me Bo". It is recognised by its
+    dinner, suggest something vegetarian", "please don't use emojis", "from now on, call me Bo". It is recognized by its
     wording, in English, in texts that people type. Habits ("I always walk"), questions and code are not instructions.
     """
     if len(text) > _LONGEST_TEXT or not _HINT.search(lowered := _lowered(text)):

@@ -5,7 +5,7 @@ A value is looked for in the quote, then in the rest of its sentence (see `passa
 may still be meant in another way: `senses` looks at words, `measures` at numbers, `occasions` at days and hours. The
 rules, by the type of the value:
 
-- *Text*: all of its words are said, in any inflection, or most of them if the others are no names and no numbers. A
+- *Text*: all of its words are said, in any inflection, or most of them if the others are neither names nor numbers. A
   short text that shares a part, or is another word for something (see `paraphrases`), is unclear.
 - *Statement*, and other long text: half of its words are said, at least one of them in the passage; each name and each
   number is the speaker's, or a day that the message's date gives.
@@ -665,7 +665,7 @@ class _Retelling:
 def _hard_words(words: Sequence[Word]) -> frozenset[Word]:
     """Return the words that must have been said as they are: numbers, names, and parts of addresses.
 
-    The first word is no name, since every sentence begins with a capital letter.
+    The first word is not a name, since every sentence begins with a capital letter.
     """
     hard = {word for word in words if any(char.isdigit() for char in word.text) or (word.is_name and word.start > 0)}
     for before, mark, behind in zip(words, words[1:], words[2:], strict=False):

@@ -20,7 +20,7 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield the conversations as they ended: the branch of the current node. The memory list is in no export.
 
     Raises:
-        FileFormatError: It is no such export, or is unsafe.
+        FileFormatError: It is not such an export, or is unsafe.
     """
     for where, value in source.member_values(_FILES):
         yield from guarded(where, _talk, where, value, source, options)

@@ -19,7 +19,7 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield the conversations; those of a project lie in the scope of the product with its name.
 
     Raises:
-        FileFormatError: It is no such export, or is unsafe.
+        FileFormatError: It is not such an export, or is unsafe.
     """
     projects: dict[str, str] = {}
     for _, value in source.member_values(r"projects\.jsonl?", needed=False):

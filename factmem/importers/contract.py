@@ -270,7 +270,7 @@ class Row:
         """Yield the objects of a list.
 
         Raises:
-            FileFormatError: It is no list of objects.
+            FileFormatError: It is not a list of objects.
         """
         for index, item in enumerate(self.items(key)):
             yield Row.of(f"{self.where}.{key}[{index}]", item)

@@ -43,7 +43,7 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield every fact of every file. What Koog loads of a SINGLE concept is its oldest fact; here the newest counts.
 
     Raises:
-        FileFormatError: It is no folder.
+        FileFormatError: It is not a folder.
         KeyUnavailableError: A file is encrypted, and no key is given.
         WrongKeyError: The key does not open a file.
         InvalidDataError: The key is none.
@@ -137,7 +137,7 @@ def _opened(text: str, key: bytes | None, where: str) -> str:
     try:
         sealed = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise FileFormatError("neither JSON nor base64: it is no file of Koog", path=where) from None
+        raise FileFormatError("neither JSON nor base64: it is not a file of Koog", path=where) from None
     if key is None:
         raise KeyUnavailableError(f"{where} is encrypted: name the variable with its key by --key-env")
     try:
@@ -175,7 +175,7 @@ def write_koog(
     written = 0
     for record in records:
         if (place := _path(record)) is None:
-            lost["private records, child scopes and names that are no file names"] += 1
+            lost["private records, child scopes and names that are not file names"] += 1
             continue
         if not isinstance(record.value, str):
             lost["types of values (they are written as texts)"] += 1

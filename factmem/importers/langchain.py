@@ -60,5 +60,5 @@ def _message(row: Row) -> dict[str, Any] | None:
     kind = (row.text("type") or "").removesuffix("MessageChunk").removesuffix("Message").lower()
     role = data.text("role") if kind == "chat" else _ROLES.get(kind)
     if role is None:
-        raise row.fault("the message is of no known type", "type")
+        raise row.fault("the message has an unknown type", "type")
     return {"role": role, "id": data.text("id"), "name": data.text("name"), "content": data.data.get("content") or ""}

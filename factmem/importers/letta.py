@@ -24,7 +24,7 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield each line of the blocks as a statement of the agent, and the messages as a conversation.
 
     Raises:
-        FileFormatError: It is no agent file.
+        FileFormatError: It is not an agent file.
     """
     file = source.document(source.needed("agent.af"))
     agents = [*file.rows("agents")] if "agents" in file.data else [file]

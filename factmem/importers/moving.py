@@ -30,7 +30,7 @@ class ImportReport:
     """The outcome of `move_in`.
 
     Attributes:
-        imported: Number of new assertions; of a preview, of all that would be handed in.
+        imported: Number of new assertions; in a preview, of all that would be imported.
         known: Number of assertions that were there before.
         quarantined: Number of assertions, new and known, that wait in quarantine.
         accepted: Number of assertions that an earlier import had quarantined and this one accepted.
@@ -107,7 +107,7 @@ async def move_in(
 
 
 async def preview(found: Iterable[Found], *, progress: Callable[[float], None] | None = None) -> ImportReport:
-    """Report what `move_in` would hand in, without a memory: everything is read, and nothing is written.
+    """Report what `move_in` would import, without a memory: everything is read, and nothing is written.
 
     Args:
         found: What an importer finds.

@@ -22,7 +22,7 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield each session as a conversation. Calls of tools and reasoning are nobody's words.
 
     Raises:
-        FileFormatError: It is no such database.
+        FileFormatError: It is not such a database.
     """
     rows = source.table("agent_messages", _COLUMNS, order="session_id, id")
     for session, items in groupby(rows, key=lambda row: row.data["session_id"]):

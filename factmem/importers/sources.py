@@ -134,7 +134,7 @@ class Source:
         """Open a text file, gzipped or not, in any encoding of Unicode.
 
         Raises:
-            FileFormatError: It cannot be read, is no text, or unpacks to too much.
+            FileFormatError: It cannot be read, is not text, or unpacks to too much.
         """
         path = path or self.path
         with _reading(path), self._opened(path) as raw:
@@ -330,7 +330,7 @@ class Source:
             path: The file, if it is not the source itself.
 
         Raises:
-            FileFormatError: It is no such database, has no such table, or is damaged.
+            FileFormatError: It is not such a database, has no such table, or is damaged.
         """
         import sqlite3
 
@@ -477,7 +477,7 @@ def _reading(path: Path) -> Iterator[None]:
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read: {error.strerror or type(error).__name__}") from None
     except ValueError:
-        raise FileFormatError(f"{path} cannot be read: it is no file's name") from None
+        raise FileFormatError(f"{path} cannot be read: it is not a file's name") from None
 
 
 def _naming(path: Path, error: FileFormatError) -> FileFormatError:

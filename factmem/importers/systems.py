@@ -111,7 +111,7 @@ def system_named(name: str) -> System:
     """
     if (found := SYSTEMS.get(name)) is None:
         known = "; ".join(f"{system.name} ({system.reads})" for system in SYSTEMS.values())
-        raise InvalidDataError(f"nothing is known of the system {name!r}: name one of {known}")
+        raise InvalidDataError(f"unknown system {name!r}: name one of {known}")
     return found
 
 

@@ -53,7 +53,7 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
         InvalidDataError: A column is mapped to a field that does not exist.
     """
     if unknown := [field for field in options.columns if field not in FIELDS]:
-        raise InvalidDataError(f"{unknown[0]} is no field of a row: name one of {', '.join(FIELDS)}")
+        raise InvalidDataError(f"{unknown[0]} is not a field of a row: name one of {', '.join(FIELDS)}")
     columns = {field: field for field in FIELDS} | dict(options.columns)
     if source.path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
         rows: Iterator[Row | Problem] = _csv_rows(source, columns)

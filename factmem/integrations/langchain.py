@@ -280,7 +280,7 @@ def install_into_factory(
     """
     if not callable(factory) or "middleware" not in inspect.signature(factory).parameters:
         raise CapabilityError(
-            f"memory cannot be put into a {type(factory).__name__}: install it into create_agent, and make the "
+            f"memory cannot be installed into a {type(factory).__name__}: install it into create_agent, and make the "
             "agent with what that returns; or give FactMemMiddleware to the agent"
         )
 

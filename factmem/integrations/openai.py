@@ -309,7 +309,7 @@ def _install(memory: AgentMemory, into: Any) -> Any:
     if isinstance(into, AsyncOpenAI):
         return _with_memory(memory, into, _AsyncClient)
     if not isinstance(into, OpenAI):
-        raise CapabilityError(f"memory is put into a client of openai, not into a {type(into).__name__}")
+        raise CapabilityError(f"memory is installed into a client of openai, not into a {type(into).__name__}")
     if isinstance(memory.config.store, Memory):
         raise CapabilityError(
             "a client without an event loop cannot use an open Memory, which lives in one: give AgentMemory an "

@@ -314,7 +314,9 @@ class _Installation:
 
 def _install(memory: AgentMemory, into: Any) -> Any:
     if not isinstance(into, Agent):
-        raise CapabilityError(f"memory is put into an Agent of the OpenAI Agents SDK, not into a {type(into).__name__}")
+        raise CapabilityError(
+            f"memory is installed into an Agent of the OpenAI Agents SDK, not into a {type(into).__name__}"
+        )
     return _Installation(_Listener(memory)).of(into)
 
 

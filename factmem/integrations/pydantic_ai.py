@@ -213,7 +213,7 @@ class AgentWithMemory(WrapperAgent[AgentDepsT, OutputT]):
 
 def _install(memory: AgentMemory, into: Any) -> Any:
     if not isinstance(into, AbstractAgent):
-        raise CapabilityError(f"memory is put into an agent of pydantic-ai, not into a {type(into).__name__}")
+        raise CapabilityError(f"memory is installed into an agent of pydantic-ai, not into a {type(into).__name__}")
     return AgentWithMemory(into, MemoryCapability(memory))
 
 

@@ -1,7 +1,7 @@
 """Language models: every question to one goes through this package.
 
 - `InstructorModel`: any OpenAI-compatible endpoint, and every provider that ``instructor`` knows.
-- `HostModel`: a model of LangChain, pydantic-ai or the OpenAI Agents SDK; `as_language_model` recognises them.
+- `HostModel`: a model of LangChain, pydantic-ai or the OpenAI Agents SDK; `as_language_model` recognizes them.
 - `language_model`: a model by its address, as the command line takes it.
 - `media_reader`: a model that reads images, sound, video and PDF, by its address.
 - `ask`, `ask_all`: ask any model, with observers notified.

@@ -38,7 +38,7 @@ async def ask(model: LanguageModel, prompt: Prompt, answer: type[AnswerT]) -> An
     with nested(Operation.ASK, records_in=1) as call:
         meter(questions=1)
         found = await model.ask(prompt, answer)
-        call.gave(1)
+        call.record_result(1)
         return found
 
 
@@ -190,7 +190,7 @@ def meter(*, questions: int = 0, requests: int = 0, usage: Usage = _UNKNOWN) -> 
         requests: number of requests sent.
         usage: report on an answer.
     """
-    current_call().asked(
+    current_call().record_usage(
         model=usage.model,
         requests=requests or None,
         input_tokens=usage.input_tokens,

@@ -85,7 +85,7 @@ class Reply:
 
     Attributes:
         said: its text; None if the client knows better where it is.
-        ending: the reason why it is no answer, if it is none.
+        ending: the reason why it is not an answer; None if it is one.
         usage: its costs.
     """
 

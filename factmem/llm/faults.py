@@ -62,7 +62,7 @@ _ERRORS: Final = {
 
 
 def ending_of(response: Any) -> Ending | None:
-    """Return the reason why a response of OpenAI's, Anthropic's or Google's shape is no answer; None otherwise."""
+    """Return the reason why a response of OpenAI's, Anthropic's or Google's shape is not an answer; None otherwise."""
     choice = _first(response, "choices") or _first(response, "candidates") or response
     if getattr(getattr(choice, "message", None), "refusal", None):
         return Ending.REFUSED

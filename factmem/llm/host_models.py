@@ -137,7 +137,7 @@ class HostModel:
         max_chars: See `LanguageModel.max_chars`.
 
     Raises:
-        InvalidDataError: It is no such model, or a number is out of its range.
+        InvalidDataError: It is not such a model, or a number is out of its range.
 
     Example:
         >>> memory = Memory("facts.db", model=ChatOpenAI(model="gpt-5-mini"))

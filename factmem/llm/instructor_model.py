@@ -176,7 +176,7 @@ class InstructorModel:
         """See `LanguageModel.ask`."""
         exchange = ModelExchange(answer, self._limits)
         modes = self._modes_left()
-        await self._client(modes[0])  # imports are no part of the time limit
+        await self._client(modes[0])  # imports do not count in the time limit
         with anyio.move_on_after(self._limits.timeout) as scope:
             for mode in modes:
                 await self._ask_in(mode, prompt, exchange)

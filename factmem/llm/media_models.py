@@ -219,7 +219,7 @@ class MediaModel:
         try:
             text = self._form.text(answer)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise ModelAnswerError(f"the media model answered something else: {type(error).__name__}") from None
+            raise ModelAnswerError(f"the media model returned an unexpected response: {type(error).__name__}") from None
         if text is None:
             raise ModelRefusedError("the media model refused to read a medium")
         return list(_passages(text, part))
@@ -240,7 +240,7 @@ class MediaModel:
         except openai.OpenAIError as error:
             raise ModelUnavailableError(f"the media model cannot be reached: {type(error).__name__}") from None
         except ValueError:  # what says that it is JSON, and is not
-            raise ModelAnswerError("the media model's endpoint answered no JSON") from None
+            raise ModelAnswerError("the media model's endpoint did not return JSON") from None
 
 
 def _passages(text: str, whole: MediumPart) -> Iterator[Passage]:

@@ -146,7 +146,7 @@ class Access:
             if subject.key == wanted.key:
                 return subject
         served = ", ".join(map(str, self.subjects))
-        raise InvalidDataError(f"this server has nothing to do with that subject: name {served}, or none")
+        raise InvalidDataError(f"this server does not serve that subject: name {served}, or none")
 
     async def subject_to_write(self, view: Memory, name: str | None) -> MemorySubject | None:
         """Return the subject of the facts that a client writes, as it is in the store; None for the view's own."""

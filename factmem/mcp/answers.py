@@ -239,7 +239,7 @@ def nothing_known(served: ServedAnswer) -> str:
 def concise_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a tool's arguments without what tells a model nothing: it is a part of every prompt.
 
-    Titles repeat the names, an optional argument need not be nullable as well, and an empty default is no news.
+    Titles repeat the names, an optional argument need not be nullable as well, and an empty default says nothing.
 
     Args:
         schema: The JSON schema, as pydantic makes it.

@@ -171,7 +171,10 @@ class _FactMemServer(MCPServer[None]):
             raise MCPError(code=INVALID_PARAMS, message=message) from error
 
     async def run_stdio_async(self) -> None:
-        """Serve over stdio; see `MCPServer.run_stdio_async`. Every line is answered that is no message."""
+        """Serve over stdio. Lines that are not valid messages get an error response.
+
+        See `MCPServer.run_stdio_async`.
+        """
         session = self._lowlevel_server
         await serve_stdio(partial(session.run, initialization_options=session.create_initialization_options()))
 
@@ -329,7 +332,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        raise StoreUnavailableError(f"{host}:{port} cannot be listened at ({error.strerror}): name another") from None
+        raise StoreUnavailableError(f"cannot listen on {host}:{port} ({error.strerror}): name another") from None
 
 
 class _WithToken:

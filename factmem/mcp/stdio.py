@@ -1,4 +1,4 @@
-"""Serving over stdio, with an answer to every line that is no message: the SDK's transport drops such lines."""
+"""Serving over stdio. Lines that are not valid messages get an error response; the SDK's transport drops them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ __all__ = ["LONGEST_LINE", "answer_to", "serve_stdio"]
 LONGEST_LINE: Final = DEFAULT_MAX_REQUEST_BODY_SIZE
 """Maximum length of a message in bytes, the same as over HTTP."""
 
-_NO_JSON: Final = "the line is no JSON in UTF-8, has a lone surrogate, or is nested too deeply: send one message a line"
+_NO_JSON: Final = (
+    "the line is not JSON in UTF-8, has a lone surrogate, or is nested too deeply: send one message a line"
+)
 
 
 async def serve_stdio(run: Callable[[Any, Any], Awaitable[None]]) -> None:

@@ -76,7 +76,7 @@ class AccessCounts:
                 with anyio.CancelScope(shield=True):
                     await self.keeper.add_accesses(self.tenant, batch)
         except FactMemError as error:
-            _log.warning("how often records were recalled cannot be written yet: %s", type(error).__name__)
+            _log.warning("access counts could not be written yet: %s", type(error).__name__)
             self._put_back(batch)
         except BaseException:
             self._put_back(batch)
@@ -97,5 +97,5 @@ def keeper_of(provider: AgentMemoryProvider) -> KeepsAccesses:
         CapabilityError: It does not.
     """
     if not isinstance(provider, KeepsAccesses):
-        raise CapabilityError(f"{type(provider).__name__} does not keep how often records are recalled")
+        raise CapabilityError(f"{type(provider).__name__} keeps no access counts")
     return provider

@@ -69,7 +69,7 @@ class Audit:
         log = await self._log(ids)
         visible = await to_thread.run_sync(self._visible, log)
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
-            raise RecordNotFoundError(f"{len(missing)} of the ids name nothing that is visible, or it was erased")
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible assertion, or an erased one")
 
         def passes(recorded: Recorded) -> bool:
             details = recorded.assertion.details
@@ -315,7 +315,9 @@ def page_at(entries: Sequence[AuditEntry], *, limit: int | None, page: str | Non
     ordered = list(reversed(entries)) if descending else list(entries)
     if page is not None:
         if not (isinstance(page, str) and page.isascii() and page.isdecimal() and len(page) < 20):
-            raise InvalidDataError("this is no page of an audit trail: hand in its next_page", path="$.page")
+            raise InvalidDataError(
+                "this page token is not from an audit trail: pass the next_page of the previous page", path="$.page"
+            )
         last = int(page)
         ordered = [entry for entry in ordered if (entry.seq < last if descending else entry.seq > last)]
     taken = ordered[:limit]

@@ -42,8 +42,8 @@ class Background:
         concurrency: Maximum number of questions to models at a time.
         attempts: Number of attempts to reach a model before words become a dead letter.
         backoff: Time before the second attempt; doubled before each further one.
-        budget: Limit of what the reading costs while the memory is open. Words that are not read for it wait for the
-            next process; they are no dead letters.
+        budget: Limit on the cost of reading while the memory is open. Words left unread because of it wait for the
+            next process; they are not dead letters.
     """
 
     concurrency: int = attrs.field(default=4, validator=positive)

@@ -92,7 +92,7 @@ def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, .
     """Return observers as a tuple.
 
     Raises:
-        InvalidDataError: It is no list, or one of them cannot be called.
+        InvalidDataError: It is not a list, or one of them cannot be called.
     """
     items = listed("observers", observers, object)
     if not all(map(callable, items)):

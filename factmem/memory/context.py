@@ -43,11 +43,11 @@ class FuturePolicy(enum.Enum):
 
     Attributes:
         REFUSE: Raise `InvalidDataError`.
-        HOLD: Set the timestamp to the present.
+        CLAMP: Set the timestamp to the present.
     """
 
     REFUSE = "refuse"
-    HOLD = "hold"
+    CLAMP = "clamp"
 
 
 def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
@@ -59,9 +59,9 @@ class MediaSettings:
     """Limits of media in messages, and whether their bytes are kept.
 
     Attributes:
-        most_bytes: Maximum size of a medium.
-        most_pages: Maximum number of pages of a PDF.
-        most_characters: Maximum number of characters that are taken from a medium.
+        max_bytes: Maximum size of a medium.
+        max_pages: Maximum number of pages of a PDF.
+        max_chars: Maximum number of characters that are taken from a medium.
         pdf_seconds: Time limit for reading the text of a PDF.
         keep: Folder in which the bytes of media are kept that were read, each under its hash; None to keep none. They
             are removed when all that was read from them is forgotten. The folder is not encrypted.
@@ -70,9 +70,9 @@ class MediaSettings:
         InvalidDataError: A limit is out of range.
     """
 
-    most_bytes: int = attrs.field(default=20 << 20, validator=positive)
-    most_pages: int = attrs.field(default=500, validator=positive)
-    most_characters: int = attrs.field(default=1_000_000, validator=positive)
+    max_bytes: int = attrs.field(default=20 << 20, validator=positive)
+    max_pages: int = attrs.field(default=500, validator=positive)
+    max_chars: int = attrs.field(default=1_000_000, validator=positive)
     pdf_seconds: float = attrs.field(default=30.0, validator=seconds)
     keep: Path | None = attrs.field(default=None, converter=_folder)
 
@@ -234,7 +234,7 @@ class Context:
 
         Raises:
             InvalidNameError: The path is not legal.
-            InvalidDataError: It is no scope, or belongs to another organisation.
+            InvalidDataError: It is not a scope, or belongs to another organization.
             OutOfViewError: The scope lies outside of the view.
         """
         if scope is None:
@@ -246,7 +246,7 @@ class Context:
                 path="$.scope",
             )
         if parsed.tenant not in (None, self.tenant):
-            raise InvalidDataError("the scope belongs to another organisation than this memory")
+            raise InvalidDataError("the scope belongs to another organization than this memory")
         anchored = parsed.within(self.tenant)
         if not self.reaches(anchored):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
@@ -310,7 +310,7 @@ class Context:
             exact=tuple(dict.fromkeys(map(self._in_view, listed("exact", exact, MemoryScope, str)))),
         )
         if not view.scopes:
-            raise InvalidDataError("a view needs a scope: one of nothing shows nothing")
+            raise InvalidDataError("a view needs at least one scope: without any it would show nothing")
         return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
 
     def _in_view(self, scope: MemoryScope | str) -> MemoryScope:
@@ -332,7 +332,7 @@ class Context:
         found = [self.named(subject) for subject in listed("subjects", subjects, MemorySubject, str)]
         several = tuple(dict.fromkeys(subject for subject in found if subject is not None))
         if not several:
-            raise InvalidDataError("a view needs a subject: one of nothing shows nothing")
+            raise InvalidDataError("a view needs at least one subject: without any it would show nothing")
         view = self.view.narrowed(View(subjects=several))
         return attrs.evolve(self, view=view, subject=self.subject if view.is_about(self.subject.key) else several[0])
 
@@ -348,7 +348,7 @@ class Context:
         """Return this context for what a model writes in a conversation.
 
         Raises:
-            InvalidDataError: An item is no message.
+            InvalidDataError: An item is not a message.
         """
         heard = partial(heard_as, origins=self.policies.origins, flagged=self.policies.flagged)
         return attrs.evolve(self, heard=tuple(map(heard, listed("messages", messages, Message))))

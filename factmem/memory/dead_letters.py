@@ -95,7 +95,7 @@ class DeadLetters:
         self._context.check_writable()
         if not self._pipeline.can_read(unit):
             raise OutOfViewError(
-                "facts outside of this view were looked for in it: let the memory read it that the view was made of"
+                "it looks for facts outside of this view: read it with the memory that the view was made of"
             )
         await self._writer.commit([to_pending(recorded) for recorded in unit.words])
         return await self._pipeline.read_now(unit)

@@ -269,7 +269,7 @@ async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str
 
 
 def _was_accepted(said: Assertion) -> bool:
-    """Return whether an exported assertion counts, of an origin that is not trusted, and is no later update."""
+    """Return whether an exported assertion counts, of an origin that is not trusted, and is not a later update."""
     return said.state is AssertionState.ACTIVE and not said.details.origin.trusted and said.revises is None
 
 
@@ -297,7 +297,7 @@ def _check_header(line: str) -> None:
         case {"kind": "factmem-export", "v": int()}:
             pass
         case _:
-            raise CodecError("not an export of factmem; to take in a conversation, use `factmem ingest`", path="$[0]")
+            raise CodecError("not an export of factmem; to ingest a conversation, use `factmem ingest`", path="$[0]")
 
 
 def _read(line: str, number: int) -> Recorded:

@@ -331,7 +331,7 @@ class Memory:
             try:
                 await self._backend.mirror.let_go()
             except FactMemError as error:  # the next read reports it to its caller
-                _log.debug("the store cannot be looked at: %s", type(error).__name__)
+                _log.debug("the store cannot be read for what others erased: %s", type(error).__name__)
 
     async def _expire(self) -> None:
         try:
@@ -369,7 +369,7 @@ class Memory:
         """
         self._context.check_writable()
         if self._context.view != UNCONFINED:
-            raise OutOfViewError("a view cannot embed the whole store anew: ask the memory that it was made of")
+            raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
         await self._backend.mirror.reembed()
         return len(await self._reader.visible(RecallFilter()))
 
@@ -418,7 +418,7 @@ class Memory:
             messages: The conversation so far, with the results of tools.
 
         Raises:
-            InvalidDataError: An item is no `Message`.
+            InvalidDataError: An item is not a `Message`.
         """
         return self._view(self._context.listening(messages))
 
@@ -536,7 +536,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: The stored fact cannot be read as this concept's type.
-            InvalidDataError: It is no concept.
+            InvalidDataError: It is not a concept.
         """
         return await self._reader.load(concept, subject, scope)
 
@@ -713,7 +713,7 @@ class Memory:
         Raises:
             IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
-            InvalidDataError: The class is no profile, or does not accept the facts.
+            InvalidDataError: The class is not a profile, or does not accept the facts.
         """
         if schema is None:
             return await self._reader.profiles(subject, scope)
@@ -859,7 +859,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.
-            InvalidDataError: It is no fact, its timestamp lies in the future, or both an expiry and a ttl are given.
+            InvalidDataError: It is not a fact, its timestamp lies in the future, or both an expiry and a ttl are given.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
         return await self._writer.save(fact, subject=subject, scope=scope, details=details, private=private, ttl=ttl)
@@ -887,7 +887,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: A place holds another type under a keyword; nothing was saved.
-            InvalidDataError: One of them is no fact, or its timestamp lies in the future; nothing was saved.
+            InvalidDataError: One of them is not a fact, or its timestamp lies in the future; nothing was saved.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
         return await self._writer.save_many(facts, details=details, private=private, ttl=ttl)
@@ -919,7 +919,7 @@ class Memory:
 
         Raises:
             ConceptConflictError: The place holds another type under a field's name; nothing was saved.
-            InvalidDataError: Its class is no profile, or a value cannot be stored.
+            InvalidDataError: Its class is not a profile, or a value cannot be stored.
         """
         return await self._writer.save_profile(
             profile, subject=subject, scope=scope, details=details, private=private, ttl=ttl
@@ -1062,9 +1062,9 @@ class Memory:
             The changes made, in their order; undoing these repeats the original changes.
 
         Raises:
-            InvalidDataError: It is no list of changes.
-            RecordNotFoundError: One of them is undone already, or its record was erased. The changes before it in this
-                order are undone, but for its neighbours of the same kind.
+            InvalidDataError: It is not a list of changes.
+            RecordNotFoundError: One of them is undone already, or its record was erased. Changes after it are
+                reverted by then, except created or deleted ones directly beside it: these are reverted all or none.
         """
         return await self._writer.undo(changes, reason)
 
@@ -1125,7 +1125,7 @@ class Memory:
         Raises:
             CapabilityError: The memory was not opened with ``async with``, or a detail is given that the provider
                 cannot keep; see `remember`.
-            InvalidDataError: It is no list, or one of them is empty or was said in the future; nothing was kept.
+            InvalidDataError: It is not a list, or one of them is empty or was said in the future; nothing was kept.
             TypeError: A keyword argument is not one of `About`.
         """
         return await self._inbox.remember_many(what, about)
@@ -1285,8 +1285,8 @@ class Memory:
             outcomes = await submission.wait()
 
         Args:
-            ids: Only these jobs, by `Submission.ids`. The outcome of one that is finished has its failure, or its
-                records of today without the changes. A stream that waits for its trigger is given alone.
+            ids: Only these jobs, by `Submission.ids`. The outcome of a finished one has its failure, or its present
+                records without the changes. The id of a stream that waits for its trigger must be the only one.
 
         Returns:
             A submission of public words and the viewer's own. It is finished when those of others are read, too, and
@@ -1472,10 +1472,10 @@ class Memory:
     ) -> ImportReceipt:
         """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
 
-        A file alone vouches for its assertions. All of them are quarantined until they are accepted, unless the
-        caller trusts the file. A log line gives their number. Entries are vouched for by the program that hands them
-        in: those of untrusted origins alone are quarantined. An entry may revise another one of the same call, by its
-        record id.
+        Nothing but the file vouches for the assertions in it: all of them are quarantined until they are accepted,
+        unless the caller trusts the file. A log line gives their number. The program vouches for entries that it
+        passes: only those of untrusted origins are quarantined. An entry may revise another one of the same call, by
+        its record id.
 
         Args:
             source: A file of JSON Lines, or its path; or entries, which are taken some at a time in a worker thread.

@@ -123,15 +123,15 @@ def keywords_of(concepts: Collection[Concept[Any, Any] | str]) -> Collection[str
     """Return the keywords of concepts, some of which may be given as such.
 
     Raises:
-        InvalidDataError: It is no list, or an item is no concept and no keyword. The id of a record is refused:
-            it would never match a keyword.
+        InvalidDataError: It is not a list, or an item is neither a concept nor a keyword. The id of a record is
+            refused: it would never match a keyword.
     """
     several = isinstance(concepts, Iterable) and not isinstance(concepts, str)
     if not several or not all(isinstance(item, str | Concept) for item in concepts):
         raise InvalidDataError("concepts are given as a list of them, or of keywords", path="$.concepts")
     if any(isinstance(item, str) and is_record_id(item) for item in concepts):
         raise InvalidDataError(
-            "the id of a record is no concept's keyword: get(id), history(id), forget(id) and the filter "
+            "expected a keyword, got the id of a record: get(id), history(id), forget(id) and the filter "
             "record_ids=[id] take ids; a concept with such a keyword is given as the Concept itself",
             path="$.concepts",
         )
@@ -147,7 +147,7 @@ def ids_of(ids: Iterable[str]) -> dict[str, None]:
     """Return the ids of records, each once, in their order.
 
     Raises:
-        InvalidDataError: One of them is no text.
+        InvalidDataError: One of them is not a text.
     """
     given = list(ids)
     if not all(isinstance(id, str) for id in given):
@@ -265,9 +265,11 @@ def _read_token(token: str, listing: list[Any]) -> tuple[float | int, int]:
             order,
             descending,
         ] == listing and isinstance(value, float) is (order == RecordOrder.IMPORTANCE.value):
-            with contextlib.suppress(ValueError, TypeError):  # it is no time, or has no zone
+            with contextlib.suppress(ValueError, TypeError):  # it is not a time, or has no zone
                 return _read_value(value), seq
-    raise InvalidDataError("this is no page of this listing: hand in the next_page of one in the same order")
+    raise InvalidDataError(
+        "this page token is not from this listing: pass the next_page of a listing with the same order"
+    )
 
 
 def check_range(**numbers: int | None) -> None:
@@ -291,11 +293,11 @@ def check_concept(concept: object) -> None:
     if not isinstance(concept, Concept):
         if isinstance(concept, str) and is_record_id(concept):
             raise InvalidDataError(
-                "the id of a record is no concept: get(id) returns the record, history(id) its revisions",
+                "expected a Concept, got the id of a record: get(id) returns the record, history(id) its revisions",
                 path="$.concept",
             )
         raise InvalidDataError(
-            f"a {type(concept).__name__} is no concept: make one with Concept.single(keyword, description), or list "
-            "what there is under a keyword with list_records(concepts=[keyword])",
+            f"expected a Concept, got {type(concept).__name__}: make one with Concept.single(keyword, description), or "
+            "list the records of a keyword with list_records(concepts=[keyword])",
             path="$.concept",
         )

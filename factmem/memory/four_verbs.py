@@ -120,7 +120,7 @@ class FourVerbs:
                     with nested(Operation.DETECT, records_in=len(item.conversation.messages)) as call:
                         wanted = attrs.evolve(request, in_use=await self._concepts_at(item))
                         detection = await self._backend.detector.detect(item.conversation, wanted)
-                        call.gave(len(detection.candidates))
+                        call.record_result(len(detection.candidates))
                 case Job(kind=JobKind.KEEP, infer=infer):
                     place, lost = await self._placed(item, infer)
                 case _:

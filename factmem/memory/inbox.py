@@ -495,7 +495,7 @@ class Inbox:
 
     async def _read_before(self, stored: StoredWords) -> Remembered:
         """Return the outcome of words that were submitted before and are read."""
-        return await self._pipeline.standing([receipt.recorded for receipt in stored.receipts])
+        return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
 
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""

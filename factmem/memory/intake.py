@@ -270,4 +270,4 @@ def _read(value: object) -> Conversation:
         case [conversation]:
             return conversation
         case several:
-            raise InvalidDataError(f"that is not one conversation but {len(several)}: hand them in one by one")
+            raise InvalidDataError(f"expected one conversation, got {len(several)}: pass them one by one")

@@ -125,7 +125,7 @@ class MediaInbox:
         self, medium: Medium, message: Message, conversation: Conversation, tries: _Tries
     ) -> _Found | None:
         with tries.of(str(medium.content) if isinstance(medium.content, Path) else ""):
-            data = await to_thread.run_sync(medium.loaded, self._settings.most_bytes)
+            data = await to_thread.run_sync(medium.loaded, self._settings.max_bytes)
             return _Found(
                 medium=medium,
                 data=data,
@@ -180,11 +180,11 @@ class MediaInbox:
                 self._backend.worker.check_budget()
                 with nested(Operation.ASK, records_in=1) as call, metered(self._backend.worker.spent):
                     passages += await reader.read_medium(found.data, found.whole)
-                    call.gave(len(passages))
+                    call.record_result(len(passages))
         elif not passages:
             return None
-        if sum(len(passage.text) for passage in passages) > self._settings.most_characters:
-            raise MediumError("the medium holds more text than MediaSettings.most_characters: give it in parts")
+        if sum(len(passage.text) for passage in passages) > self._settings.max_chars:
+            raise MediumError("the medium holds more text than MediaSettings.max_chars: give it in parts")
         return passages
 
     def _told(self, found: _Found, passages: Iterable[Passage]) -> Conversation:
@@ -219,8 +219,8 @@ class MediaInbox:
         try:
             pages = await pdf_pages(
                 found.data,
-                most_pages=settings.most_pages,
-                most_characters=settings.most_characters,
+                max_pages=settings.max_pages,
+                max_chars=settings.max_chars,
                 seconds=settings.pdf_seconds,
             )
         except PdfError as error:
@@ -248,7 +248,7 @@ class _Tries:
 
     @contextlib.contextmanager
     def of(self, sha: str) -> Iterator[None]:
-        """Log errors of a medium, if they are to be no errors."""
+        """Log errors of a medium, unless they are to be errors."""
         try:
             yield
         except (CapabilityError, MediumError, ModelError) as error:

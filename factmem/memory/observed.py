@@ -123,7 +123,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
             )
             with call:
                 result = await method(self, *args, **kwargs)
-                call.gave(_number_of(result), result)
+                call.record_result(_number_of(result), result)
                 return result
 
         setattr(notifying, "operation", which)  # noqa: B010 - read by tests

@@ -164,7 +164,7 @@ class Pipeline:
         results: dict[str, Remembered | FactMemError] = {}
         for manner in dict.fromkeys(_manner_of(item) for item in readable):
             results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
-        current_call().dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
+        current_call().record_dropped(item.dropped for item in results.values() if isinstance(item, Remembered))
         return [
             item if isinstance(item, FactMemError) else results[unit.job.id]
             for unit, item in zip(units, found, strict=True)
@@ -174,7 +174,7 @@ class Pipeline:
         """Keep words as they were said, marked as unread."""
         failure = type(error).__name__
         if isinstance(error, BudgetSpentError):  # the words stay pending
-            return attrs.evolve(await self.standing(unit.words), failure=failure)
+            return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
             requests = [
@@ -191,10 +191,10 @@ class Pipeline:
                 break
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
-        outcome = await self.standing(unit.words)
+        outcome = await self.present_outcome(unit.words)
         return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
 
-    async def standing(self, words: Sequence[Recorded]) -> Remembered:
+    async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
         messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
@@ -247,7 +247,7 @@ class Pipeline:
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
-            call.gave(len(detection.candidates))
+            call.record_result(len(detection.candidates))
         positions = {
             message_of(item.assertion.details): item.assertion.details
             for item in unit.words
@@ -413,13 +413,13 @@ class Pipeline:
         That part is context, if it is still stored.
         """
         if not left:
-            return await self.standing(unit.words)
+            return await self.present_outcome(unit.words)
         read = [recorded for recorded in unit.words if recorded not in left]
         context = in_order(await self._not_forgotten((*unit.context, *read)))
         (result,) = await self.process([attrs.evolve(unit, words=left, context=context)])
         if isinstance(result, FactMemError):
             return result
-        return attrs.evolve(result, records=(await self.standing(unit.words)).records)
+        return attrs.evolve(result, records=(await self.present_outcome(unit.words)).records)
 
     async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
@@ -514,7 +514,7 @@ class Pipeline:
         log = await self._log_of(wanted)
         with nested(Operation.CONSOLIDATE, records_in=len(candidates)) as call:
             planned = await plan(candidates, known, consolidator, policy, log=log, leave_out=frozenset(words))
-            call.gave(len(planned.statements))
+            call.record_result(len(planned.statements))
         for error in planned.failures:
             _log.warning("similar statements were not compared (%s); they stand side by side", type(error).__name__)
         return planned

@@ -150,7 +150,7 @@ class ProfileSchema(Generic[ProfileT]):
             name: Name of the profile (default: that of the class, or the title of the JSON Schema).
 
         Raises:
-            InvalidDataError: It is no attrs class, pydantic model or JSON Schema of an object with a title, or a
+            InvalidDataError: It is not an attrs class, pydantic model or JSON Schema of an object with a title, or a
                 field's type cannot be stored.
         """
         if isinstance(profile, Mapping):
@@ -233,7 +233,7 @@ def schemas_of(profiles: Iterable[ProfileSource]) -> tuple[ProfileSchema[Any], .
     """Return the schemas of profiles.
 
     Raises:
-        InvalidDataError: It is no list, two of them have one name, or one cannot be a profile.
+        InvalidDataError: It is not a list, two of them have one name, or one cannot be a profile.
     """
     if isinstance(profiles, type | Mapping | ProfileSchema) or not isinstance(profiles, Iterable):
         raise InvalidDataError("profiles is a list: give [Guest]", path="$.profiles")
@@ -314,7 +314,7 @@ def _resolved(given: Any, schema: Mapping[str, Any]) -> tuple[Mapping[str, Any],
                 return property, optional or property.get("nullable") is True
             case _:
                 break
-    raise InvalidDataError("a property of the JSON Schema is no schema, or refers to itself")
+    raise InvalidDataError("a property of the JSON Schema is not a schema, or refers to itself")
 
 
 def _without_null(property: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -393,7 +393,7 @@ def _hints(profile: type[Any]) -> dict[str, Any]:
         return typing.get_type_hints(profile, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError):
         raise InvalidDataError(
-            f"{profile.__name__} cannot be a profile: an annotation of it names nothing that can be found"
+            f"{profile.__name__} cannot be a profile: one of its annotations cannot be resolved"
         ) from None
 
 

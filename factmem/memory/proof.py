@@ -17,7 +17,7 @@ from anyio import to_thread
 from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsFiles, KeepsVectors
 from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.facts import FactType
-from factmem.memory.needles import (
+from factmem.memory.byte_search import (
     Scanner,
     base64_forms,
     folded,

@@ -233,7 +233,7 @@ class Recaller:
         """
         check_query(query, limit, min_score)
         if not (lexical or semantic):
-            raise InvalidDataError("recall needs words or meaning to go by: leave lexical or semantic on")
+            raise InvalidDataError("recall ranks by words or by meaning: leave lexical or semantic on")
         moment = self._context.moment
         wanted = self._reader.wanted(filters, strongest=strongest)
         self._reader.look_in(wanted)
@@ -277,7 +277,7 @@ class _Search:
         """
         if not (self.lexical and self.weights.lexical_weight):
             raise error
-        failure = f"the results go by words alone: {error}"
+        failure = f"results are ranked by words alone: {error}"
         _log.warning("%s", failure)
         return failure
 
@@ -347,7 +347,7 @@ class Searches:
     _found: Results = attrs.field(init=False, factory=dict)
     _allowed: frozenset[int] | None = attrs.field(init=False, default=None)
 
-    async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
+    async def offered(self, now: dt.datetime, max_questions: int) -> QuestionRequest:
         """See `factmem.recall.deep.Searcher.offered`. The most frequent ones come first."""
         corpus = await self.corpus()
 
@@ -361,7 +361,7 @@ class Searches:
             return names["scope"], names["keyword"]
 
         scopes, keywords = await to_thread.run_sync(in_use)
-        return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, most_questions=most_questions)
+        return QuestionRequest(now=now, scopes_in_use=scopes, keywords_in_use=keywords, max_questions=max_questions)
 
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.deep.Searcher.found`."""

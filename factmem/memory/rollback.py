@@ -105,7 +105,7 @@ def restore_requests(
         reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: A record is neither retracted nor removed, or it would not be current all the same.
+        RecordNotFoundError: A record is neither retracted nor removed, or it would still not be current.
     """
     taken, ends = _last_taken(log, record_ids), _removals(log, record_ids)
     if missing := [id for id, entries in taken.items() if not entries and not ends[id].removals]:
@@ -126,7 +126,7 @@ def restore_requests(
     current = {row.recorded.record_id for row in fold(changed_log(log, requests, moment), moment)}
     if missing := [id for id in taken if id not in current]:
         raise RecordNotFoundError(
-            f"{len(missing)} of the records would not be current all the same: they have expired, or another record "
+            f"{len(missing)} of the records would still not be current: they have expired, or another record "
             "has their value by now; save them anew"
         )
     return requests

@@ -204,14 +204,14 @@ class Streams:
             return await self._found_stream(list(words))
         submission = Submission(list(words))
         for id in words.keys() - waiting.keys():
-            outcome = await self._pipeline.standing(words[id])
+            outcome = await self._pipeline.present_outcome(words[id])
             submission.settle(id, attrs.evolve(outcome, failure=failures.get(id)))
         self._backend.worker.submit(self._pipeline.unit_reader, list(waiting.values()), submission)
         return submission
 
     async def _found_stream(self, ids: Sequence[str]) -> Submission:
         if len(ids) > 1:
-            raise InvalidDataError("one of the ids is that of a stream, whose events come and go: give it alone")
+            raise InvalidDataError("one of the ids is that of a stream: pass it alone")
         async with self._backend.worker.alone(ids[0]):
             return await self._awaited(ids[0], flush=False)
 
@@ -224,9 +224,7 @@ class Streams:
             if unit.job.id in ids and unit.given.owner in visible
         ]
         if not all(map(self._pipeline.can_read, units)):
-            raise OutOfViewError(
-                "facts outside of this view are looked for in it: ask the memory that the view was made of"
-            )
+            raise OutOfViewError("it looks for facts outside of this view: ask the memory that the view was made of")
         return {unit.job.id: unit for unit in units}
 
     async def _words_of(self, ids: Iterable[str]) -> tuple[dict[str, list[Recorded]], dict[str, str]]:

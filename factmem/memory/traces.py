@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from factmem.memory.needles import Scanner, tells
+from factmem.memory.byte_search import Scanner, tells
 from factmem.records import LogEntry, Recorded, StateChange
 
 if TYPE_CHECKING:

@@ -270,7 +270,7 @@ class Writer:
         entries = await self._of_records([record_id], await self._reader.recorded_in(_COUNTING, [record_id]))
         requests = await self._changes(entries, AssertionState.RETRACTED, reason)
         if any(request.expected is AssertionState.PENDING for request in requests):
-            raise StateConflictError("the record waits for a model: move it when it was read")
+            raise StateConflictError("the record waits for a model: move it once the model has read it")
         return requests
 
     async def _moved_back(self, record: FactRecord[Any], previous: FactRecord[Any], reason: str | None) -> Change:
@@ -391,10 +391,10 @@ class Writer:
         now = self._context.clock()
         if fact.timestamp <= now + self._context.policies.clock_skew:
             return fact
-        if self._context.policies.future is FuturePolicy.HOLD:
+        if self._context.policies.future is FuturePolicy.CLAMP:
             return attrs.evolve(fact, timestamp=ClockTime.of(now))
         raise InvalidDataError(
-            "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.HOLD)",
+            "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.CLAMP)",
             path="$.timestamp",
         )
 
@@ -430,9 +430,7 @@ class Writer:
         if not assertions:
             return []
         if not all(self._context.view.holds(assertion.place) for assertion in assertions):
-            raise OutOfViewError(
-                "something lies outside of this view: hand it in to the memory that the view was made of"
-            )
+            raise OutOfViewError("something lies outside of this view: pass it to the memory that the view was made of")
         self._backend.history()
         if vectors is None:
             vectors = await self.vectors(assertions)
@@ -475,8 +473,8 @@ class Writer:
                 receipts = await store.append(signed)
             finally:
                 self._backend.mirror.wrote()
-            call.gave(len(receipts))
-            call.did(partial(effects_of, signed, receipts))
+            call.record_result(len(receipts))
+            call.record_effects(partial(effects_of, signed, receipts))
             return receipts
 
     async def screening(self) -> Screening:
@@ -514,7 +512,7 @@ class Writer:
         wanted = set(record_ids)
         meant = [entry for entry in entries if entry.record_id in wanted]
         if missing := wanted - {entry.record_id for entry in meant}:
-            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that this can be done to")
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible record that can be changed so")
         return meant
 
     async def change_states(self, entries: Sequence[Recorded], state: AssertionState, reason: str | None) -> None:
@@ -532,7 +530,7 @@ class Writer:
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:
     metadata = merged_metadata(record.details.metadata, brought, how)
     if metadata is None:
-        raise StateConflictError("the record's metadata is not exactly what the update brings: read it again")
+        raise StateConflictError("the record's metadata differs from the update's: read the record again")
     return metadata
 
 

@@ -242,7 +242,7 @@ async def _exchanged(store: BacksUp, exchange: _Exchange, note: _Note) -> None:
     except OSError as error:
         raise StoreUnavailableError(
             f"{store.location.path.name} is restored in part ({error.strerror or type(error).__name__}), and cannot be "
-            "opened: look after the disk, and run the same `factmem restore` again to finish it"
+            "opened: check the disk, and run the same `factmem restore` again to finish it"
         ) from error
 
 
@@ -460,7 +460,7 @@ def _manifest(folder: Path) -> Backup:
             content = file.read(_MOST_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidDataError(
-            f"{folder} is no backup: name a folder that `factmem backup` made", path="$.folder"
+            f"{folder} is not a backup: name a folder that `factmem backup` made", path="$.folder"
         ) from None
     except OSError as error:
         raise _unreadable(folder, error) from error
@@ -491,10 +491,10 @@ def _checked(path: Any) -> str:
 
 
 def _read_whole(path: Path, length: int, digest: str, use: Callable[[bytes], None]) -> None:
-    """Hand over the content of a file in parts.
+    """Read a whole file in parts, and pass each to a function.
 
     Raises:
-        CorruptStoreError: The file is not the one that was backed up; a part of it was handed over.
+        CorruptStoreError: The file is not the one that was backed up; a part of it was read.
         StoreUnavailableError: It cannot be read.
     """
     read, found = 0, hashlib.sha256()

@@ -81,7 +81,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         return receipts
 
     def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
-        """Refuse the whole of a transaction before any of it is written; return its vectors, normalised."""
+        """Refuse the whole of a transaction before any of it is written; return its vectors, normalized."""
         vectors = {}
         trial = self._index.trial()
         for statement in statements:

@@ -76,5 +76,5 @@ def _of_pydantic_ai(hosted: Any) -> Embedder:
 
 
 def _vectors(result: Any) -> Any:
-    current_call().asked(requests=1, input_tokens=result.usage.input_tokens or None)
+    current_call().record_usage(requests=1, input_tokens=result.usage.input_tokens or None)
     return result.embeddings

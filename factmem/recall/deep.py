@@ -88,7 +88,7 @@ class DeepSettings:
         complex_query_threshold: The same as ``confidence_threshold_low``, for a complex question.
         exploration_budget: Maximum number of rounds of asking what is missing.
         added_share: Share of the results, rounded down, that anything but the question itself may choose.
-        most_questions: Maximum number of questions that one analysis, or one round, may add.
+        max_questions: Maximum number of questions that one analysis, or one round, may add.
         concurrency: Maximum number of searches at once.
         timeout: Seconds for all work of the model; results found until then count.
         token_budget: Number of tokens, as far as the endpoint reports them, after which the model is not asked again.
@@ -102,7 +102,7 @@ class DeepSettings:
     complex_query_threshold: float = attrs.field(default=0.08, validator=fraction)
     exploration_budget: int = attrs.field(default=1, validator=count)
     added_share: float = attrs.field(default=0.3, validator=fraction)
-    most_questions: int = attrs.field(default=3, validator=count)
+    max_questions: int = attrs.field(default=3, validator=count)
     concurrency: int = attrs.field(default=4, validator=positive)
     timeout: float = attrs.field(default=60.0, validator=seconds)
     token_budget: int = attrs.field(default=50_000, validator=positive)
@@ -246,7 +246,7 @@ _MOST_TIMES: Final = 3
 class Searcher(Protocol):
     """Makes the searches, within the caller's view and filters."""
 
-    async def offered(self, now: dt.datetime, most_questions: int) -> QuestionRequest:
+    async def offered(self, now: dt.datetime, max_questions: int) -> QuestionRequest:
         """Return the request to an analyst, with the scopes and keywords in use."""
         ...
 
@@ -346,7 +346,7 @@ class _Flow:
         )
 
     async def _analyse(self) -> None:
-        request = await self.searcher.offered(self.now, self.settings.most_questions)
+        request = await self.searcher.offered(self.now, self.settings.max_questions)
 
         async def ask() -> QuestionAnalysis:
             return _lawful(await self.analyst.analyse_question(self.question, request), request)
@@ -398,7 +398,7 @@ class _Flow:
 
         if (gaps := await self._heard(ask)) is None:
             return False
-        self.gaps = gaps[: self.settings.most_questions]
+        self.gaps = gaps[: self.settings.max_questions]
         new = await self._in_time(lambda: self._search_for(SubQuestion(gap.question) for gap in self.gaps))
         self.missing += new or ()
         self.rounds += bool(new)
@@ -461,7 +461,7 @@ def _key(text: str) -> str:
 def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
     """Return the usable part of an analysis: valid questions, and offered scopes and keywords."""
     if not isinstance(answer, QuestionAnalysis):
-        raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
+        raise ModelAnswerError(f"the question analyst returned {type(answer).__name__}")
     offered = set(request.keywords_in_use)
     questions = [
         item if item.keyword is None or item.keyword in offered else SubQuestion(item.text)
@@ -471,7 +471,7 @@ def _lawful(answer: object, request: QuestionRequest) -> QuestionAnalysis:
     since, until = (moment if _is_aware(moment) else None for moment in (answer.since, answer.until))
     return attrs.evolve(
         answer,
-        questions=tuple(questions[: request.most_questions]),
+        questions=tuple(questions[: request.max_questions]),
         scopes=tuple(dict.fromkeys(path for path in answer.scopes if path in request.scopes_in_use)),
         since=since,
         until=until,
@@ -494,6 +494,6 @@ def _is_question(text: object) -> bool:
 
 def _lawful_gaps(answer: object) -> tuple[Gap, ...]:
     if not isinstance(answer, Sequence) or isinstance(answer, str):
-        raise ModelAnswerError(f"the question analyst answered {type(answer).__name__}")
+        raise ModelAnswerError(f"the question analyst returned {type(answer).__name__}")
     gaps = (gap for gap in answer if isinstance(gap, Gap))
     return tuple(gap for gap in gaps if _is_question(gap.question) and _is_question(gap.missing))

@@ -375,7 +375,7 @@ class BoundedEmbedder:
             some = texts[start : start + _TOGETHER]
             made = np.asarray(await self._in_time(functools.partial(embed, some)), np.float32)
             if len(made) != len(some):
-                raise EmbedderError(f"the embedder gave {len(made)} vectors for {len(some)} texts")
+                raise EmbedderError(f"the embedder returned {len(made)} vectors for {len(some)} texts")
             rows.append(made)
         return np.concatenate(rows)
 
@@ -396,7 +396,7 @@ class BoundedEmbedder:
 
 
 async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:
-    """Embed texts and check the vectors; they are normalised to length 1.
+    """Embed texts and check the vectors; they are normalized to length 1.
 
     Args:
         embedder: The embedder.
@@ -408,9 +408,9 @@ async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool
     """
     with nested(Operation.EMBED, records_in=len(texts)) as call:
         identity = await embedder.identity()
-        call.asked(model=identity.name)
+        call.record_usage(model=identity.name)
         rows = await _embedded(_asking(embedder, query=query), identity, texts)
-        call.gave(len(rows))
+        call.record_result(len(rows))
         return rows
 
 
@@ -429,9 +429,9 @@ async def _embedded(
         else:
             rows = await to_thread.run_sync(lambda: unit_rows(answer, dimension=identity.dimension))
     except InvalidVectorError as error:
-        raise EmbedderError(f"the embedder {identity.name} answered no usable vectors: {error}") from error
+        raise EmbedderError(f"the embedder {identity.name} returned unusable vectors: {error}") from error
     if len(rows) != len(texts):
-        raise EmbedderError(f"the embedder {identity.name} gave {len(rows)} vectors for {len(texts)} texts")
+        raise EmbedderError(f"the embedder {identity.name} returned {len(rows)} vectors for {len(texts)} texts")
     return rows
 
 

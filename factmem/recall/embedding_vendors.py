@@ -90,7 +90,7 @@ class _Request:
 
 
 _Read: TypeAlias = "tuple[Sequence[Sequence[float]], int | None]"
-"""Vectors, and the number of tokens that were charged, if the answer tells."""
+"""Vectors, and the number of tokens that were charged, if the response reports it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -376,7 +376,7 @@ class RemoteEmbedder:
         dimension = self._dimension or len(rows[0])
         if any(len(row) != dimension for row in rows):
             raise EmbedderError(
-                f"the embedding endpoint did not answer vectors of {dimension} dimensions; "
+                f"the embedding endpoint did not return vectors of {dimension} dimensions; "
                 "is `dimension` right for this model?"
             )
         return np.array(rows, dtype=np.float32)
@@ -392,20 +392,22 @@ class RemoteEmbedder:
     async def _answered(self, texts: list[str], side: _Side) -> Sequence[Sequence[float]]:
         openai, form = openai_package(), self._form
         request = _Request(model=self._model, texts=texts, side=side, dimension=self._asked, settings=self._settings)
-        current_call().asked(requests=1)
+        current_call().record_usage(requests=1)
         try:
             answer = await self._endpoint.post(form.path(request), form.body(request))
             rows, tokens = form.read(answer)
             sizes = {len(row) for row in rows}
-            current_call().asked(input_tokens=tokens)
+            current_call().record_usage(input_tokens=tokens)
         except openai.APIStatusError as error:
             raise EmbedderError(f"the embedding endpoint failed: status {error.status_code}") from None
         except openai.OpenAIError as error:
             raise EmbedderError(f"the embedding endpoint failed: {type(error).__name__}") from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise EmbedderError(f"the embedding endpoint answered something else: {type(error).__name__}") from None
+            raise EmbedderError(
+                f"the embedding endpoint returned an unexpected response: {type(error).__name__}"
+            ) from None
         if len(rows) != len(texts) or 0 in sizes:
-            raise EmbedderError(f"the embedding endpoint did not answer {len(texts)} vectors for as many texts")
+            raise EmbedderError(f"the embedding endpoint returned a wrong number of vectors for {len(texts)} texts")
         return rows
 
 

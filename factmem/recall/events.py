@@ -248,7 +248,7 @@ def span_between(since: dt.datetime | None, until: dt.datetime | None, now: dt.d
 
 
 def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
-    """Return the first events that a query dates things by. A time that the query names itself is no event.
+    """Return the first events that a query dates things by. A time that the query names itself is not an event.
 
     Args:
         query: The question.

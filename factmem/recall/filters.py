@@ -1,7 +1,11 @@
 """Filters of records, for recall, listings and erasure.
 
-A `RecallFilter` translates its fields into a few kinds of `Condition`, each on one `Facet` of a record. A new filter
-takes a field and its condition; a new facet takes its value here and its column in `factmem.recall.index.selection`.
+A `RecallFilter` translates its fields into a few kinds of `Condition`, each on one `Facet` of a record.
+
+A new filter takes a field and its condition here, and a key of `factmem.memory.Filters`; `tests/meta/test_filters.py`
+compares the two, and lists what the command line and the MCP server offer. A new facet also takes its value of a single
+record here, its column in `factmem.recall.index.columns`, which outlines fill, and its condition on that column in
+`factmem.recall.index.selection`, where the type checker asks for it.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import datetime as dt
 import enum
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, assert_never
+from typing import Any, Final, Literal, TypeAlias, assert_never
 
 import attrs
 
@@ -29,9 +33,12 @@ __all__ = [
     "Facet",
     "MetadataCondition",
     "MetadataOperator",
+    "NamedFacet",
     "OneOf",
+    "RangedFacet",
     "RecallFilter",
     "Satisfies",
+    "TestedFacet",
 ]
 
 
@@ -51,7 +58,7 @@ def _comparable(
         return
     ordered = isinstance(value, str | int | float) and not isinstance(value, bool)
     if instance.operator is not MetadataOperator.EQUAL and not ordered:
-        raise InvalidDataError("only numbers, texts and times are greater or less than others", path="$.value")
+        raise InvalidDataError("GREATER_THAN and LESS_THAN need a number, a text or a time", path="$.value")
     check_json(value, path="$.value")
 
 
@@ -329,6 +336,17 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
 }
 """The value of each facet; a frozenset of several."""
 
+NamedFacet: TypeAlias = Literal[
+    Facet.SUBJECT, Facet.PLACE, Facet.KEYWORD, Facet.RECORD_ID, Facet.CATEGORY, Facet.TOPIC, Facet.SOURCE
+]
+"""The facets that are compared with a list of values."""
+
+RangedFacet: TypeAlias = Literal[Facet.SAID_AT, Facet.RECORDED_AT, Facet.IMPORTANCE]
+"""The facets that are compared with bounds."""
+
+TestedFacet: TypeAlias = Literal[Facet.SCOPE, Facet.METADATA, Facet.TEXT]
+"""The facets that a predicate tests."""
+
 
 @attrs.frozen
 class OneOf:
@@ -340,7 +358,7 @@ class OneOf:
         negate: Require that the facet is none of them.
     """
 
-    facet: Facet
+    facet: NamedFacet
     values: Collection[Any]
     negate: bool = attrs.field(default=False, kw_only=True)
 
@@ -361,7 +379,7 @@ class Between:
         most: Upper bound, inclusive.
     """
 
-    facet: Facet
+    facet: RangedFacet
     least: Any = None
     below: Any = attrs.field(default=None, kw_only=True)
     most: Any = attrs.field(default=None, kw_only=True)
@@ -387,7 +405,7 @@ class Satisfies:
         holds: The predicate.
     """
 
-    facet: Facet
+    facet: TestedFacet
     holds: Callable[[Any], bool]
 
 

@@ -151,7 +151,7 @@ class Boost:
 
 @attrs.frozen(kw_only=True)
 class Additive:
-    """CrewAI's composite: ``score = w_s · similarity + w_r · recency + w_i · importance``, the weights normalised to 1.
+    """CrewAI's composite: ``score = w_s · similarity + w_r · recency + w_i · importance``, the weights normalized to 1.
 
     Recency competes with similarity here: an unrelated record of today outranks the right one of last year. Asked the
     day after the last conversation, LoCoMo's turn R@10 is .40 by this composite and .81 by `Boost`. A record of today

@@ -62,7 +62,7 @@ def error_answer(
 def answering(*answers: Said | Answer) -> Responder:
     """Return a responder that sends these answers in turn, and then repeats the last one.
 
-    An item that is no `Answer` is sent in the form that the request asks for: as a tool call or as text, as a chat
+    An item that is not an `Answer` is sent in the form that the request asks for: as a tool call or as text, as a chat
     completion or a response, whole or streamed.
     """
     turns = iter(answers)

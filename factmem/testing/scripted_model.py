@@ -53,4 +53,4 @@ class ScriptedModel:
                     return answer.model_validate(said)
                 except ValidationError:
                     pass
-        raise ModelAnswerError(f"the scripted answer is no {answer.__name__}")
+        raise ModelAnswerError(f"the scripted answer is not of type {answer.__name__}")

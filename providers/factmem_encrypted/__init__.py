@@ -1,4 +1,4 @@
-"""Facts in encrypted files: `EncryptedMemoryProvider` over an `EncryptedStorage`.
+"""Facts in encrypted files: `EncryptedMemoryProvider` over an `EncryptedLogStorage`.
 
 Below the root, ``factmem.json`` marks the folder as an encrypted store, ``store.keys`` holds its wrapped keys
 (`factmem_encrypted.key_table`), ``store.manifest`` lists the logs (`factmem_encrypted.manifest`), ``head.note`` holds
@@ -8,7 +8,7 @@ the length of the manifest (`factmem_encrypted.head`), and ``<two hex digits>/<r
 
 from __future__ import annotations
 
+from factmem_encrypted.log_storage import EncryptedLogStorage
 from factmem_encrypted.provider import EncryptedMemoryProvider
-from factmem_encrypted.storage import EncryptedStorage
 
-__all__ = ["EncryptedMemoryProvider", "EncryptedStorage"]
+__all__ = ["EncryptedLogStorage", "EncryptedMemoryProvider"]

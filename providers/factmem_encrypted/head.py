@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import Storage
+from factmem.abc import LogStorage
 from factmem.crypto import Roots, SealBrokenError, seal, unseal
 from factmem.errors import RolledBackStoreError, TamperedStoreError
 
@@ -39,10 +39,10 @@ class HeadNote:
     """The note as one process sees it.
 
     Args:
-        storage: Storage of the note.
+        storage: Log storage of the note.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: LogStorage) -> None:
         self._storage = storage
 
     def there(self) -> bool:

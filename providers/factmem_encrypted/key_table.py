@@ -17,7 +17,7 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import LogName, Position, Storage
+from factmem.abc import LogName, LogStorage, Position
 from factmem.crypto import KEY_BYTES, Keyring, Roots, SealBrokenError, locked_roots, seal, unlocked_roots, unseal
 from factmem.errors import CorruptStoreError, RolledBackStoreError, TamperedStoreError
 from factmem_encrypted.manifest import Unit
@@ -38,11 +38,11 @@ class KeyTable:
     """The keys, as one process sees them. Methods that write need the storage's lock.
 
     Args:
-        storage: Storage of the keys.
+        storage: Log storage of the keys.
         keyring: Opens the keys.
     """
 
-    def __init__(self, storage: Storage, keyring: Keyring) -> None:
+    def __init__(self, storage: LogStorage, keyring: Keyring) -> None:
         self._storage = storage
         self._keyring = keyring
         self._guard = threading.RLock()

@@ -135,7 +135,7 @@ def commit_from(payload: bytes) -> Commit:
     """Read a commit.
 
     Raises:
-        CorruptStoreError: The payload is no commit.
+        CorruptStoreError: The payload is not a commit.
     """
     try:
         document = json.loads(payload)

@@ -8,7 +8,7 @@ import contextlib
 import threading
 from typing import Final
 
-from factmem.abc import LogName, Position, Storage
+from factmem.abc import LogName, LogStorage, Position
 from factmem.crypto import Roots, SealBrokenError, seal, unseal
 from factmem.errors import RolledBackStoreError, StoreUnavailableError, TamperedStoreError
 from factmem_encrypted.head import HeadNote, ManifestHead
@@ -24,10 +24,10 @@ class ManifestLog:
     """The manifest, as one process sees it. Methods that write need the storage's lock.
 
     Args:
-        storage: Storage of the manifest.
+        storage: Log storage of the manifest.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: LogStorage) -> None:
         self._storage = storage
         self._head = HeadNote(storage)
         self._guard = threading.RLock()

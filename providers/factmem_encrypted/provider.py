@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
 
-from factmem_file import LocalFileMemoryProvider, LocalStorage
+from factmem_file import LocalFileMemoryProvider, LocalLogStorage
 from factmem_file.engine import FileEngine
 from factmem_file.logs import ARRIVAL_KIND
 from typing_extensions import override
@@ -17,8 +17,8 @@ from factmem.abc import Clock, LogName, system_clock
 from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import InvalidDataError
 from factmem.providers import flag_option
+from factmem_encrypted.log_storage import EncryptedLogStorage
 from factmem_encrypted.manifest import Unit
-from factmem_encrypted.storage import EncryptedStorage
 
 __all__ = ["EncryptedMemoryProvider"]
 
@@ -93,7 +93,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
             example="encrypted:facts?key_env=FACTMEM_KEY",
         )
         self._key_per = key_per
-        self._sealed = EncryptedStorage(LocalStorage(root, form=_FORM), self._keyring, _units(key_per))
+        self._sealed = EncryptedLogStorage(LocalLogStorage(root, form=_FORM), self._keyring, _units(key_per))
         super().__init__(root, storage=self._sealed, clock=clock, lock_timeout=lock_timeout)
 
     async def rotate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from factmem.abc import LogName, Storage
+from factmem.abc import LogName, LogStorage
 from factmem.errors import RolledBackStoreError
 from factmem_encrypted.frames import commit_number
 from factmem_encrypted.manifest import Listing
@@ -27,10 +27,10 @@ class SealedFiles:
     """The files as one process sees them.
 
     Args:
-        storage: Storage of the files.
+        storage: Log storage of the files.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: LogStorage) -> None:
         self._storage = storage
         self._checked: set[str] = set()
         self._looked = False

@@ -97,7 +97,7 @@ class SealedCodec(PageCodec):
         if not size and not self._accept_older and self._seal.number(roots):
             raise RolledBackStoreError(
                 f"{path.name} is missing or empty, and nothing was written: restore all files of the store from one "
-                "backup, or open it with accept_older=True to begin anew"
+                "backup, or open it with accept_older=True to start over"
             )
 
     def blamed(self, error: CorruptStoreError, path: Path) -> CorruptStoreError:

@@ -1,4 +1,4 @@
-"""Facts in readable files, one per scope and subject: `LocalFileMemoryProvider` over a `LocalStorage`.
+"""Facts in readable files, one per scope and subject: `LocalFileMemoryProvider` over a `LocalLogStorage`.
 
 Below the root, ``factmem.json`` marks the folder as a store and holds its format. Facts are in
 ``<tenant>/<kind>/<scope…>/<subject>[@<individual>].jsonl``; `factmem_file.names` defines the file names,
@@ -7,7 +7,7 @@ Below the root, ``factmem.json`` marks the folder as a store and holds its forma
 
 from __future__ import annotations
 
+from factmem_file.log_storage import LocalLogStorage
 from factmem_file.provider import LocalFileMemoryProvider
-from factmem_file.storage import LocalStorage
 
-__all__ = ["LocalFileMemoryProvider", "LocalStorage"]
+__all__ = ["LocalFileMemoryProvider", "LocalLogStorage"]

@@ -12,7 +12,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from factmem.abc import Access, LogName, Storage
+from factmem.abc import Access, LogName, LogStorage
 from factmem.errors import CorruptStoreError
 from factmem_file.logs import access_log
 
@@ -27,10 +27,10 @@ class Accesses:
     """The counts of each place. Methods that write need the storage's lock.
 
     Args:
-        storage: Storage of the logs.
+        storage: Log storage of the logs.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: LogStorage) -> None:
         self._storage = storage
 
     def add(self, facts: LogName, accesses: Mapping[str, Access]) -> bool:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from factmem.abc import Storage
+from factmem.abc import LogStorage
 from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem.facts import utc
@@ -34,11 +34,11 @@ class Counter:
     """The sequences as one process sees them. `last`, `reserve` and `commit` need the storage's lock.
 
     Args:
-        storage: Storage of the note and of the logs.
+        storage: Log storage of the note and of the logs.
         clock: Gives the times of recording; `last` brings it to the newest one.
     """
 
-    def __init__(self, storage: Storage, clock: SteadyClock) -> None:
+    def __init__(self, storage: LogStorage, clock: SteadyClock) -> None:
         self._storage = storage
         self._clock = clock
         self._seen: dict[str, _Numbers] = {}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 from filelock import FileLock, Timeout
 
-from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, LogPart, Storage
+from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, LogPart, LogStorage
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
 from factmem.private_files import create_file, make_folders, write_all
@@ -54,13 +54,13 @@ class FileEngine:
     The storage's lock is acquired before the guard of the copies in memory, never after it.
 
     Args:
-        storage: Storage of the logs.
+        storage: Log storage of the logs.
         root: Folder of all files.
         clock: Returns the time of recording.
         lock_timeout: Longest wait for other processes, in seconds.
     """
 
-    def __init__(self, storage: Storage, root: Path, *, clock: Clock, lock_timeout: float) -> None:
+    def __init__(self, storage: LogStorage, root: Path, *, clock: Clock, lock_timeout: float) -> None:
         self._storage = storage
         self._root = root
         self._clock = SteadyClock(clock)

@@ -29,7 +29,7 @@ _UNWRITTEN: Final = re.compile(rb"\A\0|\0\0")
 
 
 class DamagedFrameError(ValueError):
-    """Raised when bytes are no sequence of frames.
+    """Raised when bytes are not a sequence of frames.
 
     Attributes:
         start: Offset of the bad frame in the data.

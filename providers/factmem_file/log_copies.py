@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from factmem.abc import LogName, Position, Storage
+from factmem.abc import LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError
 from factmem.providers import TrackIndex
 from factmem.records import LogEntry, Recorded, Tombstone
@@ -76,7 +76,7 @@ class LogCopies:
         complete: Number up to which the copies of all logs of a tenant are complete.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: LogStorage) -> None:
         self._storage = storage
         self._copies: dict[LogName, LogCopy] = {}
         self.complete: dict[str | None, int] = {}

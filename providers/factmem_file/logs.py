@@ -84,7 +84,7 @@ def entries_of(payload: bytes) -> list[LogEntry]:
     except NewerVersionError:
         raise
     except (CodecError, ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, CodecError) else "it is no JSON"
+        reason = str(error) if isinstance(error, CodecError) else "it is not valid JSON"
         raise CorruptStoreError(f"a frame of the store cannot be read, {reason}: restore it from a backup") from None
 
 

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from factmem.abc import BacksUp, Clock, KeepsFiles, Storage, StoreLocation, system_clock
+from factmem.abc import BacksUp, Clock, KeepsFiles, LogStorage, StoreLocation, system_clock
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.names import checked_path
 from factmem.providers import ThreadedProvider, seconds_option
 from factmem_file.engine import FileEngine
-from factmem_file.storage import LocalStorage
+from factmem_file.log_storage import LocalLogStorage
 
 __all__ = ["LocalFileMemoryProvider"]
 
@@ -35,12 +35,12 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp)
 
     Args:
         root: Folder; ``~`` is expanded, and the first write creates it.
-        storage: Storage to use instead of plain files in ``root``.
+        storage: Log storage to use instead of plain files in ``root``.
         clock: Returns the time of recording, and decides on expiry.
         lock_timeout: Longest wait for other processes that write, in seconds.
 
     Raises:
-        InvalidDataError: The timeout is no number of seconds, or the path is not legal.
+        InvalidDataError: The timeout is not a number of seconds, or the path is not legal.
     """
 
     _kind: ClassVar[str] = "file"
@@ -50,15 +50,15 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp)
         self,
         root: str | os.PathLike[str],
         *,
-        storage: Storage | None = None,
+        storage: LogStorage | None = None,
         clock: Clock = system_clock,
         lock_timeout: float | str = 30.0,
     ) -> None:
         if isinstance(storage, str):  # an address can pass any text as an option
-            raise InvalidDataError("storage must be a Storage", path="$.storage")
+            raise InvalidDataError("storage must be a LogStorage", path="$.storage")
         self._root = checked_path(root, what="root")
         self._lock_timeout = seconds_option(lock_timeout, "lock_timeout")
-        self._storage = storage or LocalStorage(root)
+        self._storage = storage or LocalLogStorage(root)
         super().__init__(clock=clock)
 
     @override
@@ -72,8 +72,8 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp)
 
     @override
     def at(self, path: Path) -> LocalFileMemoryProvider:
-        if not isinstance(self._storage, LocalStorage):
-            raise CapabilityError("a store in a storage of its own has no files that are known: back up that storage")
+        if not isinstance(self._storage, LocalLogStorage):
+            raise CapabilityError("the files of a log storage of your own are unknown: back up that storage")
         return LocalFileMemoryProvider(path, clock=self._clock, lock_timeout=self._lock_timeout)
 
     @override

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from factmem.abc import EmbedderIdentity, LogName, Position, Storage
+from factmem.abc import EmbedderIdentity, LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError, EmbedderMismatchError
 from factmem_file.logs import vector_log
 
@@ -40,7 +40,7 @@ class _Sidecar:
 class Sidecars:
     """The vectors of a store. Not safe for threads; methods that write need the storage's lock."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: LogStorage) -> None:
         self._storage = storage
         self._sidecars: dict[LogName, _Sidecar] = {}
 

@@ -24,7 +24,7 @@ _HAS_ARRIVED: Final = "SELECT 1 FROM {schema}.counters WHERE tenant = %s AND seq
 
 
 class Copier:
-    """Hands out and takes logs; see `CopiesLogs`.
+    """Returns and takes parts of logs; see `CopiesLogs`.
 
     Args:
         server: The database.

@@ -78,7 +78,7 @@ def damaged(name: str) -> CorruptStoreError:
 def distrusted(name: str) -> StoreUnavailableError:
     """Return the error for a failed flush, and for every call after it."""
     return StoreUnavailableError(
-        f"{name} could not be flushed to its disk, and nothing was written: look after the disk, then open it again"
+        f"{name} could not be flushed to its disk, and nothing was written: check the disk, then open it again"
     )
 
 
@@ -110,7 +110,7 @@ def own_errors(name: str) -> Iterator[None]:
         raise distrusted(name) from error
     except ReadError as error:
         raise StoreUnavailableError(
-            f"{name} could not be read from its disk: look after the disk, then try again"
+            f"{name} could not be read from its disk: check the disk, then try again"
         ) from error
     except OSError as error:
         raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error

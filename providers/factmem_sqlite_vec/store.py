@@ -393,7 +393,7 @@ class Store:
             self._distrusted = True
             raise StoreUnavailableError(
                 f"{self.name} cannot have a write-ahead log: it must lie on a disk of this machine; "
-                "look after that disk, then open the store again"
+                "check that disk, then open the store again"
             )
 
 

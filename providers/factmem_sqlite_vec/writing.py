@@ -225,7 +225,7 @@ class Batch:
             EmbedderMismatchError: The store was bound to another embedder meanwhile.
         """
         if self.embedder is None:
-            raise InvalidVectorError("the store has no embedder yet: call use_embedder before handing in vectors")
+            raise InvalidVectorError("the store has no embedder yet: call use_embedder before you pass vectors")
         if self._bound not in (None, self.embedder):
             raise mismatch(self.embedder, self._bound)
         if len(vector) != self.embedder.dimension:

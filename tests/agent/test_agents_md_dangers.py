@@ -161,7 +161,7 @@ async def test_words_of_an_untrusted_origin_are_quarantined(memory: Memory, file
     assert "rum" not in read(file)
     assert len(await memory.quarantine.list()) == 2
     put(file, without("dog", read(file)))
-    with pytest.raises(InvalidDataError, match="cannot be taken out here"):
+    with pytest.raises(InvalidDataError, match="cannot be removed here"):
         await facts.sync()
 
 

@@ -1,4 +1,4 @@
-"""Installation of memory in a host's object, which is recognised by the module of its class."""
+"""Installation of memory in a host's object, which is recognized by the module of its class."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def robots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("robots")
 @pytest.mark.parametrize("cls", [Robot, Android])
-def test_a_host_is_recognised_by_its_class_and_bases(cls: type[Robot]) -> None:
+def test_a_host_is_recognized_by_its_class_and_bases(cls: type[Robot]) -> None:
     given = cls()
     robot = install(AgentMemory, into=given, agent_name="clerk", store="none:")
     assert type(robot) is cls

@@ -113,7 +113,7 @@ async def test_loading_twice_leaves_one_up_to_date_block() -> None:
 
 
 async def test_text_that_resembles_a_block_is_not_a_block() -> None:
-    """A block is recognised by its marker; a user's message with the same words is an ordinary message."""
+    """A block is recognized by its marker; a user's message with the same words is an ordinary message."""
     async with memory_over() as memory:
         agent = plugin(memory)
         await memory.save(city("Oslo"), subject=USER)

@@ -39,7 +39,7 @@ def test_a_user_with_an_encrypted_store_restores_it_with_its_key(
 
 def test_errors_are_sentences(cli: CommandLine, tmp_path: Path) -> None:
     assert "there is no store" in cli.error("backup", str(tmp_path / "backup"))["message"]
-    assert "is no backup" in cli.error("restore", str(tmp_path / "backup"))["message"]
+    assert "is not a backup" in cli.error("restore", str(tmp_path / "backup"))["message"]
     assert "factmem move" in cli.error("--store", "memory:", "backup", str(tmp_path / "backup"))["message"]
     cli.data("save", "city", "Oslo")
     cli.data("backup", str(tmp_path / "backup"))

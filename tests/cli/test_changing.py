@@ -71,7 +71,7 @@ def test_forget_erases_what_fits_and_nothing_else(cli: CommandLine, words: list[
     cli.data("save", "pet", "cat", "--timestamp", "2026-03-01")
     assert cli.data("forget", "--yes", *words)["records"] == 1
     assert cli.data("info")["keywords"] == ["pet"]
-    assert cli.run("forget", "--yes", *words).out.startswith("Nothing fits")
+    assert cli.run("forget", "--yes", *words).out.startswith("Nothing matches")
 
 
 def test_forget_by_id_takes_retracted_records_and_every_revision(cli: CommandLine) -> None:
@@ -144,4 +144,4 @@ def test_an_id_that_names_nothing_is_an_error_and_nothing_is_done(cli: CommandLi
 def test_an_id_that_is_there_and_does_not_fit_is_no_error(cli: CommandLine, command: str) -> None:
     (record,) = cli.data("save", "seats", "120")
     done = cli.run(command, record["id"], "--concept", "stage", "--yes")
-    assert (done.code, done.out) == (0, "Nothing fits; nothing erased.\n")
+    assert (done.code, done.out) == (0, "Nothing matches; nothing was erased.\n")

@@ -39,7 +39,7 @@ def test_an_upgrade_says_from_which_format_to_which(cli: CommandLine) -> None:
     assert "older format" in cli.run("check").out
     done = cli.run("upgrade")
     assert done.code == 0, done.err
-    assert f"was brought from format {newest - 1} to {newest}" in done.out
+    assert f"was upgraded from format {newest - 1} to {newest}" in done.out
     assert done.out.endswith("is sound\n")
     again = cli.data("upgrade")
     assert (again["before"], again["after"], again["sound"]) == (newest, newest, True)
@@ -55,7 +55,7 @@ def test_what_cannot_be_upgraded_is_said(cli: CommandLine, tmp_path: Path) -> No
 def test_an_empty_store_is_made_when_that_is_asked_for(cli: CommandLine) -> None:
     done = cli.run("upgrade", "--create")
     assert done.code == 0, done.err
-    assert "was made, in format" in done.out
+    assert "was created, in format" in done.out
     assert cli.store.exists()
     assert "has the newest format" in cli.run("upgrade", "--create").out
 

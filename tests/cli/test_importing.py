@@ -50,7 +50,7 @@ def test_a_bad_row_is_named_and_fails_the_command_but_not_the_other_rows(cli: Co
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--from", "mem1", MEM0], "nothing is known of the system"),
+        (["--from", "mem1", MEM0], "unknown system"),
         (["--from", "mem0", MEM0, "--namespace", "a"], "which is for langgraph"),
         (["--from", "mem0", "-"], "own format"),
         (["--from", "mem0", "missing.json"], "missing.json cannot be read"),

@@ -84,7 +84,7 @@ def test_a_purge_shows_the_matches_and_erases_them_with_yes(
     done = cli.data("purge", *words, "--yes")
     assert (done["count"], done["erased"], done["dry_run"]) == (len(fitting), len(fitting), False)
     assert set(notes(cli)) == {"a", "b", "c"} - fitting
-    assert cli.run("purge", *words).out.strip() == "Nothing fits."
+    assert cli.run("purge", *words).out.strip() == "Nothing matches."
 
 
 def test_a_purge_without_a_filter_or_with_a_malformed_one_is_refused(cli: CommandLine) -> None:
@@ -92,7 +92,7 @@ def test_a_purge_without_a_filter_or_with_a_malformed_one_is_refused(cli: Comman
     assert cli.error("purge", "--yes")["type"] == "InvalidDataError"
     assert cli.run("purge", "--yes", "--metadata", "gold").code == 2
     assert cli.run("purge", "--yes", "--metadata", "x>[1]").code == 2
-    assert "1 record(s) fit" in cli.run("purge", "--concept", "note").out
+    assert "1 record(s) match" in cli.run("purge", "--concept", "note").out
     assert notes(cli) == ["a"]
 
 

@@ -36,7 +36,7 @@ def test_a_store_is_copied_and_a_second_run_says_that_it_is_whole(cli: CommandLi
     target = str(tmp_path / "target.db")
     done = cli.run("move", str(cli.store), target)
     assert done.code == 0, done.err
-    assert f"2 entries arrived in {target}" in done.out
+    assert f"2 entries were copied to {target}" in done.out
     assert CommandLine(Path(target)).data("load", "city") == cli.data("load", "city")
     again = cli.run("move", str(cli.store), target)
     assert (again.code, "has everything already: nothing was written" in again.out) == (0, True)

@@ -178,8 +178,8 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
         (["save", "seats", "7", "--timestamp", "9999-12-31"], "or leave it out to say now"),
         (["dead-letters", "dismiss", "nosuch"], "`list` shows them"),
         (["quarantine", "accept", "nosuch"], "1 of the ids name no quarantined record: `list` shows them"),
-        (["audit", "--page", "x"], "pass the page that the previous output names"),
-        (["list", "--page", "x"], "pass the page that an output in the same order names"),
+        (["audit", "--page", "x"], "pass the token printed at the end of the previous page"),
+        (["list", "--page", "x"], "pass the token that a listing with the same order printed"),
         (["info", "--store", "encrypted:facts"], "one of key_env="),
     ],
 )

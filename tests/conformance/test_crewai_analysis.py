@@ -4,7 +4,7 @@ The numbers are those of its tests and the names those of its weaknesses, in the
 
 - 29, 30: memory/test_saving_with_analysis.py::test_extracting_needs_words_and_a_model
 - 42, 45: memory/test_saving_with_analysis.py::test_a_failing_analysis_leaves_the_text_at_its_default_place
-- 90, 111: memory/test_saving_with_analysis.py::test_another_organisations_scope_is_out_of_reach
+- 90, 111: memory/test_saving_with_analysis.py::test_another_organizations_scope_is_out_of_reach
 - llm_bad_scope: memory/test_saving_with_analysis.py::test_a_scope_that_a_model_proposes_is_a_legal_one
 - metadata_llm_override: memory/test_saving_with_analysis.py::test_what_the_caller_says_stands_and_is_not_asked
 - private side channels: memory/test_saving_with_analysis.py::test_scopes_and_categories_in_use_are_shown_to_be_taken_up
@@ -182,7 +182,7 @@ async def test_save_defaults_what_is_written_into_a_record_reaches_nobody_else(t
     ids=["an object", "not a number", "a key that is no text"],
 )
 async def test_metadata_dropped_what_is_no_json_is_refused_before_anything_is_kept(metadata: dict[str, Any]) -> None:
-    """CrewAI raises the serialiser's TypeError while saving in the background, and the text is lost."""
+    """CrewAI raises the serializer's TypeError while saving in the background, and the text is lost."""
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(lambda prompt, answer: ANALYSIS)) as memory:
         with pytest.raises(InvalidDataError):

@@ -83,7 +83,7 @@ async def test_prefix_sibling_a_similar_record_of_another_scope_is_not_touched(e
     assert deleting.asked == []
 
 
-async def test_root_scope_leak_organisations_whose_names_begin_the_same_share_nothing() -> None:
+async def test_root_scope_leak_organizations_whose_names_begin_the_same_share_nothing() -> None:
     """Neither the comparison nor the scopes and categories shown to an analysis cross the wall."""
     provider, model, deleting = InMemoryProvider(), deleting_model(), Deleting()
     async with opened(provider, organization="sales-eu", consolidator=Deleting()) as eu:
@@ -139,7 +139,7 @@ async def test_sanitize_scope_name_agents_of_any_script_do_not_share_a_scope(one
     assert deleting.asked == []
 
 
-async def test_update_scope_escape_a_record_of_another_organisation_has_no_id_here() -> None:
+async def test_update_scope_escape_a_record_of_another_organization_has_no_id_here() -> None:
     """Neither has another user's private record. CrewAI updates any record whose id is given."""
     provider = InMemoryProvider()
     async with opened(provider, organization="b") as theirs:

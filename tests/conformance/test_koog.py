@@ -228,7 +228,7 @@ async def test_d6_concurrent_saves_lose_no_update(address: str, provider: AgentM
     await providers[1].aclose()
 
 
-async def test_d10_an_organisation_is_a_wall(provider: AgentMemoryProvider) -> None:
+async def test_d10_an_organization_is_a_wall(provider: AgentMemoryProvider) -> None:
     acme = attrs.evolve(PROFILE, organization_name="acme")
     for scope in PROFILE.scopes():
         await provider.save(style("tabs"), USER, scope)

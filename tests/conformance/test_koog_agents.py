@@ -81,7 +81,7 @@ async def test_d5_what_is_known_can_be_taken_back_and_forgotten() -> None:
         assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
 
 
-async def test_d10_an_organisations_name_is_a_wall() -> None:
+async def test_d10_an_organizations_name_is_a_wall() -> None:
     """Koog uses it only to switch a scope on."""
     provider = InMemoryProvider()
     async with opened(provider, viewer=None, organization="acme") as acme:

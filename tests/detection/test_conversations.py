@@ -151,7 +151,7 @@ def test_a_longmemeval_session_that_questions_share_comes_once(as_text: str) -> 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
 @pytest.mark.parametrize("zipped", [False, True])
-def test_encodings_and_gzip_are_recognised(encoding: str, zipped: bool) -> None:
+def test_encodings_and_gzip_are_recognized(encoding: str, zipped: bool) -> None:
     data = json.dumps([{"role": "user", "content": "Grüße aus 東京"}], ensure_ascii=False).encode(encoding)
     (conversation,) = read(gzip.compress(data) if zipped else data)
     assert conversation.messages[0].content == "Grüße aus 東京"

@@ -66,7 +66,7 @@ async def test_it_reads_answers_of_a_looser_kind() -> None:
     assert found.questions == (SubQuestion("where is ana?"),)
     assert (found.scopes, found.complexity) == (("/product/alpha",), Complexity.COMPLEX)
     many = {"questions": [f"What of {number}?" for number in range(9)]}
-    assert len((await analysed(many)).questions) == REQUEST.most_questions
+    assert len((await analysed(many)).questions) == REQUEST.max_questions
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ async def test_no_more_is_missing_than_it_may_name() -> None:
     analyst, model = saying(
         {"gaps": [{"missing": f"{number}", "question": f"What of {number}?"} for number in "abcdefg"]}
     )
-    assert len(await analyst.find_gaps(QUESTION, [])) == analyst.most_gaps == 3
+    assert len(await analyst.find_gaps(QUESTION, [])) == analyst.max_gaps == 3
     assert "At most 3 gaps" in model.prompts[0].instructions
 
 

@@ -54,7 +54,7 @@ SAID = (
 
 
 @pytest.mark.parametrize("text", ASKED)
-def test_a_wish_for_every_later_conversation_is_recognised(text: str) -> None:
+def test_a_wish_for_every_later_conversation_is_recognized(text: str) -> None:
     ((start, end),) = instructions_in(text)
     assert text[start:end] == text
 

@@ -295,9 +295,9 @@ def test_options_of_another_system_are_refused(tmp_path: Path) -> None:
     path = document(tmp_path / "x.json", [])
     with pytest.raises(InvalidDataError, match="--namespace, which is for langgraph"):
         read_system("mem0", path, ImportOptions(namespace="a"))
-    with pytest.raises(InvalidDataError, match="nothing is known of"):
+    with pytest.raises(InvalidDataError, match="unknown system"):
         read_system("mem1", path)
-    with pytest.raises(InvalidDataError, match="is no field of a row"):
+    with pytest.raises(InvalidDataError, match="is not a field of a row"):
         found_in("table", path, columns={"values": "x"})
     with pytest.raises(InvalidDataError, match="template"):
         found_in("langgraph", path, namespace="memories,,{user")

@@ -68,8 +68,8 @@ def test_parts_without_text_are_counted() -> None:
     assert (alone.content, alone.role, alone.not_text) == ("", "user", 1)
 
 
-def test_rendered_blocks_are_recognised() -> None:
-    """A block is recognised in requests by its type, and in stored events by a mark in its metadata."""
+def test_rendered_blocks_are_recognized() -> None:
+    """A block is recognized in requests by its type, and in stored events by a mark in its metadata."""
     block = MemoryBlock(text="<memory></memory>")
     content = ContentFormat().memory(block)
     assert content.role == "user"

@@ -252,7 +252,7 @@ async def test_what_nobody_trusts_the_model_with_waits_in_quarantine() -> None:
         backend = FactMemBackend(memory)
         with memory.run("alice"):
             assert "waits until somebody confirms it" in str((await backend.aedit(MINE, "Rome", "Paris")).error)
-            assert "cannot be taken out" in str(
+            assert "cannot be removed here" in str(
                 (await backend.aedit(MINE, "- **city**: Rome", "- likes gin\n- x")).error
             )
             assert "Paris" not in str(await backend.agrep("city"))

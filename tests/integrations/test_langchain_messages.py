@@ -87,7 +87,7 @@ def test_blocks_without_text_are_counted() -> None:
     assert not FORM.messages(AIMessage(thought))
 
 
-async def test_stored_blocks_are_recognised() -> None:
+async def test_stored_blocks_are_recognized() -> None:
     memory = Memory(InMemoryProvider(), embedder=HashEmbedder())
     async with memory:
         await memory.save(SingleFact(SEATS, 12), scope="/agent/clerk")

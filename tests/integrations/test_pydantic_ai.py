@@ -329,7 +329,7 @@ async def test_nothing_is_submitted_where_the_program_does_it() -> None:
         assert "I live in Bern." in words(await store.list_records())
 
 
-def test_histories_are_read_with_their_speakers_and_stored_blocks_are_recognised() -> None:
+def test_histories_are_read_with_their_speakers_and_stored_blocks_are_recognized() -> None:
     form = PydanticAIFormat()
     history: list[ModelMessage] = [
         ModelRequest(parts=[UserPromptPart(["Look:", BinaryContent(b"x", media_type="image/png")])]),

@@ -69,7 +69,7 @@ CASES = {
     "429 beyond the time limit": _wrong(ModelUnavailableError, 1, error_answer(429, retry_after="20"), timeout=5.0),
     "out of quota": _wrong(ModelUnavailableError, 1, error_answer(429, message=CANARY, code="insufficient_quota")),
     "500 storm": _wrong(ModelUnavailableError, 2, error_answer(500, message=CANARY)),
-    "503 that is no JSON": _wrong(ModelUnavailableError, 2, Answer(CANARY.encode(), status=503)),
+    "503 that is not JSON": _wrong(ModelUnavailableError, 2, Answer(CANARY.encode(), status=503)),
     "cut off by the network": _wrong(ModelUnavailableError, 2, attrs.evolve(chat_answer(RIGHT), cut=9)),
     "wrong key": _wrong(ModelUnavailableError, 1, error_answer(401, message=CANARY)),
     "forbidden": _wrong(ModelUnavailableError, 1, error_answer(403, message=CANARY)),

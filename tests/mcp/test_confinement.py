@@ -132,7 +132,7 @@ async def test_no_subject_leads_out(confined: Confined, subject: str) -> None:
         ("save_fact", {"keyword": "city", "value": "Rome"}),
     ):
         message = await refusal(client, tool, subject=subject, **arguments)
-        assert message == "this server has nothing to do with that subject: name user:maya, or none"
+        assert message == "this server does not serve that subject: name user:maya, or none"
     assert await everything(confined.store.memory) == before
 
 

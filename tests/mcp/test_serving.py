@@ -127,7 +127,7 @@ async def test_an_address_that_others_reach_needs_a_token() -> None:
     async with opened() as memory:
         with pytest.raises(InvalidDataError, match="others could read the memory"):
             await serve_http(make_server(memory), host="0.0.0.0", port=0)
-        with pytest.raises(StoreUnavailableError, match="cannot be listened at"):
+        with pytest.raises(StoreUnavailableError, match="cannot listen on"):
             await serve_http(make_server(memory), host="192.0.2.1", port=1, token=TOKEN)
 
 

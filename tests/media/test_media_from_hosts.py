@@ -1,4 +1,4 @@
-"""Media that hosts hand over, in every form that they write them, become `Medium` objects; URLs stay unread."""
+"""Media that hosts pass, in every form that they write them, become `Medium` objects; URLs stay unread."""
 
 from __future__ import annotations
 

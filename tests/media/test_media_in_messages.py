@@ -374,7 +374,7 @@ async def test_a_pdf_without_the_extra_is_counted_and_the_log_says_how_to_instal
 
 
 @pytest.mark.parametrize(
-    "settings", [MediaSettings(most_bytes=10), MediaSettings(most_characters=10)], ids=["bytes", "characters"]
+    "settings", [MediaSettings(max_bytes=10), MediaSettings(max_chars=10)], ids=["bytes", "characters"]
 )
 async def test_a_medium_beyond_a_limit_is_a_typed_error(settings: MediaSettings, tmp_path: Path) -> None:
     file = tmp_path / "photo.png"
@@ -386,7 +386,7 @@ async def test_a_medium_beyond_a_limit_is_a_typed_error(settings: MediaSettings,
         assert await values(memory) == []
 
 
-@pytest.mark.parametrize("settings", [{"most_bytes": 0}, {"most_pages": -1}, {"pdf_seconds": 0}])
+@pytest.mark.parametrize("settings", [{"max_bytes": 0}, {"max_pages": -1}, {"pdf_seconds": 0}])
 def test_a_limit_that_allows_nothing_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):
         MediaSettings(**settings)

@@ -40,8 +40,8 @@ async def knowing(analyst: Any, **options: Any) -> Memory:
         (ModelUnavailableError("the model is away"), ModelUnavailableError, "the model is away"),
         (ModelRefusedError("it refused"), ModelRefusedError, "it refused"),
         (ValueError("Ana lives in Faro"), ModelAnswerError, "the question analyst failed with ValueError"),
-        (None, ModelAnswerError, "the question analyst answered NoneType"),
-        ({"questions": []}, ModelAnswerError, "the question analyst answered dict"),
+        (None, ModelAnswerError, "the question analyst returned NoneType"),
+        ({"questions": []}, ModelAnswerError, "the question analyst returned dict"),
         (parts(scopes=7), ModelAnswerError, "the question analyst failed with TypeError"),
     ],
 )
@@ -84,7 +84,7 @@ async def test_answers_that_cannot_be_used_are_passed_over() -> None:
 async def test_it_takes_no_more_questions_than_it_may() -> None:
     many = [f"What of the thing number {number}?" for number in range(9)]
     gaps = [[Gap(missing="it", question=f"And {text}") for text in many]]
-    deep = attrs.evolve(ALWAYS, most_questions=2)
+    deep = attrs.evolve(ALWAYS, max_questions=2)
     found = await deeply(await knowing(ScriptedAnalyst(parts(*many), gaps=gaps)), "What of them?", deep=deep)
     assert found.questions == ("What of them?", *many[:2], f"And {many[0]}", f"And {many[1]}")
     assert len(found.gaps) == 2

@@ -80,7 +80,7 @@ async def test_a_memory_that_is_read_only_erases_nothing(provider: AgentMemoryPr
     assert await kept(provider) == ["city", "city", "seats", "seats"]
 
 
-async def test_other_organisations_are_left_alone(clock: FakeClock) -> None:
+async def test_other_organizations_are_left_alone(clock: FakeClock) -> None:
     provider = InMemoryProvider(clock=clock)
     await planted(over(provider, clock, organization="acme"))
     clock.advance(2 * DAY)

@@ -113,8 +113,8 @@ async def test_a_fact_from_the_future_is_refused_or_held_at_now(
     ahead = SingleFact(SEATS, 5, timestamp=clock() + dt.timedelta(days=1))
     with pytest.raises(InvalidDataError, match="future"):
         await memory.save(ahead)
-    holding = Memory(provider, policies=Policies(future=FuturePolicy.HOLD), clock=clock, embedder=HashEmbedder())
-    (record,) = await holding.save(ahead)
+    clamping = Memory(provider, policies=Policies(future=FuturePolicy.CLAMP), clock=clock, embedder=HashEmbedder())
+    (record,) = await clamping.save(ahead)
     assert record.timestamp <= clock()
 
 

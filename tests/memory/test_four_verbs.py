@@ -250,7 +250,7 @@ CARELESS: dict[str, Callable[[MemoryScope], object]] = {
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-async def test_organisations_are_walls_whatever_text_of_a_scope_is_the_key(
+async def test_organizations_are_walls_whatever_text_of_a_scope_is_the_key(
     key: Callable[[MemoryScope], object],
 ) -> None:
     shelf = Shelf(key)

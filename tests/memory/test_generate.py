@@ -394,5 +394,5 @@ async def test_ready_facts_carry_topics(provider: AgentMemoryProvider) -> None:
 async def test_a_value_of_several_conversations_is_refused() -> None:
     several = {"haystack_sessions": [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}]]}
     async with opened(InMemoryProvider()) as memory:
-        with pytest.raises(InvalidDataError, match="not one conversation but 2"):
+        with pytest.raises(InvalidDataError, match="expected one conversation, got 2"):
             await memory.generate(several)

@@ -212,7 +212,7 @@ async def test_an_expired_revision_cannot_hold_again(memory: Memory, clock: Fake
 async def test_a_rollback_stays_behind_the_walls(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
-    """Neither another viewer nor another organisation reaches a revision by its number."""
+    """Neither another viewer nor another organization reaches a revision by its number."""
     mine = await saved(memory, "Porto", clock, private=True)
     await saved(memory, "Faro", clock, private=True)
     public = await saved(memory, "Lisbon", clock)

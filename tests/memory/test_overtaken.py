@@ -152,7 +152,7 @@ async def test_a_newer_statement_that_was_retracted_overtakes_nothing_until_it_i
     assert await newer(memory) == NEW
 
 
-async def test_another_organisation_overtakes_nothing(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+async def test_another_organization_overtakes_nothing(provider: AgentMemoryProvider, clock: FakeClock) -> None:
     acme, other = (
         Memory(provider, organization=name, embedder=HashEmbedder(), clock=clock) for name in ("acme", "other")
     )

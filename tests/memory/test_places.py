@@ -72,7 +72,7 @@ async def test_two_organizations_in_one_store_never_meet(provider: AgentMemoryPr
         assert await outsider.recall("note") == []
         assert (await outsider.tree()).records == 0
         assert (await outsider.forget(concepts=[NOTE])).erased == 0
-        with pytest.raises(InvalidDataError, match="organisation"):
+        with pytest.raises(InvalidDataError, match="organization"):
             await outsider.recall("note", scope=MemoryScope.product("a").within("acme"))
     assert len(await acme.list_records()) == 1
 

@@ -161,7 +161,7 @@ async def test_a_scope_that_a_model_proposes_is_a_legal_one(proposed: str | None
         assert (await memory.tree()).records == 1
 
 
-async def test_another_organisations_scope_is_out_of_reach() -> None:
+async def test_another_organizations_scope_is_out_of_reach() -> None:
     """A scope proposed by a model always lies below the tenant's own root."""
     provider = InMemoryProvider()
     async with opened(provider, analysing(scope="/tenant/b/secrets"), organization="a") as memory:

@@ -251,7 +251,7 @@ async def test_a_slice_needs_scopes(scopes: Any) -> None:
             memory.slice(scopes)
 
 
-async def test_a_view_is_of_the_same_organisation() -> None:
+async def test_a_view_is_of_the_same_organization() -> None:
     async with Memory("memory:", organization="acme") as memory:
         with pytest.raises(InvalidDataError):
             memory.scope(
@@ -359,7 +359,7 @@ async def test_no_subject_leads_out_of_a_view() -> None:
             view.for_user("noah")
         with pytest.raises(OutOfViewError):
             view.about([MAYA, NOAH])
-        with pytest.raises(InvalidDataError, match="needs a subject"):
+        with pytest.raises(InvalidDataError, match="needs at least one subject"):
             memory.about([])
         assert said(await memory.list_records()) == ["Oslo", "Rome"]
 

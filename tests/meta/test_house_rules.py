@@ -17,8 +17,16 @@ from factmem import errors
 DUMPING_GROUNDS = {"base", "common", "core", "helpers", "misc", "util", "utils"}
 RIDDLE = re.compile(r"(What|Who|Where|How|Whose|Which|Whoever|Whatever)\b|(When|Why)\b(?![^.]*,)")
 """First words of a relative clause in place of a phrase or an imperative. "When" may open a sentence with a comma."""
-AVOIDED = re.compile(r"\b(whoever|told(?! apart))\b", re.IGNORECASE)
-"""Words with a plain alternative: reader or caller for the one, shown, passed or returned for the other."""
+AVOIDED = re.compile(
+    r"""
+    \b(?:whoever | told(?!\ apart))\b                                        # reader or caller; shown or passed
+    | \bhand(?:s|ed|ing)?\ (?:\w+\ )?(?:in|out|over)\b(?!\ of)                 # pass, return
+    | (?<!there\ )\b(?:is|are|was|were)\ no\ (?!longer\b|more\b|less\b|one\b)\w+  # is not a
+    | \b(?:organis(?=[ae])|(?:recogn|normal|serial|capital|vector|summar)is(?=[ei]))\w+  # -ize
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Phrases with a plain alternative, which stands beside each."""
 FRONT_DOORS = {"factmem", "factmem.abc", "factmem.memory", "factmem.recall", "factmem.detection", "factmem.testing"}
 
 
@@ -88,6 +96,17 @@ def test_docstrings_use_plain_words(sources: Mapping[str, ast.Module]) -> None:
     assert wrong == []
 
 
+def test_messages_use_plain_words(modules: Mapping[str, ast.Module]) -> None:
+    """Errors and help texts are in the same words as docstrings."""
+    wrong = [
+        f"{module}:{line}: {found[0]}"
+        for module, tree in modules.items()
+        for line, text in _messages(tree)
+        if (found := AVOIDED.search(text))
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     ("docstring", "refused"),
     [
@@ -96,12 +115,16 @@ def test_docstrings_use_plain_words(sources: Mapping[str, ast.Module]) -> None:
         ("When it was recorded.", True),
         ("Return the rows, for whoever reads them.", True),
         ("Return all that was told.", True),
+        ("Raised when it is no concept.", True),
+        ("Words that were handed in.", True),
+        ("Texts that are recognised.", True),
+        ("Raised when there is no concept, or it is no longer current.", False),
         ("When a save fails, the next one is refused.", False),
         ("Whole sentences are kept.", False),
         ("Two places that cannot be told apart.", False),
     ],
 )
-def test_riddles_and_avoided_words_are_recognised(docstring: str, refused: bool) -> None:
+def test_riddles_and_avoided_words_are_recognized(docstring: str, refused: bool) -> None:
     assert bool(RIDDLE.match(docstring) or AVOIDED.search(docstring)) is refused
 
 
@@ -185,6 +208,16 @@ def _public_definitions(
         yield prefix + child.name, child
         if isinstance(child, ast.ClassDef):
             yield from _public_definitions(child, f"{prefix}{child.name}.")
+
+
+def _messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of errors that are raised, and of the help of options."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and node.arg == "help"):
+            for part in ast.walk(node):
+                match part:
+                    case ast.Constant(value=str(text)):
+                        yield part.lineno, text
 
 
 def _docstrings(modules: Mapping[str, ast.Module]) -> Iterator[tuple[str, str]]:

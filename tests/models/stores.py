@@ -68,7 +68,7 @@ def _encrypted_sqlite(folder: Path, clock: Clock) -> EncryptedSqliteMemoryProvid
 
 
 STORES: Final = (
-    Store("InMemory", _in_memory, durable=False),
+    Store("memory", _in_memory, durable=False),
     Store("file", _file),
     Store("encrypted", _encrypted),
     Store("sqlite-vec", _sqlite),

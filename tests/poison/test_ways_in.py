@@ -157,7 +157,7 @@ async def test_a_bullet_that_is_not_the_users_retracts_nothing(tmp_path: Path) -
         text = (tmp_path / "AGENTS.md").read_text(encoding="utf-8")
         gone = "".join(line for line in text.splitlines(keepends=True) if "AT00 1" not in line)
         (tmp_path / "AGENTS.md").write_text(gone, encoding="utf-8")
-        with pytest.raises(InvalidDataError, match="cannot be taken out here"):
+        with pytest.raises(InvalidDataError, match="cannot be removed here"):
             await file.sync()
         assert await memory.load(BANK, subject=USER) is not None
 

@@ -1,4 +1,4 @@
-"""Events in a question are recognised in natural forms, and dated by the record about them."""
+"""Events in a question are recognized in natural forms, and dated by the record about them."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,12 +81,18 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "where": st.lists(st.lists(conditions, min_size=1, max_size=2), max_size=2),
     "record_ids": st.none() | st.lists(st.sampled_from(["r1", "r2", "r29", "other"])),
 }
+COMPARES_RECORDS = {"strongest"}
+"""Fields that a single record always passes."""
 
 
 def whole_log() -> TenantLog:
     log = TenantLog(None)
     log.take_in(LOG)
     return log
+
+
+def test_every_field_is_evaluated() -> None:
+    assert {field.name for field in attrs.fields(RecallFilter)} == {*FIELDS} | COMPARES_RECORDS
 
 
 @pytest.mark.parametrize("name", [name for name in FIELDS if name != "exact"])

@@ -51,7 +51,7 @@ def test_the_future_is_as_recent_as_now() -> None:
     assert recency(-5 * DAY, 30) == 1
 
 
-def test_the_weights_of_the_additive_composite_are_normalised() -> None:
+def test_the_weights_of_the_additive_composite_are_normalized() -> None:
     doubled = RecallSettings(composite=Additive(similarity_weight=1.0, recency_weight=0.6, importance_weight=0.4))
     additive = RecallSettings(composite=Additive())
     assert composite(0.3, 0.2, 0.9, doubled) == pytest.approx(composite(0.3, 0.2, 0.9, additive))

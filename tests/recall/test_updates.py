@@ -13,7 +13,7 @@ from tests.recall.update_pairs import BOTH_TRUE, CHAT, TUNED, UNSEEN
 
 
 def found(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the pairs whose second statement is recognised as superseding the first."""
+    """Return the pairs whose second statement is recognized as superseding the first."""
     return [(older, newer) for older, newer in pairs if overtakes(clauses(newer), clauses(older))]
 
 

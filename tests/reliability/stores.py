@@ -21,6 +21,7 @@ from tests.postgres import postgres_address
 
 __all__ = [
     "CITY",
+    "EVERY_STORE",
     "NOON",
     "NUMBERS",
     "PLANNER",
@@ -91,8 +92,10 @@ STORES: Final = (
 durable_stores = pytest.mark.parametrize("store", STORES, ids=str)
 """Every store in files."""
 
-every_store = pytest.mark.parametrize("store", [*STORES, DurableStore("postgres", "")], ids=str)
+EVERY_STORE: Final = (*STORES, DurableStore("postgres", ""))
 """Those, and the one on a server."""
+
+every_store = pytest.mark.parametrize("store", EVERY_STORE, ids=str)
 
 
 async def numbers_in(store: DurableStore, path: Path) -> set[int]:

@@ -208,7 +208,7 @@ async def test_what_is_no_backup_or_cannot_be_backed_up_is_said(tmp_path: Path) 
         await back_up(InMemoryProvider(), tmp_path / "backup")
     with pytest.raises(StoreUnavailableError, match="there is no store"):
         await backed_up(store, tmp_path / "store", tmp_path / "backup")
-    with pytest.raises(InvalidDataError, match="is no backup"):
+    with pytest.raises(InvalidDataError, match="is not a backup"):
         await restored(store, tmp_path, tmp_path / "store")
     assert not found(tmp_path)
     await keep(store, tmp_path / "store", "Oslo")

@@ -264,7 +264,7 @@ def test_a_file_that_may_not_grow_keeps_what_was_acknowledged(
     for room in range(1, 12_000, 301 if big else 3001):
         workers.forget()
         limit = largest + room
-        workers.start("save", store.address(path), first=100 + tried * 1000, count=1000, most_bytes=limit)
+        workers.start("save", store.address(path), first=100 + tried * 1000, count=1000, max_bytes=limit)
         workers.wait()
         assert workers.refusals
         assert {error for _, error in workers.refusals} == {"StoreUnavailableError"}

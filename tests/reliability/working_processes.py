@@ -53,7 +53,7 @@ class Order:
     count: int = 1
     processes: int = 1
     scratch: str = ""
-    most_bytes: int = 0
+    max_bytes: int = 0
 
 
 Work: TypeAlias = Callable[[Order, range], Awaitable[None]]
@@ -179,9 +179,9 @@ def fork(order: Order, numbers: range) -> int:
         tell(f"started {pid}")
         return pid
     gc.freeze()
-    if order.most_bytes:
+    if order.max_bytes:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (order.most_bytes, order.most_bytes))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order.max_bytes, order.max_bytes))
     try:
         anyio.run(WORK[order.do], order, numbers)
     except BaseException as error:

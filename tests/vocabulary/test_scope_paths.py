@@ -189,7 +189,7 @@ def test_a_legal_name_stays_as_it_is(name: str) -> None:
 
 
 def test_a_profile_opens_the_scopes_that_have_names() -> None:
-    """The order is narrowest first, anchored at the organisation; a kind without a name is absent."""
+    """The order is narrowest first, anchored at the organization; a kind without a name is absent."""
     profile = MemoryScopesProfile(agent_name="planner", product_name="alpha", organization_name="acme")
     planner, alpha = MemoryScope.agent("planner"), MemoryScope.product("alpha")
     expected = [scope.within("acme") for scope in (planner, alpha, MemoryScope.CROSS_PRODUCT)]

@@ -176,6 +176,7 @@ _SCANS: Final = Reads([Way(_scanned, Shows.KEPT, only=_of_tenant, engine=True)])
 _WORDS: Final[Mapping[str, Door]] = {
     "outlined": Reads([Way(_outlined, Shows.KEPT, only=_of_tenant, engine=True)]),
     "recorded": Reads([Way(_recorded, Shows.KEPT, only=_of_tenant, engine=True)]),
+    "far": Neither("is the same for every store"),
     "newest": Neither("is the number of the store's newest entry, which only the engine reads"),
     "use_outlines": Neither("is one for the whole store"),
     "put_outlines": Neither("returns nothing"),
@@ -185,6 +186,7 @@ _SQLITE: Final[Mapping[str, Door]] = {**_WORDS, **dict.fromkeys(("vector_numbers
 OWN: Final[Mapping[str, Mapping[str, Door]]] = {
     "EncryptedMemoryProvider": _KEYS,
     "EncryptedSqliteMemoryProvider": {**_SQLITE, **_KEYS},
+    "PostgresMemoryProvider": {**_WORDS, "from_address": Neither("opens a store, for its operator")},
     "SqliteVecMemoryProvider": _SQLITE,
     "DatabaseProvider": _WORDS,
 }

@@ -11,10 +11,6 @@ from types import ModuleType
 from typing import Any, Final
 
 import attrs
-import factmem_encrypted
-import factmem_encrypted_sqlite
-import factmem_file
-import factmem_sqlite_vec
 from typer.main import get_command
 
 import factmem.agent.agents_md
@@ -26,6 +22,7 @@ import factmem.providers
 from factmem.abc import AgentMemoryProvider, capabilities
 from factmem.cli.app import app
 from factmem.errors import MissingPackageError
+from tests.own_providers import own_packages
 from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, LESSONS, MEMORY_FILES, MEMORY_RUN, MEMORY_TOOLS, SAVED_HISTORY
 from tests.walls.capabilities import CAPABILITIES, OWN
 from tests.walls.facade import READING, WAITING
@@ -72,7 +69,7 @@ _NO_DOORS: Final[Mapping[str, str]] = {
     "AgentsMdText": "reads files that people wrote",
     "AgentsMdMiddleware": "reads files that people wrote",
     "GroupCommit": "is what providers are made of",
-    "LocalStorage": "is what a provider is made of",
+    "LocalLogStorage": "is what a provider is made of",
     "FactRetrievalCompression": "looks for facts in a history that it is given",
     "Hooks": "is called with what the program may see",
     "RotatesKeys": "changes the key of a store",
@@ -82,7 +79,7 @@ _NO_DOORS: Final[Mapping[str, str]] = {
 
 _PACKAGES: Final = (
     *(factmem.memory, factmem.agent, factmem.agent.agents_md, factmem.providers, factmem.crypto, capabilities),
-    *(factmem_encrypted, factmem_encrypted_sqlite, factmem_file, factmem_sqlite_vec),
+    *(importlib.import_module(name) for name in own_packages()),
 )
 
 

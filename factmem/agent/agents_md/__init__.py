@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from factmem.agent.agents_md.comments import Visible, visible
-from factmem.agent.agents_md.edits import Edits, Hand, applied, reconciled
+from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.facts_file import AgentsMdFacts, Block, block_in, written_into
 from factmem.agent.agents_md.files import Content
 from factmem.agent.agents_md.page import Bullet, Page, bullet_of, bullets_in, one_line, original, page_of, said_in
@@ -29,8 +29,8 @@ __all__ = [
     "Block",
     "Bullet",
     "Content",
+    "Editor",
     "Edits",
-    "Hand",
     "Limits",
     "MemoryFiles",
     "MemoryTree",

@@ -18,7 +18,7 @@ from factmem.facts import STATEMENT, Concept, FactType
 from factmem.memory import Memory
 from factmem.records import FactDetails, FactRecord, Origin, Place
 
-__all__ = ["Addition", "Edits", "Hand", "Revision", "applied", "reconciled"]
+__all__ = ["Addition", "Editor", "Edits", "Revision", "applied", "reconciled"]
 
 _MOST_COMPARED: Final = 2_500
 """Maximum number of pairs of bullets compared by their words; beyond it, values are paired in order."""
@@ -140,7 +140,7 @@ class _Reconciliation:
         if bullet_of(record, self._heading(record)).digest != shown_as:
             raise StateConflictError(
                 f"what is known of {record.concept.keyword} was changed by somebody else as well: "
-                "take your edit of it back, read the page again, and edit what it says then"
+                "revert your edit of it, read the page again, and edit the new text"
             )
         return id
 
@@ -209,7 +209,7 @@ def _unmatched(
 
 
 @attrs.frozen(kw_only=True)
-class Hand:
+class Editor:
     """The editor of a page.
 
     Attributes:
@@ -226,13 +226,13 @@ class Hand:
     clock: Clock = system_clock
 
 
-async def applied(memory: Memory, edits: Edits, hand: Hand) -> tuple[Change, ...]:
+async def applied(memory: Memory, edits: Edits, editor: Editor) -> tuple[Change, ...]:
     """Apply edits to a memory.
 
     Args:
         memory: The memory, or the view of it that the page was rendered from.
         edits: The changes.
-        hand: The editor.
+        editor: The editor.
 
     Returns:
         The changes made. A record in the state QUARANTINED has no effect until it is released.
@@ -242,30 +242,30 @@ async def applied(memory: Memory, edits: Edits, hand: Hand) -> tuple[Change, ...
             higher origin. Nothing was changed.
         FactMemError: As in `Memory.update`, `Memory.retract` and `Memory.save`; earlier changes are kept.
     """
-    if edits.retracted and not hand.origin.trusted:
+    if edits.retracted and not editor.origin.trusted:
         raise InvalidDataError(
-            "what is known cannot be taken out here: leave the bullet, and add what is right, or open a file that only "
+            "known facts cannot be removed here: leave the bullet, and add what is right, or open a file that only "
             "the user edits with origin=Origin.USER"
         )
     touched = (*(item.record for item in edits.revised), *edits.retracted)
-    if hand.origin.trusted and any(record.trust > hand.origin.rank for record in touched):
+    if editor.origin.trusted and any(record.trust > editor.origin.rank for record in touched):
         raise InvalidDataError(
             "this changes what the user said, and only the user's own words do that: leave the bullet as it is, and "
             "add what you found out as a sentence in a bullet of its own"
         )
     changes = [
-        await memory.update(item.record.id, value=item.value, source=hand.source, origin=hand.origin)
+        await memory.update(item.record.id, value=item.value, source=editor.source, origin=editor.origin)
         for item in edits.revised
     ]
     if edits.retracted:
-        reason = "taken out" if hand.source is None else f"taken out of {hand.source}"
+        reason = "taken out" if editor.source is None else f"taken out of {editor.source}"
         changes += await memory.retract(*(record.id for record in edits.retracted), reason=reason)
     for addition in edits.added:
         concept, value = addition.said.concept, addition.said.value
-        fact = concept.fact([value], timestamp=hand.clock())
-        details = FactDetails(origin=hand.origin, source=hand.source)
+        fact = concept.fact([value], timestamp=editor.clock())
+        details = FactDetails(origin=editor.origin, source=editor.source)
         records = await memory.save(
-            fact, subject=addition.place.subject, scope=addition.place.scope, details=details, private=hand.private
+            fact, subject=addition.place.subject, scope=addition.place.scope, details=details, private=editor.private
         )
         changes += [Change(kind=ChangeKind.CREATED, record=record) for record in records]
     return tuple(changes)

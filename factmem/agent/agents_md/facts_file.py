@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from factmem.abc import Clock, system_clock
 from factmem.agent.agents_md.comments import Comment, scanned
-from factmem.agent.agents_md.edits import Edits, Hand, applied, reconciled
+from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
 from factmem.agent.agents_md.page import Page, bullets_in, page_of
 from factmem.changes import Change
@@ -78,7 +78,7 @@ def block_in(text: str, name: str) -> Block | None:
     if len(begins) != 1 or len(ends) != 1 or begins[0].start > ends[0].start:
         raise CodecError(
             f"{name}: the markers of the block of facts do not match: there must be one factmem:begin and, after it, "
-            "one factmem:end. Put back what was taken out, or take the rest of the block out"
+            "one factmem:end. Restore the missing marker, or remove the rest of the block"
         )
     return _block(text, name, begins[0], ends[0])
 
@@ -86,7 +86,7 @@ def block_in(text: str, name: str) -> Block | None:
 def _block(text: str, name: str, begin: Comment, end: Comment) -> Block:
     found = _END.fullmatch(text, end.start, end.end)
     if found is None:
-        raise CodecError(f"{name}: the factmem:end marker is damaged: put it back as it was, or take the block out")
+        raise CodecError(f"{name}: the factmem:end marker is damaged: restore it, or remove the block")
     pairs = (item.rpartition(":") for item in found["shown"].split())
     shown = tuple((unquote(id), digest) for id, _, digest in pairs)
     return Block(start=begin.start, end=end.end, text=text[begin.end : end.start], shown=shown)
@@ -222,9 +222,9 @@ class AgentsMdFacts:
         return {"records": {record.id: record for record in records}, "page": page}
 
     async def _applied(self, state: _State) -> tuple[Change, ...]:
-        hand = Hand(origin=self.origin, source=str(state.path), private=self.private, clock=self.clock)
+        editor = Editor(origin=self.origin, source=str(state.path), private=self.private, clock=self.clock)
         edits = await to_thread.run_sync(self._edits, state)
-        return await applied(self.memory, edits, hand)
+        return await applied(self.memory, edits, editor)
 
     def _edits(self, state: _State) -> Edits:
         if state.block is None:

@@ -11,7 +11,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.agent.agents_md.comments import visible
-from factmem.agent.agents_md.edits import Edits, Hand, applied, reconciled
+from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.page import LONGEST_BULLET, Page, bullets_in, one_line, page_of
 from factmem.agent.rendering import rendered
 from factmem.agent.run import MemoryRun
@@ -183,9 +183,9 @@ class MemoryFiles:
                 "this changes no fact: a fact is the text of a bullet ('- ...') without the note of when it was said"
             )
         saving = self.run.config.saving
-        hand = Hand(origin=saving.tool_origin, source=self.source, private=saving.private)
+        editor = Editor(origin=saving.tool_origin, source=self.source, private=saving.private)
         view = self.run.written_by_model(memory).with_policies(flagged=FlaggedPolicy.ANNOTATE)
-        changes = await applied(view, edits, hand)
+        changes = await applied(view, edits, editor)
         if any(change.record.state is AssertionState.QUARANTINED for change in changes):
             raise InvalidDataError(
                 "what you wrote was kept, but it waits until somebody confirms it, and is not shown until then: "

@@ -76,4 +76,4 @@ def _listening(port: int) -> socket.socket:
     try:
         return socket.create_server((_HOST, port))
     except OSError as error:
-        raise StoreUnavailableError(f"port {port} cannot be listened at ({error.strerror}): name another") from None
+        raise StoreUnavailableError(f"cannot listen on port {port} ({error.strerror}): name another") from None

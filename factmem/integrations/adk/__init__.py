@@ -151,7 +151,8 @@ def _installed(memory: AgentMemory, host: Any) -> App | Runner:
             return _with_runner(host, memory)
         case _:
             raise CapabilityError(
-                f"memory cannot be put into a {type(host).__name__}: put the agent into an App, and memory into that"
+                f"memory cannot be installed into a {type(host).__name__}: put the agent into an App, and install it "
+                "into that"
             )
 
 

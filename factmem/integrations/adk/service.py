@@ -191,7 +191,7 @@ async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry
     if quarantined:
         raise InvalidDataError(
             f"{quarantined} of {len(entries)} memories wait in quarantine, because they read like an instruction or "
-            "hide something: let them in with memory.quarantine.accept(), and do not add them again"
+            "hide something: accept them with memory.quarantine.accept(), and do not add them again"
         )
 
 
@@ -205,7 +205,7 @@ def _entry_time(entry: MemoryEntry) -> dt.datetime:
     try:
         moment = dt.datetime.fromisoformat(entry.timestamp) if entry.timestamp else dt.datetime.now(dt.UTC)
     except ValueError:
-        raise InvalidDataError("a memory's timestamp is no ISO 8601 time", path="$.memories") from None
+        raise InvalidDataError("a memory's timestamp is not an ISO 8601 time", path="$.memories") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
@@ -247,7 +247,7 @@ async def _retracted(memory: Memory, *, run: MemoryRun, id: str | None) -> None:
     found = await view.list_records(record_ids=[id or ""], subjects=subjects)
     found = found or await view.list_records(metadata={"memory_id": id}, subjects=subjects)
     if not id or not found:
-        raise RecordNotFoundError("no memory that this user's agent may see has this id: search_memory tells ids")
+        raise RecordNotFoundError("no memory that this user's agent may see has this id: search_memory returns ids")
     await view.retract(*(record.id for record in found), reason="delete_memory")
 
 

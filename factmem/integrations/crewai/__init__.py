@@ -86,8 +86,8 @@ def _installed(memory: AgentMemory, host: Any) -> Any:
             return flow_with(memory, host)
         case _:
             raise CapabilityError(
-                f"memory cannot be put into a {type(host).__name__}: put it into the Crew, the Agent or the Flow, or "
-                "give FactMemStorage to CrewAI's Memory"
+                f"memory cannot be installed into a {type(host).__name__}: install it into the Crew, the Agent or the "
+                "Flow, or give FactMemStorage to CrewAI's Memory"
             )
 
 

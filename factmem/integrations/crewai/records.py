@@ -310,11 +310,11 @@ def _checked(record: MemoryRecord) -> MemoryRecord:
     if not content.strip():
         raise InvalidDataError("a record without content says nothing: leave it out", path="$.content")
     if record.embedding and not all(map(math.isfinite, record.embedding)):
-        raise InvalidDataError("a vector holds NaN or infinity: embed the record anew", path="$.embedding")
+        raise InvalidDataError("a vector holds NaN or infinity: embed the record again", path="$.embedding")
     try:
         metadata = json.loads(json.dumps(record.metadata))
     except (TypeError, ValueError, RecursionError):
-        raise InvalidDataError("the metadata of a record is no JSON", path="$.metadata") from None
+        raise InvalidDataError("the metadata of a record is not JSON", path="$.metadata") from None
     FactDetails(categories=tuple(record.categories), source=record.source, metadata=metadata)
     MultipleFacts(STATEMENT, (content,), timestamp=_aware(record.created_at))
     return record.model_copy(update={"content": content, "metadata": metadata})

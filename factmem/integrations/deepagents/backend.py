@@ -255,5 +255,5 @@ def _text(file: tuple[str, bytes]) -> tuple[str, str | None]:
 
 
 def _uploaded(path: str, result: WriteResult | None) -> FileUploadResponse:
-    error = "Error: there is no text in this that is UTF-8" if result is None else result.error
+    error = "Error: the content is not UTF-8 text" if result is None else result.error
     return FileUploadResponse(path=path, error=error)

@@ -55,8 +55,9 @@ __all__ = [
 
 def _not_installed(memory: AgentMemory, graph: Any) -> NoReturn:
     raise CapabilityError(
-        f"memory is not put into a {type(graph).__name__}: add nodes such as load_all_facts_from_memory(memory) to a "
-        "graph, and make an agent of create_agent with what install(memory, into=create_agent) returns"
+        f"memory cannot be installed into a {type(graph).__name__}: add nodes such as "
+        "load_all_facts_from_memory(memory) to a graph, and make an agent of create_agent with what "
+        "install(memory, into=create_agent) returns"
     )
 
 

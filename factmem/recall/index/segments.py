@@ -1,4 +1,4 @@
-"""A segment: an immutable layout of current records for vectorised search.
+"""A segment: an immutable layout of current records for vectorized search.
 
 Records outside conversations come first, then whole conversations, their statements in order, so that neighbours are
 adjacent. A segment holds postings and lengths of documents; vectors are in slots elsewhere.
@@ -591,7 +591,7 @@ def _starts(ascending: NDArray[np.intp]) -> NDArray[np.intp]:
 def conversation_keys(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
     """Return the key of each row's conversation: its id, place and owner; 0 for none.
 
-    Words never cross a partition: records of another place or owner are no context.
+    Words never cross a partition: records of another place or owner are not context.
     """
     conversation = columns["conversation"][rows].astype(np.uint64)
     place = columns.of_rows("place", rows).astype(np.uint64)

@@ -10,7 +10,7 @@ import datetime as dt
 import functools
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import attrs
 import numpy as np
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Rows = NDArray[np.intp]
+    Mask = NDArray[np.bool_]
     from factmem.recall.index.columns import Columns
 
 __all__ = ["LogPart", "heads_of", "kept_by_part", "passing", "rows_of", "selected", "without"]
@@ -79,39 +80,57 @@ def without(corpus: Corpus, sight: Sight, kept: Sequence[Rows | None], gone: Row
 _AT_A_TIME: Final = 2_000
 """Number of documents that are read at a time for conditions on texts."""
 
-_OF_TRACKS: Final = (Facet.SCOPE, Facet.SUBJECT, Facet.PLACE, Facet.KEYWORD)
 
-
-def heads_of(columns: Columns, wanted: RecallFilter) -> NDArray[np.bool_] | None:
+def heads_of(columns: Columns, wanted: RecallFilter) -> Mask | None:
     """Return which heads pass the conditions on tracks; None if there are none."""
     of = columns.all_of_heads()
-    tests = [
-        _holds_of_heads(columns, of, condition) for condition in wanted.conditions if condition.facet in _OF_TRACKS
-    ]
-    return np.logical_and.reduce(tests) if tests else None
+    tests = [_holds_of_heads(columns, of, condition) for condition in wanted.conditions]
+    on_tracks = [held for held in tests if held is not None]
+    return np.logical_and.reduce(on_tracks) if on_tracks else None
 
 
-def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: Condition) -> NDArray[np.bool_]:
-    held: NDArray[np.bool_]
+def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: Condition) -> Mask | None:
+    """Return which heads meet a condition; None if it is not on tracks."""
     match condition:
-        case Satisfies(Facet.SCOPE, test):
-            scopes = (test(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
-            held = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
-        case OneOf(Facet.PLACE, places, negate=negate):
-            held = _at_places(columns, of, places) != negate
-        case OneOf(Facet.SUBJECT, keys, negate=negate):
-            held = np.isin(of["subject"], columns.numbers_of(keys), invert=negate)
-        case OneOf(Facet.KEYWORD, keywords, negate=negate):
-            numbers = [columns.keywords.find(keyword) for keyword in keywords]
-            held = np.isin(of["keyword"], [number for number in numbers if number is not None], invert=negate)
+        case Satisfies():
+            return _satisfied_by_heads(columns, of, condition)
+        case OneOf():
+            return _named_of_heads(columns, of, condition)
+        case Between():
+            return None
         case _:
-            raise NotImplementedError(condition.facet)
-    return held
+            assert_never(condition)
 
 
-def _at_places(
-    columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterable[tuple[Any, ...]]
-) -> NDArray[np.bool_]:
+def _satisfied_by_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: Satisfies) -> Mask | None:
+    match condition.facet:
+        case Facet.SCOPE:
+            scopes = (condition.holds(_parsed(text, columns.tenant)) for text in columns.scopes.texts)
+            held: Mask = np.fromiter(scopes, np.bool_, len(columns.scopes))[of["scope"]]
+            return held
+        case Facet.METADATA | Facet.TEXT:
+            return None
+        case _:
+            assert_never(condition.facet)
+
+
+def _named_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition: OneOf) -> Mask | None:
+    match condition.facet:
+        case Facet.PLACE:
+            return np.not_equal(_at_places(columns, of, condition.values), condition.negate)
+        case Facet.SUBJECT:
+            return np.isin(of["subject"], columns.numbers_of(condition.values), invert=condition.negate)
+        case Facet.KEYWORD:
+            found = [columns.keywords.find(keyword) for keyword in condition.values]
+            numbers = [number for number in found if number is not None]
+            return np.isin(of["keyword"], numbers, invert=condition.negate)
+        case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE:
+            return None
+        case _:
+            assert_never(condition.facet)
+
+
+def _at_places(columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterable[tuple[Any, ...]]) -> Mask:
     mask = np.zeros(len(of["scope"]), np.bool_)
     for tenant, (kind, *path), subject in places:
         scope = columns.scopes.find(str(MemoryScope(ScopeKind(kind), tuple(path))))
@@ -126,7 +145,7 @@ def _parsed(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
-def _of_heads(part: Part, heads: NDArray[np.bool_] | None) -> Rows:
+def _of_heads(part: Part, heads: Mask | None) -> Rows:
     """Return the rows of some heads, ascending; all if None."""
     if heads is None:
         return np.arange(len(part.segment))
@@ -138,7 +157,7 @@ def _of_heads(part: Part, heads: NDArray[np.bool_] | None) -> Rows:
     return np.sort(order[spread(low, high)]).astype(np.intp)
 
 
-def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, documents: Documents) -> NDArray[np.bool_]:
+def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, documents: Documents) -> Mask:
     """Return which rows of the columns pass the conditions that are not on tracks.
 
     Only a condition on texts reads documents, some at a time.
@@ -146,15 +165,63 @@ def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, document
     keep = np.ones(len(rows), np.bool_)
     for condition in wanted.conditions:
         match condition:
-            case Satisfies(Facet.METADATA, test):
+            case OneOf():
+                if (held := _named_of_rows(columns, rows, condition)) is not None:
+                    keep &= held
+            case Between():
+                keep &= _within_bounds(columns, rows, condition)
+            case Satisfies():
                 left = np.flatnonzero(keep)
-                keep[left] = [test(json.loads(columns.metadata.get(row, "{}"))) for row in rows[left].tolist()]
-            case Satisfies(Facet.TEXT):
-                left = np.flatnonzero(keep)
-                keep[left] = _texts_pass(rows[left].tolist(), condition, documents)
-            case _ if condition.facet not in _OF_TRACKS:
-                keep &= _holds_of_rows(columns, rows, condition)
+                keep[left] = _satisfied_by_rows(columns, rows[left].tolist(), condition, documents)
+            case _:
+                assert_never(condition)
     return keep
+
+
+def _named_of_rows(columns: Columns, rows: NDArray[Any], condition: OneOf) -> Mask | None:
+    """Return which rows meet a condition; None if it is on tracks."""
+    match condition.facet:
+        case Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE as facet:
+            tagged: Mask = columns.labels_with(_TAGS[facet], condition.values)[columns["labels"][rows]]
+            return np.not_equal(tagged, condition.negate)
+        case Facet.RECORD_ID:
+            found = columns.find("record", map(number_of_id, condition.values))
+            return np.isin(rows, found, invert=condition.negate)
+        case Facet.SUBJECT | Facet.PLACE | Facet.KEYWORD:
+            return None
+        case _:
+            assert_never(condition.facet)
+
+
+_TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
+
+
+def _within_bounds(columns: Columns, rows: NDArray[Any], condition: Between) -> Mask:
+    held: Mask
+    match condition.facet:
+        case Facet.SAID_AT:
+            held = _in_microseconds(condition).holds(columns["said_at"][rows])
+        case Facet.RECORDED_AT:
+            held = _in_microseconds(condition).holds(columns["recorded_at"][rows])
+        case Facet.IMPORTANCE:
+            held = condition.holds(columns["importance"][rows])
+        case _:
+            assert_never(condition.facet)
+    return held
+
+
+def _satisfied_by_rows(
+    columns: Columns, rows: Sequence[int], condition: Satisfies, documents: Documents
+) -> Sequence[bool] | bool:
+    match condition.facet:
+        case Facet.METADATA:
+            return [condition.holds(json.loads(columns.metadata.get(row, "{}"))) for row in rows]
+        case Facet.TEXT:
+            return _texts_pass(rows, condition, documents)
+        case Facet.SCOPE:  # on tracks
+            return True
+        case _:
+            assert_never(condition.facet)
 
 
 def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Documents) -> list[bool]:
@@ -163,26 +230,6 @@ def _texts_pass(rows: Sequence[int], condition: Satisfies, documents: Documents)
         read = documents.read(rows[start : start + _AT_A_TIME])
         passed += [item is not None and condition.holds(plain(item.assertion.data)) for item in read]
     return passed
-
-
-def _holds_of_rows(columns: Columns, rows: NDArray[Any], condition: Condition) -> NDArray[np.bool_]:
-    held: NDArray[np.bool_]
-    match condition:
-        case OneOf(Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE as facet, tags, negate=negate):
-            held = columns.labels_with(_TAGS[facet], tags)[columns["labels"][rows]] != negate
-        case OneOf(Facet.RECORD_ID, ids, negate=negate):
-            held = np.isin(rows, columns.find("record", map(number_of_id, ids)), invert=negate)
-        case Between(Facet.SAID_AT | Facet.RECORDED_AT as facet):
-            column = "said_at" if facet is Facet.SAID_AT else "recorded_at"
-            held = _in_microseconds(condition).holds(columns[column][rows])
-        case Between(Facet.IMPORTANCE):
-            held = condition.holds(columns["importance"][rows])
-        case _:
-            raise NotImplementedError(condition.facet)
-    return held
-
-
-_TAGS: Final = {Facet.CATEGORY: "categories", Facet.TOPIC: "topics", Facet.SOURCE: "sources"}
 
 
 def _in_microseconds(condition: Between) -> Between:
@@ -309,7 +356,7 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
     return rows
 
 
-def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Documents) -> NDArray[np.bool_]:
+def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Documents) -> Mask:
     heads = heads_of(columns, wanted)
     keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
     left = np.flatnonzero(keep)

@@ -92,7 +92,7 @@ def _files_in(folder: Path) -> dict[Path, bytes]:
 
 
 async def _contents(provider: AgentMemoryProvider) -> dict[Path, bytes]:
-    """Return the files of a store; SQLite's shared memory is no part of it."""
+    """Return the files of a store; SQLite's shared memory is not part of it."""
     if not isinstance(provider, KeepsFiles):
         return {}
     paths = [path for path in await provider.files() if not path.name.endswith("-shm")]

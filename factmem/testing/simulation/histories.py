@@ -90,7 +90,7 @@ class Lives:
 
 @attrs.define(eq=False)
 class _Said:
-    """A word handed in for saving; what is certain of it was acknowledged."""
+    """A word passed for saving; what is certain of it was acknowledged."""
 
     word: str
     place: Place
@@ -105,7 +105,7 @@ class _Said:
 
 @attrs.define
 class _History:
-    """All that was handed in, by transaction, and the highest number that was acknowledged."""
+    """All that was passed, by transaction, and the highest number that was acknowledged."""
 
     groups: list[list[_Said]] = attrs.field(factory=list)
     erasures: list[list[_Said]] = attrs.field(factory=list)
@@ -245,7 +245,7 @@ class _Player:
         await self._append(provider, group, "save")
 
     async def _save_again(self, provider: Any) -> None:
-        """Hand in again what was refused: it is then acknowledged, whether it was written at first or not."""
+        """Save again what was refused: it is then acknowledged, whether it was written at first or not."""
         lost = [group for group in self.history.groups if not group[0].certain and not any(s.erasing for s in group)]
         if lost:
             await self._append(provider, self._chance.choice(lost), "save again")

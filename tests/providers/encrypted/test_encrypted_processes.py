@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from blockbuster import blockbuster_ctx
-from factmem_file import LocalStorage
+from factmem_file import LocalLogStorage
 
 from factmem.abc import LogName, Position
 from factmem.crypto import Keyring, Passphrase, SecretKey
@@ -98,16 +98,16 @@ async def test_a_failure_at_one_of_several_places_writes_none(tmp_path: Path, mo
         await save(root, "one", place)
     hit = (await listing_of(root)).logs
     failing = next(listed.file for log, listed in hit.items() if log.kind == "facts" and "gearbox" in log.name)
-    append = LocalStorage.append
+    append = LocalLogStorage.append
 
-    def fail(self: LocalStorage, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
+    def fail(self: LocalLogStorage, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
         if failing in log.name:
             raise StoreUnavailableError("the disk is full")
         append(self, log, payload, after, durable=durable)
 
     everywhere = [statement for place in PLACES for statement in statements(place, ["two"])]
     with monkeypatch.context() as patch:
-        patch.setattr(LocalStorage, "append", fail)
+        patch.setattr(LocalLogStorage, "append", fail)
         async with opened(root) as provider:
             with pytest.raises(StoreUnavailableError):
                 await provider.append(everywhere)
@@ -162,7 +162,7 @@ async def test_a_planted_file_with_a_strange_name_is_no_untyped_error(tmp_path: 
     root = tmp_path / "facts"
     await save(root, "one")
     strange = LogName(folder=("ab",), name=("ab", "cd"), kind="sealed")
-    other = LocalStorage(tmp_path / "other", form="factmem-encrypted")
+    other = LocalLogStorage(tmp_path / "other", form="factmem-encrypted")
     with other.lock(1):
         other.append(strange, b"0 99 AAAA", Position())
     planted = next(path for path in Files.of(tmp_path / "other").content if path.suffix == ".sealed")

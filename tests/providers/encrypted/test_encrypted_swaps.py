@@ -267,7 +267,7 @@ def test_a_frame_of_a_writer_that_died_cannot_take_the_place_of_one_that_counts(
     async def main() -> None:
         await save(root, "one")
         with monkeypatch.context() as patch:
-            patch.setattr("factmem_encrypted.storage.EncryptedStorage.seal", _died)
+            patch.setattr("factmem_encrypted.log_storage.EncryptedLogStorage.seal", _died)
             with pytest.raises(FactMemError):
                 await save(root, "never acknowledged")
         listing = await listing_of(root)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
-from factmem_file import LocalFileMemoryProvider, LocalStorage
+from factmem_file import LocalFileMemoryProvider, LocalLogStorage
 
 from factmem.abc import LogName, Position, Scan
 from factmem.facts import Concept
@@ -21,7 +21,7 @@ LIKES = Concept.multiple("likes", "likes")
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 
-class CountingStorage(LocalStorage):
+class CountingStorage(LocalLogStorage):
     """A storage that counts the bytes it reads and writes, and the calls that read every log."""
 
     def __init__(self, root: Path) -> None:

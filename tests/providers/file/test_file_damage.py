@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalStorage
+from factmem_file import LocalFileMemoryProvider, LocalLogStorage
 from factmem_file.frames import DamagedFrameError, framed, parse
 
 from factmem.codec import FORMAT_VERSION
@@ -54,10 +54,10 @@ async def test_a_tail_torn_at_any_byte_is_passed_over_and_then_dropped(tmp_path:
     log = tmp_path / LOG
     whole = log.read_bytes()
     header, first, last = _frames(whole)
-    (name,) = LocalStorage(tmp_path).logs(kinds=["facts"])
+    (name,) = LocalLogStorage(tmp_path).logs(kinds=["facts"])
     for cut in range(1, len(last)):
         log.write_bytes(header + first + last[:cut])
-        assert LocalStorage(tmp_path).scan(name).payloads == (first[9:-1],)
+        assert LocalLogStorage(tmp_path).scan(name).payloads == (first[9:-1],)
     for cut in (1, 8, 9, 10, len(last) // 2, len(last) - 2, len(last) - 1):
         log.write_bytes(header + first + last[:cut])
         assert await _values(tmp_path) == ("one",)
@@ -99,12 +99,12 @@ def test_a_flipped_bit_anywhere_is_an_error(tmp_path: Path) -> None:
         anyio.run(_save, tmp_path, value)
     log = tmp_path / LOG
     sound = log.read_bytes()
-    (name,) = LocalStorage(tmp_path).logs(kinds=["facts"])
+    (name,) = LocalLogStorage(tmp_path).logs(kinds=["facts"])
     with log.open("r+b", buffering=0) as file:
         for at, bit in itertools.product(range(len(sound)), range(8)):
             os.pwrite(file.fileno(), bytes([sound[at] ^ 1 << bit]), at)
             with pytest.raises(CorruptStoreError, match=r"user\.jsonl"):
-                LocalStorage(tmp_path).scan(name)
+                LocalLogStorage(tmp_path).scan(name)
             os.pwrite(file.fileno(), sound[at : at + 1], at)
 
 

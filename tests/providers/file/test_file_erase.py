@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalStorage
+from factmem_file import LocalFileMemoryProvider, LocalLogStorage
 
 from factmem.abc import Append, EmbedderIdentity, StateRequest
 from factmem.errors import StoreUnavailableError
@@ -90,7 +90,7 @@ async def test_an_erasure_broken_off_hides_at_once_and_is_finished_by_the_next_w
             raise StoreUnavailableError("no power")
 
         with monkeypatch.context() as patch:
-            patch.setattr(LocalStorage, "replace", dies)
+            patch.setattr(LocalLogStorage, "replace", dies)
             receipt = await provider.erase([secret.record_id], tenant=None)
         assert (receipt.erased, receipt.pending) == (1, True)
         assert _holds(tmp_path, "classified") != []
@@ -112,7 +112,7 @@ async def test_saying_it_again_after_an_erasure_broken_off_keeps_it(
             raise StoreUnavailableError("no power")
 
         with monkeypatch.context() as patch:
-            patch.setattr(LocalStorage, "replace", dies)
+            patch.setattr(LocalLogStorage, "replace", dies)
             receipt = await provider.erase([secret.record_id], tenant=None)
         assert (receipt.erased, receipt.pending) == (1, True)
     async with LocalFileMemoryProvider(tmp_path) as again:

@@ -56,7 +56,7 @@ async def test_a_full_disk_refuses_the_save_and_takes_its_part_back(
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with monkeypatch.context() as patch:
-            patch.setattr("factmem_file.storage.write_all", full)
+            patch.setattr("factmem_file.log_storage.write_all", full)
             with pytest.raises(StoreUnavailableError, match="No space left"):
                 await provider.save(LIKES.fact(["b"], timestamp=NOON), USER, SCOPE)
             with pytest.raises(StoreUnavailableError):
@@ -197,7 +197,7 @@ async def test_what_one_place_cannot_take_does_not_fail_the_others_of_the_group(
                 raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
             write_all(file, data)
 
-        monkeypatch.setattr("factmem_file.storage.write_all", failing)
+        monkeypatch.setattr("factmem_file.log_storage.write_all", failing)
         outcomes: dict[str, Receipt | StoreUnavailableError] = {}
 
         async def save(name: str, statements: list[Append]) -> None:

@@ -6,7 +6,7 @@ import unicodedata
 from pathlib import Path, PurePosixPath
 
 import pytest
-from factmem_file import LocalStorage
+from factmem_file import LocalLogStorage
 from factmem_file.names import encoded, file_path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -127,7 +127,7 @@ def test_a_deep_scope_and_its_child_are_two_files_of_bearable_length() -> None:
 
 
 def test_every_log_is_found_under_its_true_name(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path / "store")
+    storage = LocalLogStorage(tmp_path / "store")
     logs = {
         LogName(folder=("", "agent", *[name] * depth), name=(name,), kind="facts")
         for name in AWKWARD
@@ -136,7 +136,7 @@ def test_every_log_is_found_under_its_true_name(tmp_path: Path) -> None:
     with storage.lock(5):
         for log in logs:
             storage.append(log, b"[]", Position(), durable=False)
-    again = LocalStorage(tmp_path / "store")
+    again = LocalLogStorage(tmp_path / "store")
     assert set(again.logs(kinds=KINDS)) == logs
     assert set(again.logs(("",), kinds=KINDS)) == logs
     assert again.logs(("acme",), kinds=KINDS) == []

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalStorage
+from factmem_file import LocalFileMemoryProvider, LocalLogStorage
 
 from factmem.abc import StateRequest
 from factmem.errors import StoreUnavailableError
@@ -46,7 +46,7 @@ async def test_two_providers_see_each_others_saves_states_and_erasures(tmp_path:
 
 
 async def test_a_store_that_others_hold_is_unavailable_and_a_save_refused(tmp_path: Path) -> None:
-    holder = LocalStorage(tmp_path)
+    holder = LocalLogStorage(tmp_path)
     async with LocalFileMemoryProvider(tmp_path, lock_timeout="0.05") as provider:
         await provider.save(LIKES.fact(["a"], timestamp=NOON), USER, SCOPE)
         with holder.lock(1):

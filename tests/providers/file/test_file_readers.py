@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio.from_thread
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalStorage
+from factmem_file import LocalFileMemoryProvider, LocalLogStorage
 
 from factmem.abc import Append, LogName, Position
 from factmem.errors import CorruptStoreError
@@ -23,7 +23,7 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 LOG = LogName(folder=("", "agent", "a"), name=("user",), kind="facts")
 
 
-class WatchedStorage(LocalStorage):
+class WatchedStorage(LocalLogStorage):
     """A storage that calls back after each append, in the writer's thread and with the lock held."""
 
     appended: Callable[[], None] | None = None
@@ -59,7 +59,7 @@ async def test_the_feed_gives_no_number_before_all_lower_ones_are_there(tmp_path
 
 
 def test_what_was_taken_back_and_overwritten_is_read_anew(tmp_path: Path) -> None:
-    writer, reader = LocalStorage(tmp_path), LocalStorage(tmp_path)
+    writer, reader = LocalLogStorage(tmp_path), LocalLogStorage(tmp_path)
     with writer.lock(5):
         writer.append(LOG, b"[1]", Position())
         start = writer.scan(LOG).position
@@ -75,7 +75,7 @@ def test_what_was_taken_back_and_overwritten_is_read_anew(tmp_path: Path) -> Non
 
 
 def test_a_replaced_log_is_read_anew_however_long_it_is(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path)
+    storage = LocalLogStorage(tmp_path)
     with storage.lock(5):
         storage.append(LOG, b"[1]", Position())
         position = storage.scan(LOG).position
@@ -90,7 +90,7 @@ def test_a_replaced_log_is_read_anew_however_long_it_is(tmp_path: Path) -> None:
 
 
 def test_the_last_frame_is_found_behind_large_ones(tmp_path: Path) -> None:
-    storage = LocalStorage(tmp_path)
+    storage = LocalLogStorage(tmp_path)
     with storage.lock(5):
         storage.replace(LOG, [b"[1]", b"x" * 200_000])
         assert storage.last(LOG) == b"x" * 200_000
@@ -104,14 +104,14 @@ async def test_a_reader_takes_the_lock_before_it_believes_in_damage(
     async with LocalFileMemoryProvider(tmp_path) as provider:
         await provider.append([_append("a", "v1")])
     looks: list[str] = []
-    real = LocalStorage.scan
+    real = LocalLogStorage.scan
 
-    def torn(self: LocalStorage, log: LogName, since: Position | None = None) -> object:
+    def torn(self: LocalLogStorage, log: LogName, since: Position | None = None) -> object:
         looks.append(log.kind)
         if len(looks) == 1:
             raise CorruptStoreError("half of it is being written")
         return real(self, log, since)
 
-    monkeypatch.setattr(LocalStorage, "scan", torn)
+    monkeypatch.setattr(LocalLogStorage, "scan", torn)
     async with LocalFileMemoryProvider(tmp_path) as again:
         assert await again.load(LIKES, USER, MemoryScope.agent("a")) == LIKES.fact(["v1"], timestamp=NOON)

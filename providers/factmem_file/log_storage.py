@@ -12,7 +12,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 from typing_extensions import override
 
-from factmem.abc import LogName, Position, Scan, Storage
+from factmem.abc import LogName, LogStorage, Position, Scan
 from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.names import checked_path
@@ -35,13 +35,13 @@ from factmem_file.marker import LOCK_NAME, MARKER_NAME, PLAIN, check_marker, is_
 from factmem_file.names import file_path, folder_path, suffix
 from factmem_file.reading import START, LogFile, new_header
 
-__all__ = ["LocalStorage"]
+__all__ = ["LocalLogStorage"]
 
 _POLL_SECONDS: Final = 0.01
 _NOTE_SUFFIX: Final = ".note"
 
 
-class LocalStorage(Storage):
+class LocalLogStorage(LogStorage):
     """Keeps framed logs as files of readable lines, safe against kills, power cuts and other processes.
 
     The first frame of a file is its header: the exact name of the log, and a generation that changes when the log is
@@ -141,7 +141,7 @@ class LocalStorage(Storage):
             self._distrusted = True
 
     def seal(self) -> None:
-        """See `factmem.abc.Storage.seal`: here each append counts at once."""
+        """See `factmem.abc.LogStorage.seal`: here each append counts at once."""
 
     @override
     def settle(self, log: LogName, upto: Position) -> None:
@@ -329,7 +329,7 @@ class LocalStorage(Storage):
         if self._distrusted:
             raise StoreUnavailableError(
                 f"writing to the store at {self._root} failed in a way that leaves open what is on the disk: "
-                "look after the disk, then open the store again"
+                "check the disk, then open the store again"
             )
 
     @contextlib.contextmanager

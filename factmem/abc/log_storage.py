@@ -1,4 +1,4 @@
-"""Contract of storages of file providers: framed logs, one for each place, and a few small notes."""
+"""Contract of the log storages below file providers: framed logs, one for each place, and a few small notes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from factmem.findings import Finding
 
-__all__ = ["LogName", "Position", "Scan", "Storage"]
+__all__ = ["LogName", "LogStorage", "Position", "Scan"]
 
 
 @attrs.frozen(kw_only=True)
@@ -33,7 +33,7 @@ class Position:
     """The position up to which a log was read. Only the storage interprets the fields.
 
     Attributes:
-        generation: The generation of the log; `Storage.replace` begins a new one.
+        generation: The generation of the log; `LogStorage.replace` begins a new one.
         start: The offset of the last frame read, in bytes.
         end: The offset behind it; 0 before anything was read.
         mark: A mark that distinguishes the last frame read from another one at the same offset.
@@ -62,7 +62,7 @@ class Scan:
     fresh: bool
 
 
-class Storage(Protocol):
+class LogStorage(Protocol):
     """Append, scan and replace of framed logs. Synchronous: it is called from worker threads only.
 
     A frame is whole or absent. Readers ignore the rest of an append that a kill or a power cut interrupted at the end

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
-from factmem.abc import LogName, Position, Scan, Storage
+from factmem.abc import LogName, LogStorage, Position, Scan
 from factmem.crypto import Keyring, Roots, SealBrokenError, pending_rotation, seal, unseal
 from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, finding_of
@@ -23,7 +23,7 @@ from factmem_encrypted.manifest_log import ManifestLog
 from factmem_encrypted.positions import Done, inner_position, outer_position
 from factmem_encrypted.sealed_files import REMADE, SealedFiles, file_log
 
-__all__ = ["EncryptedStorage"]
+__all__ = ["EncryptedLogStorage"]
 
 _NOTES: Final = ("embedder", "sequence")
 
@@ -37,16 +37,16 @@ class _Pending:
     broken: bool = False
 
 
-class EncryptedStorage(Storage):
+class EncryptedLogStorage(LogStorage):
     """Seals payloads and names, and keeps them in another storage.
 
     Args:
-        inner: Storage of the sealed frames.
+        inner: Log storage of the sealed frames.
         keyring: Opens the store's keys, or makes those of a new store.
         unit_of: Returns the unit with whose key the frames of a new log are sealed.
     """
 
-    def __init__(self, inner: Storage, keyring: Keyring, unit_of: Callable[[LogName], Unit]) -> None:
+    def __init__(self, inner: LogStorage, keyring: Keyring, unit_of: Callable[[LogName], Unit]) -> None:
         self._inner = inner
         self._unit_of = unit_of
         self._keys = KeyTable(inner, keyring)
@@ -66,7 +66,7 @@ class EncryptedStorage(Storage):
 
     @contextlib.contextmanager
     def lock(self, timeout: float) -> Iterator[None]:
-        """See `factmem.abc.Storage.lock`.
+        """See `factmem.abc.LogStorage.lock`.
 
         Raises:
             WrongKeyError: The key does not open the store; nothing was changed.
@@ -87,7 +87,7 @@ class EncryptedStorage(Storage):
             yield
 
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.append`; frames count from the next `seal` on."""
+        """See `factmem.abc.LogStorage.append`; frames count from the next `seal` on."""
         try:
             self._append(log, payload, after, durable=durable)
         except FactMemError:
@@ -111,13 +111,13 @@ class EncryptedStorage(Storage):
     def seal(self) -> None:
         pending, self._pending = self._pending, _Pending()
         if pending.broken:
-            raise StoreUnavailableError("what belongs together could not be written whole: nothing of it counts")
+            raise StoreUnavailableError("a group of frames could not be written whole: none of it counts")
         if pending.placed or pending.grown:
             grown = {listed.file: (listed.frames, listed.digest) for listed in pending.grown.values()}
             self._commit(tuple(pending.placed.values()), grown=grown)
 
     def settle(self, log: LogName, upto: Position) -> None:
-        """See `factmem.abc.Storage.settle`: a frame is durable before the manifest counts it."""
+        """See `factmem.abc.LogStorage.settle`: a frame is durable before the manifest counts it."""
         self._now()
         self._manifest.settle()
 
@@ -161,7 +161,7 @@ class EncryptedStorage(Storage):
         return self.scan(log).payloads[-1]
 
     def replace(self, log: LogName, payloads: Sequence[bytes], *, durable: bool = True) -> None:
-        """See `factmem.abc.Storage.replace`: write a new file, list it in the manifest, then remove the old one."""
+        """See `factmem.abc.LogStorage.replace`: write a new file, list it in the manifest, then remove the old one."""
         roots, listing = self._now()
         before = listing.logs.get(log)
         if payloads:
@@ -174,7 +174,7 @@ class EncryptedStorage(Storage):
             self._destroy_unused_keys()
 
     def sweep(self) -> None:
-        """See `factmem.abc.Storage.sweep`; each process does it once."""
+        """See `factmem.abc.LogStorage.sweep`; each process does it once."""
         self._inner.sweep()
 
     @override
