@@ -178,8 +178,9 @@ def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
 
 def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     _check_mapping(labels)
-    for label in (item for pair in labels.items() for item in pair):
-        checked_name(label, what="a revision's label")
+    for pair in labels.items():
+        for label in pair:
+            checked_name(label, what="a revision's label")
     return dict(labels)
 
 

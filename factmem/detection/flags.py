@@ -255,7 +255,7 @@ _MIXED: Final = lazy_pattern(
 )
 _SPACES: Final = lazy_pattern(r"[ \t]{2,}|\r\n?")
 _LONG_WORD: Final = LinearPattern("[A-Za-z0-9+/]{32}")
-"""What every encoded text holds."""
+"""Part of every encoded text."""
 _DEEPEST: Final = 2
 
 
@@ -280,7 +280,7 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
         if _MIXED.search(lowered):
             yield DISGUISED
         lowered = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
-    if not (ascii_only and text.isprintable()) and _SMUGGLED.search(text):
+    if not (ascii_only and text.replace("\n", "").isprintable()) and _SMUGGLED.search(text):
         yield HIDES
     plain = _SPACES.sub(_one, lowered) if _has_unusual_spaces(lowered) else lowered
     if _HINTS.occurs_in(plain):

@@ -361,7 +361,9 @@ class Inbox:
         """
         intake, length = self._intake(order), _length_of(what)
         found = [
-            attrs.evolve(item, words=await self.doubted(item.words, heard or item.conversation, order))
+            item
+            if (words := await self.doubted(item.words, heard or item.conversation, order)) is item.words
+            else attrs.evolve(item, words=words)
             for item in await off_loop(partial(intake.found, what), length)
         ]
         return await off_loop(partial(intake.taken, found), length)

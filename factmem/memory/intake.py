@@ -168,7 +168,8 @@ class Intake:
         Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept.
         """
         dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
-        messages, treatments = [], []
+        messages: list[Message] = []
+        treatments: list[Treatment | None] = []
         for message in conversation.messages:
             treatment = (
                 self.origins.treatment(message)
@@ -179,6 +180,8 @@ class Intake:
             messages.append(message if message.treatment is ignored else attrs.evolve(message, treatment=ignored))
             said = self.keeps_treatments or treatment is Treatment.CONTEXT
             treatments.append(treatment if said else message.treatment)
+        if tuple(messages) == conversation.messages:
+            return conversation, treatments
         return attrs.evolve(conversation, messages=messages), treatments
 
 

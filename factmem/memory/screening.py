@@ -187,7 +187,8 @@ def _words_of(said: Assertion) -> Iterator[str]:
         yield from _texts_in(said.details.metadata)
     for item in said.details.evidence:
         yield item.quote
-        yield item.speaker or ""
+        if item.speaker:
+            yield item.speaker
 
 
 def _values_in(data: Any) -> Iterator[str]:
