@@ -39,7 +39,7 @@ from factmem.memory.background import Submission
 from factmem.memory.checks import check_keywords
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.intake import Intake, ReadyFact, Taken, Words, conversation_from, spoken
+from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import Unit, in_order, job_id, to_pending
 from factmem.memory.media import MediaInbox
@@ -360,13 +360,14 @@ class Inbox:
             heard: All that is at hand of the conversation that they come from, if that is more.
         """
         intake, length = self._intake(order), _length_of(what)
-        found = [
-            item
-            if (words := await self.doubted(item.words, heard or item.conversation, order)) is item.words
-            else attrs.evolve(item, words=words)
-            for item in await off_loop(partial(intake.found, what), length)
+        read = await off_loop(partial(intake.read, what), length)
+        compared = [
+            attrs.evolve(item, words=await self._compared(item.words, heard or item.conversation, order))
+            for item in read
+            if isinstance(item, Found)
         ]
-        return await off_loop(partial(intake.taken, found), length)
+        kept = iter(await off_loop(partial(intake.taken, compared), length) if compared else ())
+        return [next(kept) if isinstance(item, Found) else item for item in read]
 
     def _intake(self, order: Order) -> Intake:
         return Intake(
@@ -464,7 +465,7 @@ class Inbox:
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
-    async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
+    async def _compared(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
         """Return the words of a conversation, with a flag, which quarantines, on those that the assistant only repeats.
 
         Args:
@@ -472,8 +473,6 @@ class Inbox:
             conversation: The conversation that they come from, or all of it that is at hand.
             order: Details of the call, with the treatment of messages.
         """
-        if not any(candidate.details.origin is Origin.ASSISTANT for candidate in found.candidates):
-            return found
         messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
         before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
         earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]

@@ -18,7 +18,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.jobs import Job
 from factmem.memory.journal import words_to_keep
-from factmem.records import Assertion, AssertionState, FactDetails, Place
+from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place
 from factmem.validators import instance_of
 
 __all__ = ["Found", "Intake", "ReadyFact", "Taken", "Words", "conversation_from", "spoken"]
@@ -63,6 +63,8 @@ class ReadyFact:
 class Found:
     """One submitted item, and the statements in it.
 
+    Those of the assistant are compared with the conversation before they are kept.
+
     Attributes:
         conversation: The item as a conversation.
         words: Its statements.
@@ -76,6 +78,11 @@ class Found:
     treatments: Sequence[Treatment | None]
     job: Job | None
     is_text: bool
+
+    @property
+    def of_assistant(self) -> bool:
+        """Whether there are statements of the assistant."""
+        return any(candidate.details.origin is Origin.ASSISTANT for candidate in self.words.candidates)
 
 
 @attrs.frozen(kw_only=True)
@@ -123,9 +130,10 @@ class Intake:
     verbatim: VerbatimDetector
     now: dt.datetime
 
-    def found(self, items: Iterable[tuple[Words, Job | None]]) -> list[Found]:
-        """Return the statements in words of any form, each with the job that it waits for."""
-        return [self._found(what, job) for what, job in items]
+    def read(self, items: Iterable[tuple[Words, Job | None]]) -> list[Taken | Found]:
+        """Return words of any form, each with the job that it waits for; as `Found` if the assistant says some."""
+        found = (self._found(what, job) for what, job in items)
+        return [item if item.of_assistant else self._taken(item) for item in found]
 
     def taken(self, found: Iterable[Found]) -> list[Taken]:
         """Return the assertions that keep statements."""
