@@ -419,7 +419,7 @@ class Writer:
         """
         if not assertions:
             return []
-        if not all(self._context.view.holds(assertion.place) for assertion in assertions):
+        if not all(map(self._context.view.holds, {assertion.place for assertion in assertions})):
             raise OutOfViewError(
                 "something lies outside of this view: hand it in to the memory that the view was made of"
             )

@@ -267,8 +267,8 @@ class Batch:
         if track is None:
             track = self._keep_track(row, new_track(self._connection, row))
         counts = said.counts(said.state)
-        if counts:
-            track = self._keep_track(row, admit(self._connection, track, said))
+        if counts and (admitted := admit(self._connection, track, said)) is not track:
+            track = self._keep_track(row, admitted)
         recorded = self._insert(row, track, joined=counts)
         if vector is not None:
             tenant = said.place.scope.tenant or ""

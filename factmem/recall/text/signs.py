@@ -13,7 +13,7 @@ import re
 from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
-from factmem.patterns import lazy_pattern
+from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.recall.text.analysis import analyse, ascii_words, count_words, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
@@ -47,7 +47,7 @@ _ASKS_NUMBER: Final = lazy_pattern(
     r"|amount|score|what time|phone number|discount|ratio|older)\b",
     re.IGNORECASE,
 )
-_DIGIT: Final = lazy_pattern(r"\d")
+_DIGIT: Final = LinearPattern(r"\d")
 _NUMBER_WORDS: Final = frozenset(
     {
         *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "dozen"),
@@ -150,7 +150,7 @@ def kinds_held(said: Assertion) -> Kind:
 
 def _holds_number(text: str) -> bool:
     """Return whether a text holds a digit or a word of `_NUMBER_WORDS`."""
-    if _DIGIT.search(text) is not None:
+    if _DIGIT.occurs_in(text):
         return True
     if text.isascii() and "_" not in text:  # then its words are those of the pattern, and the pattern is slow
         return not _NUMBER_WORDS.isdisjoint(ascii_words(text.lower()))
