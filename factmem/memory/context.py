@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import os
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -24,7 +25,7 @@ from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, 
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
-from factmem.records import Assertion, FactDetails
+from factmem.records import Assertion, FactDetails, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_aware, check_instance, fraction, instance_of, positive, seconds
@@ -48,6 +49,12 @@ class FuturePolicy(enum.Enum):
 
     REFUSE = "refuse"
     HOLD = "hold"
+
+
+@functools.lru_cache(maxsize=1024)
+def _place(subject: MemorySubject, scope: MemoryScope) -> Place:
+    # A place is a key of many tables: one that is the same object is found without comparing its parts.
+    return Place(subject, scope)
 
 
 def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
@@ -293,6 +300,10 @@ class Context:
         if not self.reaches(everywhere):
             raise OutOfViewError("this view has several scopes: say which one with scope=")
         return everywhere
+
+    def place(self, subject: MemorySubject | str | None, scope: MemoryScope | str | None) -> Place:
+        """Return the place to write to; see `about` and `target`."""
+        return _place(self.about(subject), self.target(scope))
 
     def confined(
         self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str], *, read_only: bool

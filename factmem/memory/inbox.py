@@ -274,7 +274,7 @@ class Inbox:
             ),
         )
         return Order(
-            place=Place(subject, self._context.target(scope)),
+            place=self._context.place(subject, scope),
             given=self._context.owned(given, private=about.get("private")),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),

@@ -17,7 +17,7 @@ from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.jobs import Job
-from factmem.memory.journal import words_to_keep
+from factmem.memory.journal import detailed, words_to_keep
 from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place
 from factmem.validators import instance_of
 
@@ -141,7 +141,8 @@ class Intake:
 
     def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
         """Take in facts that are ready, to be compared with known records."""
-        return Taken(assertions=words_to_keep(candidates, self.place, self.waiting, job), job=job)
+        given = [attrs.evolve(item, details=detailed(self.waiting, item.details)) for item in candidates]
+        return Taken(assertions=words_to_keep(given, self.place, job), job=job)
 
     def _found(self, what: Words, job: Job | None) -> Found:
         conversation = conversation_from(what, self.now)
@@ -149,15 +150,14 @@ class Intake:
         kept = conversation
         if not isinstance(what, str):  # a text is a memory itself, whatever the policy
             kept, treatments = self._kept(conversation, reads=job is not None)
-        words = self.verbatim.read(kept)
+        words = self.verbatim.read(kept, self.lasting if job is None else self.waiting)
         return Found(
             conversation=conversation, words=words, treatments=treatments, job=job, is_text=isinstance(what, str)
         )
 
     def _taken(self, found: Found) -> Taken:
-        given = self.lasting if found.job is None else self.waiting
         in_time = (self._in_time(candidate) for candidate in found.words.candidates)
-        assertions = words_to_keep(in_time, self.place, given, found.job, found.treatments)
+        assertions = words_to_keep(in_time, self.place, found.job, found.treatments)
         return Taken(
             assertions=assertions if found.job else [_vouched(said, found.treatments) for said in assertions],
             job=found.job,

@@ -106,7 +106,7 @@ class Writer:
             raise InvalidDataError(
                 f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
             )
-        place = Place(self._context.about(subject), self._context.target(scope))
+        place = self._context.place(subject, scope)
         details = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return await self._save_four_verbs(self.dated(fact), place, details)
@@ -140,7 +140,7 @@ class Writer:
             raise InvalidDataError(
                 f"save_many takes facts, or tuples (fact, subject, scope), not a {type(fact).__name__}"
             )
-        return self.dated(fact), Place(self._context.about(subject), self._context.target(scope))
+        return self.dated(fact), self._context.place(subject, scope)
 
     async def save_profile(
         self,
@@ -156,7 +156,7 @@ class Writer:
         self._context.check_writable()
         schema = ProfileSchema.of(type(profile))
         facts = schema.facts(profile, self._context.said_now)
-        place = Place(self._context.about(subject), self._context.target(scope))
+        place = self._context.place(subject, scope)
         given = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])
