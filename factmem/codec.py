@@ -238,7 +238,7 @@ def _place(data: Any, _: Any) -> Place:
         case {"subject": {"name": str(), **rest} as subject, "scope": str() as scope, **tenant} if not (
             set(tenant) - {"tenant"} or set(rest) - {"prompt_description", "priority_level", "individual_name"}
         ):
-            return _same_place(scope, _optional_text(tenant.get("tenant")), **subject)
+            return _same_place(scope, _optional_text(tenant.get("tenant"), str), **subject)
         case _:
             raise CodecError("expected a place: a subject with a name, and a scope's path")
 
@@ -266,8 +266,12 @@ def _written_place(place: Place) -> dict[str, Any]:
     }
 
 
-def _optional_text(data: object) -> str | None:
+def _optional_text(data: Any, _: Any) -> str | None:
     return None if data is None else _text(data, str)
+
+
+def _optional_whole(data: Any, _: Any) -> int | None:
+    return None if data is None else _exact(data, int)
 
 
 def _text(data: Any, _: Any) -> str:
@@ -294,9 +298,11 @@ def _converter(*, detailed: bool) -> Converter:
 
     conv = Converter(detailed_validation=detailed)
     conv.register_structure_hook(str, _text)
+    conv.register_structure_hook(str | None, _optional_text)
     conv.register_structure_hook_func(lambda typ: typ == tuple[str, ...], _texts)
     for scalar in (int, bool):
         conv.register_structure_hook(scalar, _exact)
+    conv.register_structure_hook(int | None, _optional_whole)
     conv.register_structure_hook(float, lambda data, _: float(data) if type(data) is int else _exact(data, float))
     conv.register_structure_hook(dt.datetime, _moment)
     conv.register_unstructure_hook(dt.datetime, dt.datetime.isoformat)
@@ -373,9 +379,7 @@ def _without_repeats(document: dict[str, Any], said: Assertion) -> dict[str, Any
 def _with_quotes(document: Any) -> Any:
     """Return the document of an assertion with the quotes that are its value written out."""
     match document:
-        case {"data": str() as data, "details": {"evidence": [*evidence]} as details} if any(
-            isinstance(item, dict) and item.get("verbatim") is True for item in evidence
-        ):
+        case {"data": str() as data, "details": {"evidence": [*evidence]} as details}:
             written = [_with_quote(item, data) for item in evidence]
             return {**document, "details": {**details, "evidence": written}}
         case _:
@@ -383,13 +387,14 @@ def _with_quotes(document: Any) -> Any:
 
 
 def _with_quote(item: Any, data: str) -> Any:
-    match item:
-        case {"verbatim": True, "start": int() as start, **others} if "quote" not in others and "end" not in others:
-            return {"quote": data, "start": start, "end": start + len(data), **others}
-        case {"verbatim": True, **others} if "quote" not in others:
-            return {"quote": data, **others}
-        case _:
-            return item
+    if not isinstance(item, dict) or item.get("verbatim") is not True or "quote" in item:
+        return item
+    written = {"quote": data, **item}
+    del written["verbatim"]
+    start = item.get("start")
+    if isinstance(start, int) and "end" not in item:
+        written["end"] = start + len(data)
+    return written
 
 
 def _register(conv: Converter, cls: type[Any], **fields: Any) -> None:

@@ -175,7 +175,11 @@ def check_text(text: object, *, path: str) -> None:
 
 
 def _is_sound(text: str) -> bool:
-    return text.isascii() or not any(0xD800 <= ord(char) <= 0xDFFF for char in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_size(data: Json) -> None:

@@ -53,7 +53,7 @@ from factmem.abc.observer import (
     OperationFailed,
     OperationStarted,
 )
-from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, SparesRoundTrips, number_of_id
+from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.question_analyst import (
     Complexity,
@@ -129,7 +129,6 @@ __all__ = [
     "Receipt",
     "Scan",
     "ScansVectors",
-    "SparesRoundTrips",
     "StateRequest",
     "Statement",
     "Storage",

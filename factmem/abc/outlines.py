@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeepsOutlines", "Outline", "Outlined", "SparesRoundTrips", "number_of_id"]
+__all__ = ["KeepsOutlines", "Outline", "Outlined", "number_of_id"]
 
 
 @attrs.frozen(kw_only=True)
@@ -66,7 +66,13 @@ class KeepsOutlines(Protocol):
     """Keeps outlines beside assertions.
 
     The methods that are not ``async`` block; they are for worker threads.
+
+    Attributes:
+        far: Whether each call takes a round trip over a network. Recall then reads at once all that its results may
+            need.
     """
+
+    far: bool
 
     async def use_outlines(self, version: int) -> None:
         """Set the version of the outlines in use, and drop those of any other version.
@@ -88,21 +94,12 @@ class KeepsOutlines(Protocol):
         """Return a tenant's log after a sequence number, up to about ``limit`` assertions."""
         ...
 
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        """Return assertions of a tenant by sequence number, and None for each that does not exist (any more)."""
-        ...
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+        """Return assertions of a tenant by sequence number, and what `newest` returns, of one state of the store.
 
-
-@runtime_checkable
-class SparesRoundTrips(KeepsOutlines, Protocol):
-    """Answers together what recall asks; for a store at the end of a wire.
-
-    Recall then ranks what it holds, and reads at once all that the results may need. The same answer says whether the
-    store has anything newer; then recall begins again.
-    """
-
-    def recorded_and_newest(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
-        """Return what `recorded` and `newest` return, of one state of the store. Blocks, as they do."""
+        An assertion that does not exist (any more) is None. Recall ranks what it holds and reads the results; if the
+        same answer says that the store has anything newer, it begins again.
+        """
         ...
 
 

@@ -461,7 +461,10 @@ class Writer:
     async def _appended(self, signed: Sequence[Statement]) -> Sequence[Receipt]:
         store = self._backend.history()
         with nested(Operation.COMMIT, records_in=len(signed)) as call:
-            receipts = await store.append(signed)
+            try:
+                receipts = await store.append(signed)
+            finally:
+                self._backend.mirror.wrote()
             call.gave(len(receipts))
             call.did(partial(effects_of, signed, receipts))
             return receipts

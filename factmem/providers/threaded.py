@@ -205,7 +205,7 @@ class DatabaseEngine(Engine, Protocol):
         """See `KeepsOutlines.outlined`."""
         ...
 
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
         """See `KeepsOutlines.recorded`."""
         ...
 
@@ -463,7 +463,12 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
 
     Args:
         clock: gives the time of recording, and decides what has expired; called in a worker thread.
+
+    Attributes:
+        far: See `KeepsOutlines.far`.
     """
+
+    far: bool = False
 
     @override
     async def use_outlines(self, version: int) -> None:
@@ -482,7 +487,7 @@ class DatabaseProvider(ThreadedProvider[DatabaseEngineT], KeepsOutlines, Upgrade
         return self._engine.outlined(tenant, since, limit)
 
     @override
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
         return self._engine.recorded(tenant, seqs)
 
     @override

@@ -13,6 +13,7 @@ If a filter leaves few rows, the second pass scores them directly.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,6 +59,9 @@ _SMALL: Final = 512
 
 _BLOCK: Final = 128
 """Number of rows whose best score stands for them when the cut of the first pass is estimated."""
+
+_HIDDEN: Final = -1.0
+"""Approximate score of a row that the caller does not see or that a filter leaves out."""
 
 _POOL: Final = 8
 """Initial size of the pool for diverse results, as a multiple of the limit."""
@@ -294,14 +298,13 @@ def _questions(
     answers = segment.answers[rows]
     questions = rows[answers] - 1
     question, question_cosine = np.zeros((2, len(rows)))
-    question[answers] = _shares(corpus, number, asked, questions)[0]
-    question_cosine[answers] = _cosines(corpus, segment, asked, questions)[0]
+    question[answers] = _share(segment, number, asked, questions, 0)
+    question_cosine[answers] = _cosine(corpus, segment, asked, questions)
     return question, question_cosine
 
 
 def _cosines(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats]:
     """Return the cosine of rows, and the mean cosine of their exchanges; negative cosines count as 0."""
-    vector = asked.query.vector
     if rows is None:
         if asked.dots is None or asked.query.lexical_weight == 1:
             none: Floats = np.zeros(1, np.float32)
@@ -309,14 +312,20 @@ def _cosines(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows | 
         cosine = segment.of_slots(asked.dots)
         np.maximum(cosine, 0, out=cosine)
         return cosine, segment.near(cosine)
-    if vector is None:
-        none = np.zeros(len(rows))
-        return none, none
+    if segment.single or asked.query.vector is None:
+        cosine = _cosine(corpus, segment, asked, rows)
+        return cosine, cosine
     before, after = segment.beside(rows)
     around = np.stack([rows - before, rows, rows + after])  # a row stands in for a missing neighbour
-    cosines = np.maximum(corpus.vectors.exact(segment.slots[around.ravel()], vector), 0).reshape(around.shape)
+    cosines = _cosine(corpus, segment, asked, around.ravel()).reshape(around.shape)
     together = cosines[0] * before + cosines[1] + cosines[2] * after
     return cosines[1], together / (1 + before + after)
+
+
+def _cosine(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows) -> Floats:
+    """Return the cosine of rows; a negative one counts as 0."""
+    vector = asked.query.vector
+    return np.zeros(len(rows)) if vector is None else np.maximum(corpus.vectors.exact(segment.slots[rows], vector), 0)
 
 
 def _shares(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats, Floats]:
@@ -325,7 +334,11 @@ def _shares(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None) 
         none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
         return none, none, none
     segment = corpus.parts[number].segment
-    return _all_shares(segment, number, asked) if rows is None else _some_shares(segment, number, asked, rows)
+    if rows is None:
+        return _all_shares(segment, number, asked)
+    own, exchange, conversation = (_share(segment, number, asked, rows, level) for level in range(3))
+    exchange[rows < segment.alone] = conversation[rows < segment.alone] = 0
+    return own, exchange, conversation
 
 
 def _all_shares(segment: Segment, number: int, asked: CorpusQuery) -> tuple[Floats, Floats, Floats]:
@@ -348,17 +361,14 @@ def _all_shares(segment: Segment, number: int, asked: CorpusQuery) -> tuple[Floa
     return shares[0], shares[1], whole
 
 
-def _some_shares(segment: Segment, number: int, asked: CorpusQuery, rows: Rows) -> tuple[Floats, Floats, Floats]:
-    conversation = segment.session[rows]
-    lengths = (segment.lengths.own[rows], segment.lengths.exchange[rows], segment.lengths.session[conversation])
-    by_level = [fixed + factor * length for (fixed, factor), length in zip(asked.norms, lengths, strict=True)]
-    shares = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
+def _share(segment: Segment, number: int, asked: CorpusQuery, rows: Rows, level: int) -> Floats:
+    """Return the attained shares of rows at a level, in double precision."""
+    documents = segment.session[rows] if level == 2 else rows
+    fixed, factor = asked.norms[level]
+    norm = fixed + factor * segment.lengths[level][documents]
+    shares = np.zeros(len(rows))
     for weighed in asked.terms:
-        for level, hits in enumerate(weighed.levels[number]):
-            counts = hits.of(conversation if level == 2 else rows)
-            shares[level][:] += weighed.shares[level] * scoring.term_share(counts, by_level[level])
-    outside = rows < segment.alone
-    shares[1][outside] = shares[2][outside] = 0
+        shares += weighed.shares[level] * scoring.term_share(weighed.levels[number][level].of(documents), norm)
     return shares
 
 
@@ -471,7 +481,7 @@ def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int
             mask = np.zeros(len(scores), np.bool_)
             mask[rows] = True
         if mask is not None:
-            scores[~mask] = -1
+            scores[~mask] = _HIDDEN
         approximate.append((number, scores))
     chosen += _candidates(approximate, limit, _slack(asked))
     parts = [_second_pass(corpus, number, asked, rows) for number, rows in chosen if len(rows)]
@@ -496,13 +506,16 @@ def _candidates(
     approximate: Sequence[tuple[int, NDArray[np.float32]]], limit: int, slack: float
 ) -> list[tuple[int, Rows]]:
     """Return the rows of each part that may be among the best, by scores with an error of at most half the slack."""
-    highest = [_highest(scores, limit) for _, scores in approximate]
-    pooled = np.concatenate(highest) if highest else np.empty(0, np.float32)
-    pooled = pooled[pooled >= 0]
-    cut = -0.5
-    if limit < len(pooled):
-        cut = max(cut, float(np.partition(pooled, len(pooled) - limit)[len(pooled) - limit]) - slack)
-    return [(number, np.flatnonzero(scores >= cut)) for number, scores in approximate]
+    cut = max(_last_of_best([_highest(scores, limit) for _, scores in approximate], limit) - slack, _HIDDEN / 2)
+    found = [(number, scores, np.flatnonzero(scores >= cut)) for number, scores in approximate]
+    cut = _last_of_best([scores[rows] for _, scores, rows in found], limit) - slack
+    return [(number, rows[scores[rows] >= cut]) for number, scores, rows in found]
+
+
+def _last_of_best(several: Sequence[NDArray[np.float32]], limit: int) -> float:
+    """Return the last of the best scores, or minus infinity if there are not more than these."""
+    scores = np.concatenate([np.empty(0, np.float32), *several])
+    return float(np.partition(scores, -limit)[-limit]) if limit < len(scores) else -math.inf
 
 
 def _highest(scores: NDArray[np.float32], limit: int) -> NDArray[np.float32]:

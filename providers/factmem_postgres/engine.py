@@ -240,11 +240,7 @@ class PostgresEngine:
         """Return a tenant's log after a sequence number, with outlines in place of assertions."""
         return self._read(lambda: self._reader.outlined(tenant, since, limit, self._outlines))
 
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        """Return assertions of a tenant by sequence number."""
-        return self.recorded_and_newest(tenant, seqs)[0]
-
-    def recorded_and_newest(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
         """Return assertions of a tenant by sequence number, and its newest one."""
         return self._read(lambda: self._reader.recorded(tenant, seqs))
 

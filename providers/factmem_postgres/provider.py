@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Self, TypeVar
 
@@ -10,9 +10,8 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
-from factmem.abc import Clock, SparesRoundTrips, system_clock
+from factmem.abc import Clock, system_clock
 from factmem.providers import DatabaseProvider
-from factmem.records import Recorded
 from factmem_postgres.address import Address
 from factmem_postgres.engine import PostgresEngine
 from factmem_postgres.server import Cancellation, Server
@@ -22,7 +21,7 @@ __all__ = ["PostgresMemoryProvider"]
 T = TypeVar("T")
 
 
-class PostgresMemoryProvider(DatabaseProvider[PostgresEngine], SparesRoundTrips):
+class PostgresMemoryProvider(DatabaseProvider[PostgresEngine]):
     """Keeps facts, their history and their vectors in a PostgreSQL database, for those who outgrow one machine.
 
     It has every capability but files. Tasks that save at the same time share one transaction, which takes a few round
@@ -49,6 +48,8 @@ class PostgresMemoryProvider(DatabaseProvider[PostgresEngine], SparesRoundTrips)
         InvalidDataError: The address or an option cannot be parsed.
     """
 
+    far = True
+
     @override
     def __init__(
         self,
@@ -70,10 +71,6 @@ class PostgresMemoryProvider(DatabaseProvider[PostgresEngine], SparesRoundTrips)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._address.name}, schema {self._address.schema}>"
-
-    @override
-    def recorded_and_newest(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
-        return self._engine.recorded_and_newest(tenant, seqs)
 
     @override
     def _open_engine(self) -> PostgresEngine:

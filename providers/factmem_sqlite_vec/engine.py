@@ -219,8 +219,8 @@ class SqliteEngine:
         query = partial(outlining.outlined, version=self._outlines, tenant=tenant, since=since, limit=limit)
         return self.store.read(query)
 
-    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        """Return assertions of a tenant by sequence number."""
+    def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+        """Return assertions of a tenant by sequence number, and its newest one."""
         return self.store.read(partial(outlining.recorded, tenant=tenant, seqs=seqs))
 
     def vector_numbers(self, tenant: str | None, since: int) -> NDArray[np.int64]:

@@ -134,17 +134,17 @@ def delete_outlines(connection: apsw.Connection, seqs: Iterable[int], tenant: st
             connection.execute("DELETE FROM shared_outlines WHERE id NOT IN (SELECT shared FROM outlines)")
 
 
-def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> list[Recorded | None]:
-    """Return assertions of a tenant by sequence number."""
-    rows = select(
-        connection,
-        f"SELECT {assertion_columns(connection)} FROM {_NUMBERED} WHERE a.tenant = ?",
-        _numbered(connection, tenant, seqs),
-    )
+def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> tuple[list[Recorded | None], int]:
+    """Return assertions of a tenant by sequence number, None for each that does not exist, and its newest number."""
+    base, columns = base_of(connection, tenant), assertion_columns(connection)
+    rows = connection.executemany(  # for ten rows, twice as fast as a join with their keys
+        f"SELECT {columns} FROM assertions a WHERE a.rowid = ? AND a.tenant = ?",
+        [(base + seq, tenant or "") for seq in seqs],
+    ).fetchall()
     found = {item.seq: item for item in map(read_assertion, rows)}
     if len(found) < len(set(seqs)) and outlines_version(connection) is not None:
         _check_gone(connection, tenant, [seq for seq in seqs if seq not in found])
-    return [found.get(seq) for seq in seqs]
+    return [found.get(seq) for seq in seqs], newest_seq(connection, tenant)
 
 
 def outlined(connection: apsw.Connection, version: int | None, tenant: str | None, since: int, limit: int) -> Outlined:

@@ -165,6 +165,10 @@ class Mirror:
         """Include some subjects and scopes in the next read of a provider that cannot enumerate."""
         self._source.look_in(subjects, scopes)
 
+    def wrote(self) -> None:
+        """Expect something new in the store: this process wrote to it."""
+        self._source.wrote()
+
     def glance(self, *, embedded: bool) -> Glance | None:
         """Return the current records if these are likely to be all; None if not. Blocks: for worker threads only.
 
@@ -288,10 +292,8 @@ class Mirror:
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
         """Return the current records, with the store's vectors if their embedder is given."""
         await self._pull()
-        if identity is not None:
-            use_vectors = self._log.use_vectors
-            if await to_thread.run_sync(use_vectors, identity.dimension, self._scans, self._memory_limit):
-                self._vectors_until = 0
+        if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
+            self._vectors_until = 0
         present = Moment(now=self._clock()) if moment is None else moment
         known = self._log.up_to_date(present) if moment is None else None
         if known is not None:
@@ -330,7 +332,7 @@ class Mirror:
         await self._use_outlines()
         while (pulled := await self._source.pull()) is not None:
             await to_thread.run_sync(self._take_in, pulled)
-            if pulled.whole:
+            if not pulled.more:
                 return
 
     def _take_in(self, pulled: Pulled) -> None:

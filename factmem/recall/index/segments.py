@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 import numpy as np
@@ -55,8 +55,7 @@ _DENSE: Final = 16
 """Occurrences are counted in a dense array if there is at least one to this many rows."""
 
 
-@attrs.frozen(eq=False)
-class Lengths:
+class Lengths(NamedTuple):
     """Numbers of terms of the documents of the three levels: records, exchanges, conversations."""
 
     own: NDArray[np.int32]
@@ -407,13 +406,18 @@ class Segment:
         return [(place, where) for place, (term, where, found) in pairs if found == term]
 
     @functools.cached_property
+    def single(self) -> bool:
+        """Whether every conversation has one row, as where messages are remembered one by one."""
+        return not self._follows.any()
+
+    @functools.cached_property
     def has_assistant(self) -> bool:
         """Whether the assistant said any row."""
         return bool(self.assistant.any())
 
     def levels(self, own: Hits) -> tuple[Hits, Hits, Hits]:
         """Return the occurrences of a term at all three levels, from the rows that hold it."""
-        return own, self._exchanges(own), self._sessions(own)
+        return (own, own, own) if self.single else (own, self._exchanges(own), self._sessions(own))
 
     def _exchanges(self, own: Hits) -> Hits:
         cut = int(own.rows.searchsorted(self.alone))
@@ -506,7 +510,7 @@ class Segment:
 
     def near(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the mean of each row's value and its neighbours'."""
-        if self.alone == len(self):
+        if self.single:
             return values
         near = values.copy()
         mean = self._with_neighbours(values[self.alone :])

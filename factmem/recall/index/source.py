@@ -15,14 +15,7 @@ import attrs
 import numpy as np
 from anyio import to_thread
 
-from factmem.abc import (
-    AgentMemoryProvider,
-    FeedsChanges,
-    KeepsOutlines,
-    Outline,
-    SparesRoundTrips,
-    number_of_id,
-)
+from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.recall.index.blob import microseconds, outline_of
 from factmem.recall.index.columns import Rows
@@ -70,6 +63,10 @@ class LogSource(Protocol):
         """
         ...
 
+    def wrote(self) -> None:
+        """Expect something new: this process wrote to the store."""
+        ...
+
     def library(self) -> Library:
         """Return an empty library for the assertions in full."""
         ...
@@ -93,12 +90,14 @@ class Pulled:
         until: Position of the next pull.
         rows: Assertions in outline, by sequence number.
         whole: Whether these entries replace the log instead of extending it.
+        more: Whether the store had more than these entries.
     """
 
     entries: Sequence[LogEntry]
     until: Any
     rows: Rows | None = attrs.field(default=None, kw_only=True)
     whole: bool = attrs.field(default=False, kw_only=True)
+    more: bool = attrs.field(default=False, kw_only=True)
 
 
 def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequence[Place]) -> LogSource:
@@ -143,6 +142,9 @@ class _Feed:
     def watch(self) -> None:
         """See `LogSource.watch`; nothing is known without awaiting the provider."""
 
+    def wrote(self) -> None:
+        """See `LogSource.wrote`."""
+
     def library(self) -> Held:
         """See `LogSource.library`."""
         return Held()
@@ -161,23 +163,20 @@ class _Reads:
         tenant: The tenant.
 
     Attributes:
-        far: Whether a read takes a round trip, which tells the newest number as well.
+        far: See `KeepsOutlines.far`.
     """
 
     def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
+        self.far = store.far
         self._store = store
         self._tenant = tenant
-        self._spares = store if isinstance(store, SparesRoundTrips) else None  # slow to find out
         self._moments = itertools.count()
         self._last = (-1, 0)
-        self.far: bool = self._spares is not None
 
     def recorded(self, seqs: Sequence[int]) -> Sequence[Recorded | None]:
-        """See `KeepsOutlines.recorded`."""
-        if self._spares is None:
-            return self._store.recorded(self._tenant, seqs)
+        """Return assertions by sequence number; see `KeepsOutlines.recorded`."""
         began = self.moment()
-        read, newest = self._spares.recorded_and_newest(self._tenant, seqs)
+        read, newest = self._store.recorded(self._tenant, seqs)
         self._last = max(self._last, (began, newest))
         return read
 
@@ -207,9 +206,12 @@ class _OutlineFeed:
     )
     _steady: bool = attrs.field(default=True, init=False)
     """Whether the store had nothing new lately, so that reading before asking is seldom in vain."""
+    _behind: bool = attrs.field(default=False, init=False)
+    """Whether this process wrote to the store since the last pull began."""
 
     async def pull(self) -> Pulled | None:
         """See `LogSource.pull`."""
+        self._behind = False  # what is written from now on may be missed
         pulled = await to_thread.run_sync(self._pull)
         if pulled is None:
             return None
@@ -220,7 +222,8 @@ class _OutlineFeed:
         return read
 
     def _pull(self) -> tuple[Pulled, dict[int, Outline]] | None:
-        if self._reads.newest() == self._seq:
+        newest = self._reads.newest()
+        if newest == self._seq:
             return None
         log = self._provider.outlined(self._tenant, self._seq, limit=_PAGE)
         rows = Rows(
@@ -234,12 +237,12 @@ class _OutlineFeed:
         made: dict[int, Outline] = {}
         several = [rows]
         for start in range(0, len(log.missing), _BATCH):
-            read = self._provider.recorded(self._tenant, log.missing[start : start + _BATCH])
+            read = self._reads.recorded(log.missing[start : start + _BATCH])
             there = [item for item in read if item is not None]
             outlines = [outline_of(item.assertion) for item in there]
             made |= {item.seq: outline for item, outline in zip(there, outlines, strict=True)}
             several.append(rows_in_outline(there, outlines))
-        return Pulled(log.rest, log.until, rows=rows_in_order(several)), made
+        return Pulled(log.rest, log.until, rows=rows_in_order(several), more=log.until < newest), made
 
     def taken_in(self, pulled: Pulled) -> None:
         """See `LogSource.taken_in`."""
@@ -250,11 +253,17 @@ class _OutlineFeed:
         self._seq = 0
 
     def watch(self) -> Callable[[], bool] | None:
-        """See `LogSource.watch`. A store at the end of a wire is asked by the reading itself."""
-        if self._reads.far and self._steady:
+        """See `LogSource.watch`. A steady store is asked by the reading itself."""
+        if self._behind:
+            return None
+        if self._steady:
             return functools.partial(self._stood, self._seq, self._reads.moment())
         self._steady = self._reads.newest() == self._seq
         return _certain if self._steady else None
+
+    def wrote(self) -> None:
+        """See `LogSource.wrote`."""
+        self._behind = True
 
     def _stood(self, seq: int, since: int) -> bool:
         """Return whether a number was the newest at a moment."""
@@ -306,6 +315,9 @@ class _Waist:
 
     def watch(self) -> None:
         """See `LogSource.watch`; nothing is known without awaiting the provider."""
+
+    def wrote(self) -> None:
+        """See `LogSource.wrote`."""
 
     def library(self) -> Held:
         """See `LogSource.library`."""
