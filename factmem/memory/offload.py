@@ -9,11 +9,11 @@ from anyio import to_thread
 
 from factmem.patterns import linear_engine_is_loaded
 
-__all__ = ["off_loop"]
+__all__ = ["SHORT", "off_loop"]
 
 T = TypeVar("T")
 
-_SHORT: Final = 4_000
+SHORT: Final = 4_000
 """Number of characters that take less time than the way to a worker thread and back, some hundred microseconds."""
 
 
@@ -25,6 +25,6 @@ async def off_loop(work: Callable[[], T], characters: int | None) -> T:
             texts is still to be imported.
         characters: Length of the texts; None if it is unknown.
     """
-    if characters is not None and characters <= _SHORT and linear_engine_is_loaded():
+    if characters is not None and characters <= SHORT and linear_engine_is_loaded():
         return work()
     return await to_thread.run_sync(work)

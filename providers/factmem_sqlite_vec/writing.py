@@ -115,6 +115,7 @@ class Batch:
         self.seqs: NewSeqs = NewSeqs(connection)
         self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))
+        self._is_rebound = bound not in (None, self.embedder)
         self._vectors: dict[int, tuple[str, bytes]] = {}
         self._outlined = meta.get("outlines")
         if outlines is not None and self._outlined is None:
@@ -226,7 +227,7 @@ class Batch:
         """
         if self.embedder is None:
             raise InvalidVectorError("the store has no embedder yet: call use_embedder before handing in vectors")
-        if self._bound not in (None, self.embedder):
+        if self._is_rebound:
             raise mismatch(self.embedder, self._bound)
         if len(vector) != self.embedder.dimension:
             unit_vector(vector, dimension=self.embedder.dimension)
