@@ -88,8 +88,8 @@ class NewSums:
         connection.executemany(
             "INSERT INTO sums VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET sum = sum + excluded.sum", rows
         )
-        gone = [row[:2] for row in rows if row[2] < 0]
-        connection.executemany("DELETE FROM sums WHERE place = ? AND keyword = ? AND sum = 0", gone)
+        if gone := [row[:2] for row in rows if row[2] < 0]:
+            connection.executemany("DELETE FROM sums WHERE place = ? AND keyword = ? AND sum = 0", gone)
 
 
 def check_place(

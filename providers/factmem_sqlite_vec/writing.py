@@ -52,6 +52,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "mismatch", "write_batch"]
 
+_NEWEST: Final = " UNION ALL ".join(
+    f"SELECT * FROM (SELECT recorded_at FROM {table} WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid DESC LIMIT 1)"
+    for table in ("assertions", "state_changes")
+)
+"""Times of the newest assertion and of the newest change of state, between two keys."""
+
 _META: Final = "SELECT key, value FROM meta WHERE key IN ('embedder', 'outlines')"
 
 
@@ -249,10 +255,8 @@ class Batch:
             return
         self._timed.add(tenant)
         base = self.seqs.base_of(tenant)
-        for table in ("assertions", "state_changes"):
-            newest = f"SELECT recorded_at FROM {table} WHERE rowid > ? AND rowid <= ? ORDER BY rowid DESC LIMIT 1"
-            for (moment,) in select(self._connection, newest, (base, base + SEQ_MASK)):
-                self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
+        for (moment,) in select(self._connection, _NEWEST, (base, base + SEQ_MASK)):
+            self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
 
     def _append_assertion(self, row: NewRow) -> Receipt:
         vector = None if row.vector is None else self.checked_vector(row.vector)
