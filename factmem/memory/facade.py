@@ -975,8 +975,8 @@ class Memory:
                 record is to be moved with words that are quarantined.
             OutOfViewError: The scope lies outside of this view.
             ConceptConflictError: The value's type cannot join its place.
-            StateConflictError: The metadata is not the same, as ``merge`` requires; the scope holds this value or
-                another one of a SINGLE; or the record waits for a model and cannot be moved yet.
+            StateConflictError: The metadata is not the same, as ``merge`` requires; another record of the concept has
+                this value, or the scope one of a SINGLE; or the record waits for a model and cannot be moved yet.
         """
         return await self._writer.update(
             record_id,

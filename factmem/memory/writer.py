@@ -23,7 +23,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import ClockTime, Concept, Fact, MultipleFacts, SingleFact
+from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.fold import Current, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
@@ -208,6 +208,8 @@ class Writer:
             said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
             return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
+        if value is not UNSET:
+            await self._check_free(said, record_id)
         # A current revision counts, whatever its first state was, and has no job.
         revised = attrs.evolve(
             said,
@@ -236,19 +238,27 @@ class Writer:
         )
         if (await self.screening()).screened(moved).state is not AssertionState.ACTIVE:
             raise InvalidDataError("quarantined words cannot move a record: leave the scope out", path="$.scope")
-        there = RecallFilter(
-            subject=moved.place.subject, scope=moved.place.scope, exact=True, keywords=(moved.keyword,)
-        )
-        tracks = {
-            (row.recorded.assertion.track, row.recorded.assertion.slot) for row in await self._reader.visible(there)
-        }
-        if (moved.track, moved.slot) in tracks:
-            raise StateConflictError("the scope holds a record of this concept already: update or retract that one")
+        await self._check_free(moved, previous.id)
         leaving = await self._leaving(previous.id, "moved to another scope")  # which one, not all readers may know
         (vector,) = await self.vectors([moved])
         receipts = await self._admitted([*leaving, Append(assertion=moved, vector=vector)])
         record = record_of(receipts[0].recorded, previous.concept, state=AssertionState.ACTIVE)
         return Change(kind=ChangeKind.UPDATED, record=record, previous=previous)
+
+    async def _check_free(self, said: Assertion, record_id: str) -> None:
+        """Check that no other current record stands where a record is to be: equal values of a MULTIPLE are one record.
+
+        Raises:
+            StateConflictError: There is one.
+        """
+        place = said.place
+        there = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(said.keyword,))
+        for row in await self._reader.visible(there):
+            other = row.recorded.assertion
+            if row.recorded.record_id != record_id and (other.track, other.slot) == (said.track, said.slot):
+                single = said.fact_type is FactType.SINGLE
+                found = "the scope holds a record" if single else "this is the value of another record"
+                raise StateConflictError(f"{found} of this concept already: update or retract that one")
 
     async def _leaving(self, record_id: str, reason: str | None) -> list[StateRequest]:
         """Return the changes of state that retract a record, to be made together with others.

@@ -15,9 +15,10 @@ It installs ``memory`` in an agent of the framework, whose model is the framewor
 ``ANSWER``. If a turn has a ``tool_result``, the model first calls a tool ``look_up`` without arguments, which
 returns it. Blocking runs take place in worker threads.
 
-    python -m tests.integrations.remembering HOST FOLDER {first,second} {async,streaming,sync}...
+    python -m tests.integrations.remembering HOST FOLDER {async,streaming,sync}...
 
-prints the messages shown in each manner, as JSON. Each manner has a store of its own in the folder.
+prints the messages shown in each session and manner, as JSON. Each manner has a store of its own in the folder. The
+host is imported once, which takes longer than the story, and each session is a fork of this process.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from __future__ import annotations
 import enum
 import importlib
 import json
+import multiprocessing
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -97,9 +99,8 @@ async def played(
     return shown
 
 
-async def tell(host: str, store: str, part: str, manner: str) -> list[list[str]]:
+async def tell(converse: Converse, store: str, part: str, manner: str) -> list[list[str]]:
     """Play one part of the story on one host."""
-    converse: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse
     with LoopbackOpenAIServer(understood) as server:
         config = AgentMemoryConfig(
             store=store,
@@ -123,6 +124,19 @@ async def tell(host: str, store: str, part: str, manner: str) -> list[list[str]]
             return await played(converse, memory, users, Manner(manner))
 
 
+def session(converse: Converse, folder: str, part: str, manners: Sequence[str]) -> dict[str, list[list[str]]]:
+    """Play one part of the story in each manner."""
+    return {how: anyio.run(tell, converse, f"sqlite-vec:{folder}/{how}.db", part, how) for how in manners}
+
+
+def main(host: str, folder: str, *manners: str) -> None:
+    converse: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse
+    shown = {}
+    for part in ("first", "second"):
+        with multiprocessing.get_context("fork").Pool(1) as process:
+            shown[part] = process.apply(session, (converse, folder, part, manners))
+    print(json.dumps(shown))
+
+
 if __name__ == "__main__":
-    _, name, folder, which, *manners = sys.argv
-    print(json.dumps({how: anyio.run(tell, name, f"sqlite-vec:{folder}/{how}.db", which, how) for how in manners}))
+    main(*sys.argv[1:])

@@ -36,21 +36,21 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def played(host: str, folder: Path, part: str) -> dict[str, list[list[str]]]:
-    """Play a part of the story in each manner of a host, in a process of its own."""
+def played(host: str, folder: Path) -> dict[str, dict[str, list[list[str]]]]:
+    """Play the story in each manner of a host, each session in a process of its own."""
     words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "tests.integrations.remembering"]
-    words += [host, str(folder), part, *HOSTS[host]]
+    words += [host, str(folder), *HOSTS[host]]
     quiet = os.environ | QUIET
     done = subprocess.run(words, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
-    shown: dict[str, list[list[str]]] = json.loads(done.stdout.splitlines()[-1])
+    shown: dict[str, dict[str, list[list[str]]]] = json.loads(done.stdout.splitlines()[-1])
     return shown
 
 
 @pytest.mark.parametrize("host", HOSTS)
 async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str, tmp_path: Path) -> None:
     need_packages_of(FOLDER / f"{host}.py")
-    first, second = (played(host, tmp_path, part) for part in ("first", "second"))
+    first, second = played(host, tmp_path).values()
     assert list(first) == list(second) == HOSTS[host]
     for manner in HOSTS[host]:
         ((*_, asked), _) = first[manner]

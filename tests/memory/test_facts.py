@@ -23,6 +23,7 @@ from factmem.errors import (
     InvalidDataError,
     ReadOnlyError,
     RecordNotFoundError,
+    StateConflictError,
 )
 from factmem.memory import FuturePolicy, Policies
 from factmem.providers import NoMemory
@@ -134,6 +135,16 @@ async def test_a_conflicting_type_names_both_and_changes_nothing(memory: Memory)
     with pytest.raises(ConceptConflictError, match=r"int.*str"):
         await memory.save(SingleFact(Concept.single("seats", "Seats in words"), "five"), subject=USER)
     assert [record.value for record in await memory.list_records()] == [5]
+
+
+async def test_an_update_to_the_value_of_another_record_is_refused(memory: Memory) -> None:
+    """Equal values are one record: the updated one would be neither shown nor found any more."""
+    ann, ben = await memory.save(MultipleFacts(GUESTS, ("Ann", "Ben")), subject=USER)
+    with pytest.raises(StateConflictError, match="the value of another record"):
+        await memory.update(ann.id, value="Ben")
+    assert {record.id for record in await memory.list_records()} == {ann.id, ben.id}
+    assert (await memory.update(ann.id, value="Ann", importance=0.9)).record.id == ann.id
+    assert (await memory.update(ann.id, value="Anne")).record.id == ann.id
 
 
 async def test_an_update_by_id_keeps_the_id_and_the_history(memory: Memory) -> None:

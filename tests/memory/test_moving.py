@@ -114,7 +114,7 @@ async def test_one_value_of_several_is_moved_alone(provider: AgentMemoryProvider
         assert await placed(memory) == {"cat": BETA, "dog": ALPHA}
         await memory.save(PETS.fact(["cat"], timestamp=clock()), subject=MAYA, scope=ALPHA)
         (other,) = [record for record in await memory.list_records(scope=ALPHA) if record.value == "cat"]
-        with pytest.raises(StateConflictError, match="holds a record of this concept already"):
+        with pytest.raises(StateConflictError, match="the value of another record of this concept"):
             await memory.update(other.id, scope=BETA)
         await memory.update(dog.id, scope=BETA)
         assert await memory.load(PETS, subject=MAYA, scope=BETA) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import struct
 
 import attrs
@@ -15,6 +16,7 @@ from factmem.recall.index.blob import BODY
 from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.segments import Segment
+from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight
 from tests.recall.generated import NOW
@@ -63,6 +65,19 @@ async def test_diverse_results_are_those_of_the_corpus_while_all_embeddings_are_
 
         memory._backend.mirror._log.drop_vectors()
         assert best(1.0) == expected
+
+
+@pytest.mark.parametrize("days", [-700, -1, 0, 1, 400])
+async def test_the_recency_of_a_corpus_is_that_of_each_row(days: int) -> None:
+    async with opened() as memory:
+        for age, text in zip([0, 10, 700], SAID, strict=False):
+            said_at = NOW - dt.timedelta(days=age)
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=said_at))
+        corpus = await memory._backend.mirror.corpus()
+        segments = [part.segment for part in corpus.parts]
+        for now in (NOW.timestamp() + days * DAY, NOW.timestamp() + days * DAY + 60):  # the second time from a cache
+            for segment in segments:
+                assert segment.recency(30, now) == pytest.approx(recency(now - segment.said_at, 30), rel=1e-5)
 
 
 async def test_viewers_who_have_nothing_of_their_own_share_one_view() -> None:

@@ -37,7 +37,7 @@ from factmem.recall.index.blob import OUTLINE_VERSION, drop_known_words, outline
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
-from factmem.recall.index.tenant_log import TenantLog
+from factmem.recall.index.tenant_log import FoldPlan, TenantLog
 from factmem.recall.text.analysis import analyse, indexed_text
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.records import Assertion, LogEntry
@@ -73,6 +73,21 @@ class Glance:
 
     corpus: Corpus
     holds: Callable[[], bool]
+
+
+@attrs.frozen(eq=False)
+class _StoredVectors:
+    """Vectors from the store.
+
+    Attributes:
+        seqs: Sequence numbers of their assertions, ascending.
+        rows: One vector a row; of width 0 if they stay in the store.
+        until: Sequence number up to which these are all.
+    """
+
+    seqs: Sequence[int] | NDArray[np.int64]
+    rows: NDArray[np.float32]
+    until: int
 
 
 class Mirror:
@@ -291,19 +306,35 @@ class Mirror:
 
     async def _in_step(self, moment: Moment | None, identity: EmbedderIdentity | None = None) -> Corpus:
         """Return the current records, with the store's vectors if their embedder is given."""
-        await self._pull()
+        last = await self._pulled()
+        present = Moment(now=self._clock()) if moment is None else moment
+        if last is None and moment is None:
+            self._use_vectors(identity)
+            known = self._log.up_to_date(present)
+            if known is not None:
+                if identity is not None and not known.embedded:
+                    await to_thread.run_sync(self._take_vectors, await self._stored_vectors())
+                return known
+        plan = await to_thread.run_sync(partial(self._planned, last, identity, present, present=moment is None))
+        lacking = identity is not None and self._log.lacks_vectors(plan.current.rows)
+        stored = await self._stored_vectors() if lacking else None
+        return await to_thread.run_sync(partial(self._carried_out, plan, stored, present=moment is None))
+
+    def _planned(
+        self, last: Pulled | None, identity: EmbedderIdentity | None, moment: Moment, *, present: bool
+    ) -> FoldPlan:
+        if last is not None:
+            self._take_in(last)
+        self._use_vectors(identity)
+        return self._log.plan(moment, present=present)
+
+    def _use_vectors(self, identity: EmbedderIdentity | None) -> None:
         if identity is not None and self._log.use_vectors(identity.dimension, self._scans, self._memory_limit):
             self._vectors_until = 0
-        present = Moment(now=self._clock()) if moment is None else moment
-        known = self._log.up_to_date(present) if moment is None else None
-        if known is not None:
-            if identity is not None and not known.embedded:
-                await self._fetch_vectors()
-            return known
-        plan = await to_thread.run_sync(partial(self._log.plan, present, present=moment is None))
-        if identity is not None and self._log.lacks_vectors(plan.current.rows):
-            await self._fetch_vectors()
-        return await to_thread.run_sync(partial(self._log.carried_out, plan, present=moment is None))
+
+    def _carried_out(self, plan: FoldPlan, stored: _StoredVectors | None, *, present: bool) -> Corpus:
+        self._take_vectors(stored)
+        return self._log.carried_out(plan, present=present)
 
     async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
         """Return the current records, after embedding those that lack a vector."""
@@ -329,11 +360,17 @@ class Mirror:
             return await to_thread.run_sync(partial(self._log.embedded, corpus, present=moment is None))
 
     async def _pull(self) -> None:
+        """Take in what is new in the store."""
+        last = await self._pulled()
+        if last is not None:
+            await to_thread.run_sync(self._take_in, last)
+
+    async def _pulled(self) -> Pulled | None:
+        """Take in what is new in the store but for the last part, and return that."""
         await self._use_outlines()
-        while (pulled := await self._source.pull()) is not None:
+        while (pulled := await self._source.pull()) is not None and pulled.more:
             await to_thread.run_sync(self._take_in, pulled)
-            if not pulled.more:
-                return
+        return pulled
 
     def _take_in(self, pulled: Pulled) -> None:
         if pulled.whole:
@@ -369,15 +406,18 @@ class Mirror:
             if not isinstance(error, ReadOnlyError):
                 _LOG.warning("the store did not keep %d vectors; they will be made again: %s", len(vectors), error)
 
-    async def _fetch_vectors(self) -> None:
+    async def _stored_vectors(self) -> _StoredVectors | None:
+        """Return the vectors that the store has of assertions that were taken in since the last call, if any were."""
         newest = self._log.newest
         if self._store is None or not self._bound or newest <= self._vectors_until:
-            return
+            return None
         if self._scans is not None and self._log.vectors_stay:
             numbers = await to_thread.run_sync(self._scans.vector_numbers, self._tenant, self._vectors_until)
-            nothing = np.empty((len(numbers), 0), np.float32)
-            await to_thread.run_sync(self._log.take_stored_vectors, numbers, nothing)
-        else:
-            seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
-            await to_thread.run_sync(self._log.take_stored_vectors, seqs, rows)
-        self._vectors_until = newest
+            return _StoredVectors(numbers, np.empty((len(numbers), 0), np.float32), newest)
+        seqs, rows = await self._store.vectors(self._tenant, self._vectors_until)
+        return _StoredVectors(seqs, rows, newest)
+
+    def _take_vectors(self, stored: _StoredVectors | None) -> None:
+        if stored is not None:
+            self._log.take_stored_vectors(stored.seqs, stored.rows)
+            self._vectors_until = stored.until

@@ -7,7 +7,6 @@ adjacent. A segment holds postings and lengths of documents; vectors are in slot
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
@@ -17,7 +16,7 @@ from factmem.facts import STATEMENT
 from factmem.recall.index.blob import ASKS, ASSISTANT, KINDS_FROM, term_numbers
 from factmem.recall.index.column_fold import Standing
 from factmem.recall.index.columns import Columns, spread, subject_text
-from factmem.recall.scoring import DAY, context_weight, recency, says_little
+from factmem.recall.scoring import aged, context_weight, recency, says_little
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.updates import clues
 from factmem.subjects import MemorySubject
@@ -42,8 +41,6 @@ __all__ = [
     "row_before",
     "with_neighbours",
 ]
-
-_LONG_AGO: Final = 1000.0
 
 _VIEWS_ROOM: Final = 4_000_000
 """Maximum size of a segment's cache of visible rows, in bytes, unless that holds fewer than `_LEAST_VIEWS` views."""
@@ -184,7 +181,7 @@ class Segment:
     _postings: NDArray[np.int64] = attrs.field(alias="postings")
     _where: NDArray[np.int32] = attrs.field(alias="where")
     _often: NDArray[np.integer[Any]] = attrs.field(alias="often")
-    _decays: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
+    _recency: dict[float, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
     _visible: dict[Hashable, VisibleRows] = attrs.field(factory=dict, init=False)
 
     @classmethod
@@ -482,24 +479,17 @@ class Segment:
     def recency(self, half_life_days: float, now: float) -> NDArray[np.float32]:
         """Return the recency of all rows, in single precision.
 
-        The decay since the newest row is cached: the ratio of two rows' recencies is the same at any time.
+        That at the time of the newest row is cached.
         """
-        since = self._decay_since_newest(now, half_life_days)
-        if since > _LONG_AGO:
+        since = now - self._newest
+        if since < 0:
             return recency(now - self.said_at, half_life_days).astype(np.float32)
-        decays = self._decays.get(half_life_days)
-        if decays is None:
-            decays = recency(self._newest - self.said_at, half_life_days).astype(np.float32)
-            self._decays.clear()  # concurrent readers keep their array
-            self._decays[half_life_days] = decays
-        found = decays * np.float32(since)
-        if since > 1:  # the future is as recent as now
-            np.minimum(found, 1, out=found)
-        return found
-
-    def _decay_since_newest(self, now: float, half_life_days: float) -> float:
-        halved = (now - self._newest) / DAY / half_life_days
-        return float(0.5**halved) if halved > -_LONG_AGO else math.inf
+        then = self._recency.get(half_life_days)
+        if then is None:
+            then = recency(self._newest - self.said_at, half_life_days).astype(np.float32)
+            self._recency.clear()  # concurrent readers keep their array
+            self._recency[half_life_days] = then
+        return aged(then, since, half_life_days)
 
     def of_slots(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the inner products of the rows, from those of all slots; a copy."""
