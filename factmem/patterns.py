@@ -87,7 +87,7 @@ class LinearPattern:
 
 
 def any_of(texts: Iterable[str]) -> LinearPattern:
-    """Return the pattern of any of some texts."""
+    """Return the pattern that occurs where any of some texts does."""
     return LinearPattern("|".join(map(re.escape, texts)))
 
 

@@ -26,7 +26,7 @@ class FlagRule:
 
     Attributes:
         flag: the flag.
-        hints: finds texts of which one must occur for the pattern to be tried; given as these texts.
+        hints: pattern of the texts of which one must occur for the other pattern to be tried; made of these texts.
         pattern: the wording, in lower case.
     """
 

@@ -48,7 +48,7 @@ class SecretRule:
 
     Attributes:
         kind: the kind, shown in the placeholder.
-        hints: finds texts of which one must occur for the rule to be tried; given as these texts.
+        hints: pattern of the texts of which one must occur for the rule to be tried; made of these texts.
         find: yields the spans of such secrets in a text.
         folded: look for the hints in the lower-cased text.
         long: whether such a secret is in a word of at least 16 characters; the rule is skipped in texts of shorter

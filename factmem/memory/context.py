@@ -53,7 +53,7 @@ class FuturePolicy(enum.Enum):
 
 @functools.lru_cache(maxsize=1024)
 def _place(subject: MemorySubject, scope: MemoryScope) -> Place:
-    # A place is a key of many tables: one that is the same object is found without comparing its parts.
+    # Places are keys of many tables, where the same object is found without comparing its parts.
     return Place(subject, scope)
 
 
@@ -302,8 +302,14 @@ class Context:
         return everywhere
 
     def place(self, subject: MemorySubject | str | None, scope: MemoryScope | str | None) -> Place:
-        """Return the place to write to; see `about` and `target`."""
-        return _place(self.about(subject), self.target(scope))
+        """Return the place to write to; see `about` and `target`.
+
+        Raises:
+            InvalidDataError: The subject is of another type.
+        """
+        about = self.about(subject)
+        check_instance(about, "subject", MemorySubject)
+        return _place(about, self.target(scope))
 
     def confined(
         self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str], *, read_only: bool
