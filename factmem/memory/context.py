@@ -383,13 +383,16 @@ class Context:
         return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, "when")}))
 
     def owned(self, details: FactDetails | None, *, private: bool | None) -> FactDetails:
-        """Return details, by default those of a fact without any, with their owner.
+        """Return a copy of details, by default those of a fact without any, with their owner.
 
         Raises:
             InvalidDataError: A private fact would have no owner, or another one than the viewer.
         """
-        details = FactDetails() if details is None else details
-        check_instance(details, "details", FactDetails)
+        if details is None:
+            details = FactDetails()
+        else:
+            check_instance(details, "details", FactDetails)
+            details = attrs.evolve(details)  # the caller may change theirs
         if self.private if private is None else private:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")

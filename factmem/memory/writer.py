@@ -380,7 +380,7 @@ class Writer:
                 raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
             return attrs.evolve(details, expires_at=after(now, ttl))
         expiry = expires_at(self._context.policies.ttl, TtlOperation.CREATE, now, details.expires_at)
-        return attrs.evolve(details, expires_at=expiry)  # a copy, which the caller cannot change
+        return details if expiry == details.expires_at else attrs.evolve(details, expires_at=expiry)
 
     def dated(self, fact: Fact[T]) -> Fact[T]:
         """Return a fact with a legal timestamp.
