@@ -156,10 +156,10 @@ class Submission:
         self._end_if_done()
         return outcome
 
-    def keep(self, id: str, outcome: Callable[[], Remembered]) -> None:
-        """Settle one job by a function that makes its outcome when it is first asked for, which takes some time."""
-        self._kept[id] = outcome
-        self._postponed.discard(id)
+    def keep(self, outcomes: Mapping[str, Callable[[], Remembered]]) -> None:
+        """Settle jobs by functions that make their outcomes when they are first asked for, which takes some time."""
+        self._kept.update(outcomes)
+        self._postponed.difference_update(outcomes)
         self._end_if_done()
 
     def postpone(self, id: str) -> None:

@@ -502,13 +502,14 @@ class Inbox:
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
         ids = _ids_of(stored)
-        submission = Submission(ids)
+        submission, outcomes = Submission(ids), {}
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
             if item.unit is None and item.was_to_be_read:
                 submission.settle(id, await self._read_before(item))
             elif item.unit is None:
-                submission.keep(id, item.outcome)
+                outcomes[id] = item.outcome
+        submission.keep(outcomes)
         self._backend.worker.submit(
             self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
         )
@@ -582,8 +583,11 @@ def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
     """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
     ids: dict[str, None] = {}
     for item in stored:
-        words = [receipt.recorded for receipt in (*item.receipts, *item.twin)]
-        id = item.unit.job.id if item.unit else next((job_id(word) or word.id for word in words), "")
+        first = next(iter(item.receipts or item.twin), None)
+        if item.unit is not None:
+            id = item.unit.job.id
+        else:
+            id = "" if first is None else job_id(first.recorded) or first.recorded.id
         ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
     return list(ids)
 
