@@ -180,15 +180,17 @@ def _revision_expiry(moment: dt.datetime | None) -> dt.datetime | None:
 
 def _evidence(items: Iterable[Evidence]) -> tuple[Evidence, ...]:
     given = items if type(items) is tuple else tuple(items) if isinstance(items, Iterable) else (items,)
-    if not all(isinstance(item, Evidence) for item in given):
-        raise InvalidDataError("evidence is given as a list of Evidence", path="$.evidence")
+    for item in given:
+        if not isinstance(item, Evidence):
+            raise InvalidDataError("evidence is given as a list of Evidence", path="$.evidence")
     return given
 
 
 def _revision_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     _check_mapping(labels)
-    for label in (item for pair in labels.items() for item in pair):
-        checked_name(label, what="a revision's label")
+    for pair in labels.items():
+        for label in pair:
+            checked_name(label, what="a revision's label")
     return dict(labels)
 
 

@@ -70,6 +70,8 @@ def utc(moment: dt.datetime, *, what: str = "timestamp") -> dt.datetime:
     Raises:
         InvalidDataError: it is not a datetime, has no time zone, or lies outside the years that UTC can express.
     """
+    if isinstance(moment, dt.datetime) and moment.tzinfo is dt.UTC:
+        return moment  # as nearly all are
     check_aware(moment, what)
     try:
         return moment.astimezone(dt.UTC)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import threading
 
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import current_token
 
 from factmem.errors import WrongLoopError
 
@@ -26,7 +26,7 @@ class OneLoop:
     def __init__(self, what: str) -> None:
         self._what = what
         self._guard = threading.Lock()
-        self._bound: tuple[EventLoopToken, int] | None = None
+        self._bound: tuple[object, int] | None = None
 
     def check(self) -> bool:
         """Bind the running event loop; return whether it was not bound before: then locks have to be made anew.
@@ -34,7 +34,7 @@ class OneLoop:
         Raises:
             WrongLoopError: The object is bound to another loop, which has not ended.
         """
-        here = (current_token(), os.getpid())
+        here = (_running(), os.getpid())
         if here == self._bound:
             return False
         with self._guard:
@@ -53,15 +53,22 @@ class OneLoop:
             self._bound = None
 
 
-def _has_ended(loop: EventLoopToken) -> bool:
-    native = loop.native_token
-    if isinstance(native, asyncio.AbstractEventLoop):
-        return native.is_closed()
+def _running() -> object:
+    """Return the running event loop: asyncio's own, or trio's token."""
+    try:
+        return asyncio.get_running_loop()  # every call asks, and anyio takes many times as long
+    except RuntimeError:
+        return current_token().native_token
+
+
+def _has_ended(loop: object) -> bool:
+    if isinstance(loop, asyncio.AbstractEventLoop):
+        return loop.is_closed()
     import trio
 
-    assert isinstance(native, trio.lowlevel.TrioToken)
+    assert isinstance(loop, trio.lowlevel.TrioToken)
     try:
-        native.run_sync_soon(lambda: None)
+        loop.run_sync_soon(lambda: None)
     except trio.RunFinishedError:
         return True
     return False

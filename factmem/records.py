@@ -177,6 +177,7 @@ class Assertion:
     def fingerprint(self) -> bytes:
         """Digest that is the same if the same assertion is saved twice: place, owner, value, time, origin, message."""
         scope, subject, evidence = self.place.scope, self.place.subject, self.details.evidence
+        value = self.slot or _digest(canonical_bytes(self.data))  # the slot of a MULTIPLE is the digest of its value
         # Names are the same only if they are equal; values are if their canonical bytes are.
         identity = [
             scope.tenant,
@@ -184,7 +185,7 @@ class Assertion:
             list(subject.key),
             self.details.owner,
             self.keyword,
-            _digest(canonical_bytes(self.data)).hex(),
+            value.hex(),
             self.removed,
             self.timestamp.isoformat(),
             self.details.origin.value,

@@ -183,7 +183,8 @@ def instance_of(*types: type) -> Validator:
     """
 
     def validate(instance: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        check_instance(value, attribute.name, *types)
+        if not isinstance(value, types):
+            check_instance(value, attribute.name, *types)
 
     return validate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from factmem.errors import InvalidVectorError
@@ -25,11 +26,19 @@ def unit_vector(vector: Any, *, dimension: int | None = None) -> NDArray[np.floa
     Raises:
         InvalidVectorError: it is not a vector, holds NaN or infinity, is zero, or has another dimension.
     """
+    import numpy as np
+
     row = _numbers(vector)
     if row.ndim != 1:
         raise InvalidVectorError(f"an embedding must have one axis, not {row.ndim}")
-    unit: NDArray[np.float32] = unit_rows(row[None, :], dimension=dimension)[0]
-    return unit
+    _check_dimension(len(row), dimension)
+    wide = row.astype(np.float64)
+    square = float(wide @ wide)
+    if abs(square - 1) <= _ROUNDING:  # never true of NaN
+        return row.copy()
+    if not 0 < square < math.inf:
+        raise _no_direction(0, square)
+    return (wide / math.sqrt(square)).astype(np.float32)
 
 
 def unit_vectors(vectors: Sequence[Any]) -> list[NDArray[np.float32] | None]:
@@ -42,8 +51,8 @@ def unit_vectors(vectors: Sequence[Any]) -> list[NDArray[np.float32] | None]:
 
     given = [vector for vector in vectors if vector is not None]
     alike = all(isinstance(vector, np.ndarray) and vector.ndim == 1 for vector in given)
-    if alike and len({len(vector) for vector in given}) == 1:
-        units = iter(unit_rows(np.stack(given)))  # one batch is much faster
+    if len(given) > 1 and alike and len({len(vector) for vector in given}) == 1:
+        units = iter(unit_rows(np.stack(given)))  # one batch is much faster than many rows
     else:
         units = map(unit_vector, given)
     return [None if vector is None else next(units) for vector in vectors]
@@ -76,8 +85,9 @@ def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float3
     rows = _numbers(matrix)
     if rows.ndim != 2:
         raise InvalidVectorError(f"embeddings must be a matrix, not of {rows.ndim} axes")
-    if dimension is not None and rows.shape[1] != dimension:
-        raise InvalidVectorError(f"the embedding has {rows.shape[1]} dimensions; this store's have {dimension}")
+    if len(rows) == 1:  # as for each single save
+        return unit_vector(rows[0], dimension=dimension)[None, :]
+    _check_dimension(rows.shape[1], dimension)
     squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     if len(squares) and np.abs(squares - 1).max() <= _ROUNDING:  # never true of NaN
         return rows.copy()
@@ -85,10 +95,19 @@ def unit_rows(matrix: Any, *, dimension: int | None = None) -> NDArray[np.float3
     bad = ~np.isfinite(lengths) | (lengths == 0)
     if bad.any():
         row = int(np.argmax(bad))
-        what = "is zero" if lengths[row] == 0 else "holds NaN or infinity"
-        raise InvalidVectorError(f"the embedding {what}", path=f"$[{row}]")
+        raise _no_direction(row, float(lengths[row]))
     unit: NDArray[np.float32] = (rows / lengths[:, None]).astype(np.float32)
     return unit
+
+
+def _check_dimension(found: int, dimension: int | None) -> None:
+    if dimension is not None and found != dimension:
+        raise InvalidVectorError(f"the embedding has {found} dimensions; this store's have {dimension}")
+
+
+def _no_direction(row: int, length: float) -> InvalidVectorError:
+    what = "is zero" if length == 0 else "holds NaN or infinity"
+    return InvalidVectorError(f"the embedding {what}", path=f"$[{row}]")
 
 
 def _numbers(data: Any) -> NDArray[np.float32]:

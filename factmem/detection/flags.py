@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from factmem.hidden import HIDDEN
-from factmem.patterns import lazy_pattern
+from factmem.patterns import LinearPattern, any_of, lazy_pattern
 
 __all__ = ["DISGUISED", "ENCODED", "HIDES", "RULES", "FlagRule", "flags_in"]
 
@@ -26,17 +26,17 @@ class FlagRule:
 
     Attributes:
         flag: the flag.
-        hints: texts of which one must occur for the pattern to be tried.
+        hints: pattern of the texts of which one must occur for the other pattern to be tried; made of these texts.
         pattern: the wording, in lower case.
     """
 
     flag: str
-    hints: tuple[str, ...]
+    hints: LinearPattern = attrs.field(converter=any_of)
     pattern: re.Pattern[str]
 
 
 def _rule(flag: str, hints: str, *patterns: str) -> FlagRule:
-    return FlagRule(flag, tuple(hints.split("|")), lazy_pattern("|".join(patterns)))
+    return FlagRule(flag, hints.split("|"), lazy_pattern("|".join(patterns)))
 
 
 _SOME: Final = r"[^.\n]{0,60}?"
@@ -233,6 +233,8 @@ RULES: Final[tuple[FlagRule, ...]] = (
     ),
 )
 
+_HINTS: Final = LinearPattern("|".join(rule.hints.pattern for rule in RULES))
+"""Hints of all rules; ordinary texts hold none."""
 
 HIDES: Final = "hidden characters"
 """Flag of a text with characters that models read or terminals obey, and people do not see."""
@@ -252,7 +254,8 @@ _MIXED: Final = lazy_pattern(
     "[a-z][\u0430-\u044f\u0451-\u045f\u03b1-\u03c9]+[a-z]|[\u0430-\u044f][a-z]+[\u0430-\u044f]"
 )
 _SPACES: Final = lazy_pattern(r"[ \t]{2,}|\r\n?")
-_LONGEST_WORD: Final = 32
+_LONG_WORD: Final = LinearPattern("[A-Za-z0-9+/]{32}")
+"""Part of every encoded text."""
 _DEEPEST: Final = 2
 
 
@@ -277,16 +280,14 @@ def _flags(text: str, depth: int = 0) -> Iterator[str]:
         if _MIXED.search(lowered):
             yield DISGUISED
         lowered = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).lower()
-    if not (ascii_only and text.isprintable()) and _SMUGGLED.search(text):
+    if not (ascii_only and text.replace("\n", "").isprintable()) and _SMUGGLED.search(text):
         yield HIDES
     plain = _SPACES.sub(_one, lowered) if _has_unusual_spaces(lowered) else lowered
-    for rule in RULES:
-        for hint in rule.hints:  # a plain loop, since every text pays for it
-            if hint in plain:
-                if rule.pattern.search(plain):
-                    yield rule.flag
-                break
-    if max(map(len, text.split()), default=0) >= _LONGEST_WORD:
+    if _HINTS.occurs_in(plain):
+        for rule in RULES:
+            if rule.hints.occurs_in(plain) and rule.pattern.search(plain):
+                yield rule.flag
+    if _LONG_WORD.occurs_in(text):
         for inner in _decoded(text):
             yield ENCODED
             if depth < _DEEPEST:

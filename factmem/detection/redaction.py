@@ -5,8 +5,8 @@ account numbers. `PHRASE_RULES` know them by their surroundings: ``password: …
 Bearer …``. There, a value is redacted if it is quoted or looks like a secret; after "password is" also a plain word
 that ends the clause and is not among the words that people say about passwords.
 
-A rule has hints, of which one must occur before its pattern is tried: ordinary prose has none, and costs a few
-substring tests. Every pattern is linear: an unbounded run is either possessive and last, or cannot start inside another
+A rule has hints, of which one must occur before its pattern is tried: ordinary prose has none, and costs one search
+for all of them. Every pattern is linear: an unbounded run is either possessive and last, or cannot start inside another
 run.
 """
 
@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from factmem.abc import Conversation, Message
-from factmem.patterns import lazy_pattern
+from factmem.patterns import LinearPattern, any_of, lazy_pattern
 
 __all__ = [
     "PHRASE_RULES",
@@ -48,7 +48,7 @@ class SecretRule:
 
     Attributes:
         kind: the kind, shown in the placeholder.
-        hints: texts of which one must occur for the rule to be tried.
+        hints: pattern of the texts of which one must occur for the rule to be tried; made of these texts.
         find: yields the spans of such secrets in a text.
         folded: look for the hints in the lower-cased text.
         long: whether such a secret is in a word of at least 16 characters; the rule is skipped in texts of shorter
@@ -56,7 +56,7 @@ class SecretRule:
     """
 
     kind: str
-    hints: tuple[str, ...]
+    hints: LinearPattern = attrs.field(converter=any_of)
     find: Callable[[str], Iterable[Span]]
     folded: bool = attrs.field(default=False, kw_only=True)
     long: bool = attrs.field(default=False, kw_only=True)
@@ -363,8 +363,9 @@ PHRASE_RULES: Final[tuple[SecretRule, ...]] = (
 
 
 _RULES: Final[tuple[SecretRule, ...]] = (*TOKEN_RULES, *PHRASE_RULES)
-_ALL_RULES: Final = tuple(enumerate(_RULES))
-_RULES_OF_SHORT_WORDS: Final = tuple((rank, rule) for rank, rule in _ALL_RULES if not rule.long)
+_HINTS: Final = LinearPattern("|".join(rule.hints.pattern for rule in _RULES if not rule.folded))
+_FOLDED_HINTS: Final = LinearPattern("|".join(rule.hints.pattern for rule in _RULES if rule.folded))
+"""Hints of all rules; ordinary prose holds none."""
 _FIRST_PHRASE: Final = len(TOKEN_RULES)
 _REPEATABLE: Final = lazy_pattern(r"(?=\S*\d)(?=\S*[^\W\d])\S{6,}$")
 """A word with a letter and a digit, which nobody repeats by chance."""
@@ -455,15 +456,15 @@ def _with_content(message: Message, redacted: Redacted) -> Message:
 
 def _hits(text: str) -> list[_Hit]:
     lowered = text.lower()
+    if not (_HINTS.occurs_in(text) or _FOLDED_HINTS.occurs_in(lowered)):
+        return []
     longest = max(map(len, text.split()), default=0)
-    hits: list[_Hit] = []
-    for rank, rule in _RULES_OF_SHORT_WORDS if longest < _SHORTEST_TOKEN else _ALL_RULES:
-        where = lowered if rule.folded else text
-        for hint in rule.hints:  # a plain loop, since every message pays for it
-            if hint in where:
-                hits += (_Hit(start, end, rank) for start, end in rule.find(text))
-                break
-    return hits
+    return [
+        _Hit(start, end, rank)
+        for rank, rule in enumerate(_RULES)
+        if (longest >= _SHORTEST_TOKEN or not rule.long) and rule.hints.occurs_in(lowered if rule.folded else text)
+        for start, end in rule.find(text)
+    ]
 
 
 def _announced(found: Iterable[tuple[str, list[_Hit]]]) -> dict[str, int]:

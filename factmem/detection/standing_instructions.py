@@ -7,7 +7,7 @@ from typing import Final
 
 from factmem.detection.redaction import Span
 from factmem.detection.statements import sentence_spans
-from factmem.patterns import lazy_pattern
+from factmem.patterns import LinearPattern, lazy_pattern
 
 __all__ = ["instructions_in", "overtakes"]
 
@@ -16,7 +16,7 @@ _LONGEST: Final = 400
 _LONGEST_TEXT: Final = 1_000
 """A longer text is pasted rather than typed, and orders in it are not the user's own."""
 
-_HINT: Final = lazy_pattern(
+_HINT: Final = LinearPattern(
     r"always|never|from (?:now|here|today|this)|going forward|henceforth|future|when|\bif\b|time|don't|do not"
 )
 _FENCE: Final = lazy_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -87,7 +87,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     dinner, suggest something vegetarian", "please don't use emojis", "from now on, call me Bo". It is recognized by its
     wording, in English, in texts that people type. Habits ("I always walk"), questions and code are not instructions.
     """
-    if len(text) > _LONGEST_TEXT or not _HINT.search(lowered := _lowered(text)):
+    if len(text) > _LONGEST_TEXT or not _HINT.occurs_in(lowered := _lowered(text)):
         return ()
     fences = [fence.span() for fence in _FENCE.finditer(text)]
     return tuple(

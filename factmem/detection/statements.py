@@ -27,7 +27,7 @@ _WORD: Final = lazy_pattern(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 def says_something(text: str) -> bool:
     """Return whether a redacted text holds a letter, a digit or an emoji apart from placeholders."""
     said = without_placeholders(text) if "[redacted: " in text else text
-    return any(char.isalnum() for char in said) or any(map(_is_emoji, said))
+    return any(map(str.isalnum, said)) or any(map(_is_emoji, said))
 
 
 def _is_emoji(char: str) -> bool:
@@ -43,8 +43,11 @@ def statement_spans(text: str, max_chars: int) -> list[Span]:
     ``max_chars``, and only a word of more than `MAX_WORD` characters is cut. Pieces that say nothing are left out.
     """
     whole = _trimmed(text, 0, len(text))
-    pieces = [whole] if whole[1] - whole[0] <= max_chars else _packed(text, _fitting(text, whole, max_chars), max_chars)
-    return [piece for piece in (_trimmed(text, *piece) for piece in pieces) if says_something(text[slice(*piece)])]
+    if whole[1] - whole[0] <= max_chars:
+        pieces = [whole]
+    else:
+        pieces = [_trimmed(text, *piece) for piece in _packed(text, _fitting(text, whole, max_chars), max_chars)]
+    return [(start, end) for start, end in pieces if says_something(text[start:end])]
 
 
 def sentence_spans(text: str) -> list[Span]:

@@ -34,6 +34,8 @@ __all__ = ["LONGEST_STATEMENT", "VerbatimDetector", "statement_candidates", "ver
 LONGEST_STATEMENT: Final = 100_000
 """Maximum length of a statement, in characters. As JSON it stays below `factmem.values.MAX_VALUE_BYTES`."""
 
+_NOTHING_GIVEN: Final = FactDetails()
+
 
 @attrs.frozen(kw_only=True)
 class VerbatimDetector:
@@ -67,9 +69,14 @@ class VerbatimDetector:
         # A long conversation would block the event loop.
         return await anyio.to_thread.run_sync(self.read, conversation)
 
-    def read(self, conversation: Conversation) -> Detection:
-        """Return what `detect` does. A long conversation takes time: call it in a worker thread."""
-        found = verbatim_candidates(conversation, self.max_chars, self.clock())
+    def read(self, conversation: Conversation, given: FactDetails = _NOTHING_GIVEN) -> Detection:
+        """Return what `detect` does. A long conversation takes time: call it in a worker thread.
+
+        Args:
+            conversation: The conversation.
+            given: Details that the candidates get besides their evidence, origin and topics.
+        """
+        found = verbatim_candidates(conversation, self.max_chars, self.clock(), given)
         kept = {candidate.details.evidence[0].position for candidate in found}
         if all(position in kept for position, message in enumerate(conversation.messages) if _is_kept(message)):
             return Detection(candidates=found)
@@ -88,23 +95,27 @@ def _is_kept(message: Message) -> bool:
     return message.detectable and message.treatment not in _DROPPED
 
 
-def verbatim_candidates(conversation: Conversation, max_chars: int, now: dt.datetime) -> tuple[Candidate, ...]:
+def verbatim_candidates(
+    conversation: Conversation, max_chars: int, now: dt.datetime, given: FactDetails = _NOTHING_GIVEN
+) -> tuple[Candidate, ...]:
     """Return the candidates of `VerbatimDetector`; ``now`` is the time of conversations without times."""
     return tuple(
         candidate
         for utterance in utterances(conversation, now)
         if utterance.treatment not in _DROPPED
-        for candidate in statement_candidates(utterance, max_chars)
+        for candidate in statement_candidates(utterance, max_chars, given)
     )
 
 
-def statement_candidates(utterance: Utterance, max_chars: int) -> Iterator[Candidate]:
+def statement_candidates(
+    utterance: Utterance, max_chars: int, given: FactDetails = _NOTHING_GIVEN
+) -> Iterator[Candidate]:
     """Yield the statements of one message, each of about ``max_chars`` characters at most."""
     for start, end in statement_spans(utterance.text, max_chars):
         evidence = utterance.cite(start, end)
         instructs = utterance.origin is Origin.USER and instructions_in(evidence.quote)
-        topics = (EXPLICIT_INSTRUCTIONS.label,) if instructs else ()
+        topics = (EXPLICIT_INSTRUCTIONS.label,) if instructs else given.topics
         yield Candidate(
             fact=STATEMENT.fact([evidence.quote], timestamp=utterance.timestamp),
-            details=FactDetails(evidence=(evidence,), origin=utterance.origin, topics=topics),
+            details=attrs.evolve(given, evidence=(evidence,), origin=utterance.origin, topics=topics),
         )

@@ -152,21 +152,24 @@ class Submission:
         for reason, number in self._dropped.pop(id, Counter[DropReason]()).items():
             outcome = outcome.without(reason, number)
         self._outcomes[id] = outcome
+        self._postponed.discard(id)
         self._end_if_done()
         return outcome
 
-    def keep(self, id: str, outcome: Callable[[], Remembered]) -> None:
-        """Settle one job by a function that makes its outcome when it is first asked for, which takes some time."""
-        self._kept[id] = outcome
+    def keep(self, outcomes: Mapping[str, Callable[[], Remembered]]) -> None:
+        """Settle jobs by functions that make their outcomes when they are first asked for, which takes some time."""
+        self._kept.update(outcomes)
+        self._postponed.difference_update(outcomes)
         self._end_if_done()
 
     def postpone(self, id: str) -> None:
         """Leave one job to another process: it stays pending, and is not waited for."""
-        self._postponed.add(id)
+        if id not in self._outcomes and id not in self._kept:
+            self._postponed.add(id)
         self._end_if_done()
 
     def _end_if_done(self) -> None:
-        if self.pending <= len(self._postponed - self._outcomes.keys() - self._kept.keys()):
+        if self.pending <= len(self._postponed):
             self._over.set()
 
     def drop(self, reason: DropReason, number: int, id: str | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import os
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -24,7 +25,7 @@ from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, 
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallSettings
-from factmem.records import Assertion, FactDetails
+from factmem.records import Assertion, FactDetails, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_aware, check_instance, fraction, instance_of, positive, seconds
@@ -48,6 +49,12 @@ class FuturePolicy(enum.Enum):
 
     REFUSE = "refuse"
     CLAMP = "clamp"
+
+
+@functools.lru_cache(maxsize=1024)
+def _place(subject: MemorySubject, scope: MemoryScope) -> Place:
+    # Places are keys of many tables, where the same object is found without comparing its parts.
+    return Place(subject, scope)
 
 
 def _folder(folder: str | os.PathLike[str] | None) -> Path | None:
@@ -294,6 +301,16 @@ class Context:
             raise OutOfViewError("this view has several scopes: say which one with scope=")
         return everywhere
 
+    def place(self, subject: MemorySubject | str | None, scope: MemoryScope | str | None) -> Place:
+        """Return the place to write to; see `about` and `target`.
+
+        Raises:
+            InvalidDataError: The subject is of another type.
+        """
+        about = self.about(subject)
+        check_instance(about, "subject", MemorySubject)
+        return _place(about, self.target(scope))
+
     def confined(
         self, scopes: Iterable[MemoryScope | str], exact: Iterable[MemoryScope | str], *, read_only: bool
     ) -> Context:
@@ -366,13 +383,16 @@ class Context:
         return attrs.evolve(self, past=attrs.evolve(self.moment, **{clock: check_aware(when, "when")}))
 
     def owned(self, details: FactDetails | None, *, private: bool | None) -> FactDetails:
-        """Return details, by default those of a fact without any, with their owner.
+        """Return a copy of details, by default those of a fact without any, with their owner.
 
         Raises:
             InvalidDataError: A private fact would have no owner, or another one than the viewer.
         """
-        details = FactDetails() if details is None else details
-        check_instance(details, "details", FactDetails)
+        if details is None:
+            details = FactDetails()
+        else:
+            check_instance(details, "details", FactDetails)
+            details = attrs.evolve(details)  # the caller may change theirs
         if self.private if private is None else private:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")

@@ -40,7 +40,7 @@ from factmem.memory.background import Submission
 from factmem.memory.checks import check_keywords
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.intake import Intake, ReadyFact, Taken, Words, conversation_from, spoken
+from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
 from factmem.memory.jobs import Job, JobKind
 from factmem.memory.journal import Unit, in_order, job_id, to_pending
 from factmem.memory.media import MediaInbox
@@ -273,7 +273,7 @@ class Inbox:
             ),
         )
         return Order(
-            place=Place(subject, self._context.target(scope)),
+            place=self._context.place(subject, scope),
             given=self._context.owned(given, private=about.get("private")),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
@@ -359,11 +359,14 @@ class Inbox:
             heard: All that is at hand of the conversation that they come from, if that is more.
         """
         intake, length = self._intake(order), _length_of(what)
-        found = [
-            attrs.evolve(item, words=await self.doubted(item.words, heard or item.conversation, order))
-            for item in await off_loop(partial(intake.found, what), length)
+        read = await off_loop(partial(intake.read, what), length)
+        compared = [
+            attrs.evolve(item, words=await self._compared(item.words, heard or item.conversation, order))
+            for item in read
+            if isinstance(item, Found)
         ]
-        return await off_loop(partial(intake.taken, found), length)
+        kept = iter(await off_loop(partial(intake.taken, compared), length) if compared else ())
+        return [next(kept) if isinstance(item, Found) else item for item in read]
 
     def _intake(self, order: Order) -> Intake:
         return Intake(
@@ -461,7 +464,7 @@ class Inbox:
         detector = self._backend.detector
         return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
 
-    async def doubted(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
+    async def _compared(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
         """Return the words of a conversation, with a flag, which quarantines, on those that the assistant only repeats.
 
         Args:
@@ -469,8 +472,6 @@ class Inbox:
             conversation: The conversation that they come from, or all of it that is at hand.
             order: Details of the call, with the treatment of messages.
         """
-        if not any(candidate.details.origin is Origin.ASSISTANT for candidate in found.candidates):
-            return found
         messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
         before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
         earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
@@ -500,13 +501,14 @@ class Inbox:
     async def submit(self, stored: Sequence[StoredWords]) -> Submission:
         """Submit journalled words to the worker."""
         ids = _ids_of(stored)
-        submission = Submission(ids)
+        submission, outcomes = Submission(ids), {}
         for id, item in zip(ids, stored, strict=True):
             submission.drop(DropReason.NOT_TEXT, item.not_text, id)
             if item.unit is None and item.was_to_be_read:
                 submission.settle(id, await self._read_before(item))
             elif item.unit is None:
-                submission.keep(id, item.outcome)
+                outcomes[id] = item.outcome
+        submission.keep(outcomes)
         self._backend.worker.submit(
             self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
         )
@@ -580,8 +582,11 @@ def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
     """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
     ids: dict[str, None] = {}
     for item in stored:
-        words = [receipt.recorded for receipt in (*item.receipts, *item.twin)]
-        id = item.unit.job.id if item.unit else next((job_id(word) or word.id for word in words), "")
+        first = next(iter(item.receipts or item.twin), None)
+        if item.unit is not None:
+            id = item.unit.job.id
+        else:
+            id = "" if first is None else job_id(first.recorded) or first.recorded.id
         ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
     return list(ids)
 

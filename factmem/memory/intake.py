@@ -17,8 +17,8 @@ from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.jobs import Job
-from factmem.memory.journal import words_to_keep
-from factmem.records import Assertion, AssertionState, FactDetails, Place
+from factmem.memory.journal import detailed, words_to_keep
+from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place
 from factmem.validators import instance_of
 
 __all__ = ["Found", "Intake", "ReadyFact", "Taken", "Words", "conversation_from", "spoken"]
@@ -63,6 +63,8 @@ class ReadyFact:
 class Found:
     """One submitted item, and the statements in it.
 
+    Those of the assistant are compared with the conversation before they are kept.
+
     Attributes:
         conversation: The item as a conversation.
         words: Its statements.
@@ -76,6 +78,11 @@ class Found:
     treatments: Sequence[Treatment | None]
     job: Job | None
     is_text: bool
+
+    @property
+    def of_assistant(self) -> bool:
+        """Whether there are statements of the assistant."""
+        return any(candidate.details.origin is Origin.ASSISTANT for candidate in self.words.candidates)
 
 
 @attrs.frozen(kw_only=True)
@@ -123,9 +130,10 @@ class Intake:
     verbatim: VerbatimDetector
     now: dt.datetime
 
-    def found(self, items: Iterable[tuple[Words, Job | None]]) -> list[Found]:
-        """Return the statements in words of any form, each with the job that it waits for."""
-        return [self._found(what, job) for what, job in items]
+    def read(self, items: Iterable[tuple[Words, Job | None]]) -> list[Taken | Found]:
+        """Return words of any form, each with the job that it waits for; as `Found` if the assistant says some."""
+        found = (self._found(what, job) for what, job in items)
+        return [item if item.of_assistant else self._taken(item) for item in found]
 
     def taken(self, found: Iterable[Found]) -> list[Taken]:
         """Return the assertions that keep statements."""
@@ -133,7 +141,8 @@ class Intake:
 
     def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
         """Take in facts that are ready, to be compared with known records."""
-        return Taken(assertions=words_to_keep(candidates, self.place, self.waiting, job), job=job)
+        given = [attrs.evolve(item, details=detailed(self.waiting, item.details)) for item in candidates]
+        return Taken(assertions=words_to_keep(given, self.place, job), job=job)
 
     def _found(self, what: Words, job: Job | None) -> Found:
         conversation = conversation_from(what, self.now)
@@ -141,15 +150,14 @@ class Intake:
         kept = conversation
         if not isinstance(what, str):  # a text is a memory itself, whatever the policy
             kept, treatments = self._kept(conversation, reads=job is not None)
-        words = self.verbatim.read(kept)
+        words = self.verbatim.read(kept, self.lasting if job is None else self.waiting)
         return Found(
             conversation=conversation, words=words, treatments=treatments, job=job, is_text=isinstance(what, str)
         )
 
     def _taken(self, found: Found) -> Taken:
-        given = self.lasting if found.job is None else self.waiting
         in_time = (self._in_time(candidate) for candidate in found.words.candidates)
-        assertions = words_to_keep(in_time, self.place, given, found.job, found.treatments)
+        assertions = words_to_keep(in_time, self.place, found.job, found.treatments)
         return Taken(
             assertions=assertions if found.job else [_vouched(said, found.treatments) for said in assertions],
             job=found.job,
@@ -168,7 +176,8 @@ class Intake:
         Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept.
         """
         dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
-        messages, treatments = [], []
+        messages: list[Message] = []
+        treatments: list[Treatment | None] = []
         for message in conversation.messages:
             treatment = (
                 self.origins.treatment(message)
@@ -179,6 +188,8 @@ class Intake:
             messages.append(message if message.treatment is ignored else attrs.evolve(message, treatment=ignored))
             said = self.keeps_treatments or treatment is Treatment.CONTEXT
             treatments.append(treatment if said else message.treatment)
+        if tuple(messages) == conversation.messages:
+            return conversation, treatments
         return attrs.evolve(conversation, messages=messages), treatments
 
 

@@ -91,23 +91,19 @@ def given_with(words: FactDetails) -> FactDetails:
 def words_to_keep(
     candidates: Iterable[Candidate],
     place: Place,
-    given: FactDetails,
     job: Job | None,
     treatments: Sequence[Treatment | None] = (),
 ) -> list[Assertion]:
     """Return the assertions that keep words, until they are read or for good.
 
     Args:
-        candidates: Words, as `VerbatimDetector` finds them, or facts that are ready.
+        candidates: Words, as `VerbatimDetector` finds them, or facts that are ready, with the caller's details.
         place: Place of the words.
-        given: Details of the caller.
         job: Job that they wait for, if any.
         treatments: Treatment of each message of the conversation by its position, if it is to be kept.
     """
     said = [
-        assertion
-        for candidate in candidates
-        for assertion in assertions_of(candidate.fact, place, detailed(given, candidate.details))
+        assertion for candidate in candidates for assertion in assertions_of(candidate.fact, place, candidate.details)
     ]
     if job is None:
         return said

@@ -13,6 +13,7 @@ from factmem.abc import Append, Message, Statement, StateRequest
 from factmem.details import UNREVIEWED, Treatment
 from factmem.detection import REPEATS, Heard, Listener, OriginPolicy, flags_in
 from factmem.facts import STATEMENT
+from factmem.memory.offload import SHORT
 from factmem.records import Assertion, AssertionState, Origin, Place
 from factmem.validators import positive
 
@@ -147,9 +148,11 @@ class Screening:
 
 
 def length_of(statements: Iterable[Statement]) -> int | None:
-    """Return the number of characters that are searched in statements; None if it takes time to count them."""
+    """Return the number of characters that are searched in statements; None if there are many to count."""
     length = 0
     for statement in statements:
+        if length > SHORT:
+            return None
         match statement:
             case Append(assertion=Assertion(data=str() as data, details=details)) if not details.metadata:
                 length += len(data) + sum(len(item.quote) for item in details.evidence)
@@ -187,7 +190,8 @@ def _words_of(said: Assertion) -> Iterator[str]:
         yield from _texts_in(said.details.metadata)
     for item in said.details.evidence:
         yield item.quote
-        yield item.speaker or ""
+        if item.speaker:
+            yield item.speaker
 
 
 def _values_in(data: Any) -> Iterator[str]:

@@ -105,7 +105,7 @@ class Writer:
             raise InvalidDataError(
                 f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
             )
-        place = Place(self._context.about(subject), self._context.target(scope))
+        place = self._context.place(subject, scope)
         details = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return await self._save_four_verbs(self.dated(fact), place, details)
@@ -139,7 +139,7 @@ class Writer:
             raise InvalidDataError(
                 f"save_many takes facts, or tuples (fact, subject, scope), not a {type(fact).__name__}"
             )
-        return self.dated(fact), Place(self._context.about(subject), self._context.target(scope))
+        return self.dated(fact), self._context.place(subject, scope)
 
     async def save_profile(
         self,
@@ -155,7 +155,7 @@ class Writer:
         self._context.check_writable()
         schema = ProfileSchema.of(type(profile))
         facts = schema.facts(profile, self._context.said_now)
-        place = Place(self._context.about(subject), self._context.target(scope))
+        place = self._context.place(subject, scope)
         given = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])
@@ -380,7 +380,7 @@ class Writer:
                 raise InvalidDataError("give an expiry or a ttl, not both", path="$.ttl")
             return attrs.evolve(details, expires_at=after(now, ttl))
         expiry = expires_at(self._context.policies.ttl, TtlOperation.CREATE, now, details.expires_at)
-        return attrs.evolve(details, expires_at=expiry)
+        return details if expiry == details.expires_at else attrs.evolve(details, expires_at=expiry)
 
     def dated(self, fact: Fact[T]) -> Fact[T]:
         """Return a fact with a legal timestamp.
@@ -429,7 +429,7 @@ class Writer:
         """
         if not assertions:
             return []
-        if not all(self._context.view.holds(assertion.place) for assertion in assertions):
+        if not all(map(self._context.view.holds, {assertion.place for assertion in assertions})):
             raise OutOfViewError("something lies outside of this view: pass it to the memory that the view was made of")
         self._backend.history()
         if vectors is None:

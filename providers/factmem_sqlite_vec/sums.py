@@ -68,12 +68,12 @@ class NewSums:
             self._added.append((*track, checksum))
 
     def add_vector(self, seq: int, vector: bytes, tenant: str) -> None:
-        """Add a vector of an assertion."""
-        self._added.append((OF_VECTORS, tenant, sum_of_vectors([seq], [vector])))
+        """Add a vector of an assertion; see `sum_of_vectors`."""
+        self._added.append((OF_VECTORS, tenant, zlib.crc32(vector, seq)))
 
     def take_vector(self, seq: int, vector: bytes, tenant: str) -> None:
         """Subtract a deleted vector."""
-        self._added.append((OF_VECTORS, tenant, -sum_of_vectors([seq], [vector])))
+        self._added.append((OF_VECTORS, tenant, -zlib.crc32(vector, seq)))
 
     def forget(self, length: int) -> None:
         """Drop all additions after the first ``length``."""
@@ -88,8 +88,8 @@ class NewSums:
         connection.executemany(
             "INSERT INTO sums VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET sum = sum + excluded.sum", rows
         )
-        gone = [row[:2] for row in rows if row[2] < 0]
-        connection.executemany("DELETE FROM sums WHERE place = ? AND keyword = ? AND sum = 0", gone)
+        if gone := [row[:2] for row in rows if row[2] < 0]:
+            connection.executemany("DELETE FROM sums WHERE place = ? AND keyword = ? AND sum = 0", gone)
 
 
 def check_place(

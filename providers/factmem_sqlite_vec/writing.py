@@ -52,6 +52,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "mismatch", "write_batch"]
 
+_NEWEST: Final = " UNION ALL ".join(
+    f"SELECT * FROM (SELECT recorded_at FROM {table} WHERE rowid > ?1 AND rowid <= ?2 ORDER BY rowid DESC LIMIT 1)"
+    for table in ("assertions", "state_changes")
+)
+"""Times of the newest assertion and of the newest change of state, between two keys."""
+
 _META: Final = "SELECT key, value FROM meta WHERE key IN ('embedder', 'outlines')"
 
 
@@ -115,6 +121,7 @@ class Batch:
         self.seqs: NewSeqs = NewSeqs(connection)
         self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = read_embedder(meta.get("embedder"))
+        self._is_rebound = bound not in (None, self.embedder)
         self._vectors: dict[int, tuple[str, bytes]] = {}
         self._outlined = meta.get("outlines")
         if outlines is not None and self._outlined is None:
@@ -226,7 +233,7 @@ class Batch:
         """
         if self.embedder is None:
             raise InvalidVectorError("the store has no embedder yet: call use_embedder before you pass vectors")
-        if self._bound not in (None, self.embedder):
+        if self._is_rebound:
             raise mismatch(self.embedder, self._bound)
         if len(vector) != self.embedder.dimension:
             unit_vector(vector, dimension=self.embedder.dimension)
@@ -248,10 +255,8 @@ class Batch:
             return
         self._timed.add(tenant)
         base = self.seqs.base_of(tenant)
-        for table in ("assertions", "state_changes"):
-            newest = f"SELECT recorded_at FROM {table} WHERE rowid > ? AND rowid <= ? ORDER BY rowid DESC LIMIT 1"
-            for (moment,) in select(self._connection, newest, (base, base + SEQ_MASK)):
-                self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
+        for (moment,) in select(self._connection, _NEWEST, (base, base + SEQ_MASK)):
+            self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
 
     def _append_assertion(self, row: NewRow) -> Receipt:
         vector = None if row.vector is None else self.checked_vector(row.vector)
@@ -267,8 +272,8 @@ class Batch:
         if track is None:
             track = self._keep_track(row, new_track(self._connection, row))
         counts = said.counts(said.state)
-        if counts:
-            track = self._keep_track(row, admit(self._connection, track, said))
+        if counts and (admitted := admit(self._connection, track, said)) is not track:
+            track = self._keep_track(row, admitted)
         recorded = self._insert(row, track, joined=counts)
         if vector is not None:
             tenant = said.place.scope.tenant or ""

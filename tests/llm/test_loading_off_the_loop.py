@@ -58,3 +58,39 @@ def test_pydantic_is_not_loaded_on_the_event_loop(call: str) -> None:
     program = PROGRAM % CALLS[call]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+
+
+FIRST_WRITE = """
+import sys, threading
+import datetime as dt
+import anyio
+
+loaded_on = {}
+
+class Watching:
+    def find_spec(self, name, path=None, target=None):
+        loaded_on.setdefault(name.partition(".")[0], threading.current_thread())
+
+from factmem import Memory
+from factmem.facts import STATEMENT
+from factmem.providers import InMemoryProvider
+
+async def main():
+    async with Memory(InMemoryProvider(), embedder=None) as memory:
+        sys.meta_path.insert(0, Watching())
+        await memory.%s
+
+anyio.run(main)
+print("pydantic_core" in loaded_on, threading.main_thread() in loaded_on.values())
+"""
+WRITES = {
+    "remember": "remember('Ana sails.')",
+    "save": "save(STATEMENT.fact(['Ana sails.'], timestamp=dt.datetime(2024, 5, 8, tzinfo=dt.UTC)))",
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_the_first_write_loads_nothing_on_the_event_loop(write: str) -> None:
+    program = FIRST_WRITE % WRITES[write]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.returncode) == ("True False\n", 0), done.stderr

@@ -52,8 +52,8 @@ def recorded(assertions: Sequence[Assertion]) -> list[Recorded]:
 
 async def kept(conversation: Conversation, job: Job = DETECT, max_chars: int = 10_000) -> list[Recorded]:
     detector = VerbatimDetector(max_chars=max_chars, clock=lambda: NOW)
-    found = (await detector.detect(conversation, DetectionRequest())).candidates
-    return recorded(words_to_keep(found, PLACE, FactDetails(importance=0.7), job))
+    found = detector.read(conversation, FactDetails(importance=0.7)).candidates
+    return recorded(words_to_keep(found, PLACE, job))
 
 
 def test_a_job_reads_back_as_it_was_written() -> None:
@@ -159,7 +159,7 @@ def test_a_conversation_is_put_together_again_from_its_words(said: list[tuple[st
         messages=[Message(content=text, role=role, name="Ann", timestamp=NOW) for role, text in said], id="c"
     )
     found = verbatim_candidates(conversation, max_chars, NOW)
-    words = recorded(words_to_keep(found, PLACE, FactDetails(), DETECT))
+    words = recorded(words_to_keep(found, PLACE, DETECT))
     before = {item.message_id: item for item in utterances(redact_conversation(conversation), NOW)}
     after = {item.message_id: item for item in utterances(rebuilt(words), NOW)}
     assert before.keys() == after.keys()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, Message, SingleFact
+from factmem import FactDetails, InMemoryProvider, Memory, MemorySubject, Message, SingleFact
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.recall import MetadataCondition
 from factmem.testing import HashEmbedder
@@ -60,6 +60,25 @@ async def test_whatever_has_the_methods_of_a_part_is_one() -> None:
     memory = Memory(InMemoryProvider(), embedder=Mine(), concepts=iter([CITY]), observers={print: 1})
     (record,) = await memory.save(SingleFact(CITY, "Rome"))
     assert [match.record.id for match in await memory.recall("Rome")] == [record.id]
+
+
+@pytest.mark.parametrize("subject", [{"name": "user"}, ["user"], 5, MemorySubject])
+async def test_a_subject_to_write_about_is_a_subject_or_its_name(memory: Memory, subject: Any) -> None:
+    fact = SingleFact(CITY, "Rome")
+    for write in (
+        lambda: memory.save(fact, subject=subject),
+        lambda: memory.save_many([(fact, subject, None)]),
+        lambda: memory.remember("The mill is old.", subject=subject),
+    ):
+        with pytest.raises(InvalidDataError, match="subject must be MemorySubject, not"):
+            await write()
+
+
+async def test_what_was_saved_is_not_changed_through_the_details_that_were_given(memory: Memory) -> None:
+    given = FactDetails()
+    (saved,) = await memory.save(SingleFact(CITY, "Rome"), details=given)
+    cast("dict[str, Any]", given.metadata)["later"] = True
+    assert (await memory.get(saved.id)).details.metadata == {}
 
 
 @pytest.mark.parametrize("changes", [None, "all", 5, ["all"]])

@@ -24,6 +24,13 @@ def test_a_vector_is_scaled_to_length_one(row: list[float]) -> None:
     assert np.sign(unit).tolist() == pytest.approx(np.sign(row).tolist(), abs=1)
 
 
+@given(st.lists(numbers, min_size=3, max_size=3).filter(any))
+def test_a_vector_is_the_same_alone_and_among_others(row: list[float]) -> None:
+    among = unit_rows([[0, 1, 0], row])[1]
+    np.testing.assert_array_max_ulp(unit_vector(row), among)
+    np.testing.assert_array_equal(unit_rows([row])[0], unit_vector(row))
+
+
 def test_a_direction_is_kept() -> None:
     np.testing.assert_allclose(unit_vector([3, 0, 4]), [0.6, 0, 0.8], atol=1e-7)
     np.testing.assert_allclose(unit_rows([[0, 2], [5, 0]]), [[0, 1], [1, 0]], atol=1e-7)

@@ -125,8 +125,8 @@ def outline_of(said: Assertion) -> Outline:
     """Return the outline of an assertion."""
     details = said.details
     evidence = details.evidence[0] if details.evidence else None
-    others = list(dict.fromkeys(item.conversation_id for item in details.evidence[1:] if item.conversation_id))
-    labels = [details.categories, details.topics, details.source, others]
+    others = [item.conversation_id for item in details.evidence[1:] if item.conversation_id]
+    labels = [details.categories, details.topics, details.source, list(dict.fromkeys(others))]
     text = indexed_text(said)
     tail = _tail((evidence.conversation_id or "") if evidence else "", labels, details.metadata)
     body = BODY.pack(
@@ -238,24 +238,24 @@ def _topics(keyword: str, description: str) -> tuple[str, ...]:
 
 
 def _flags(said: Assertion) -> int:
-    held = (
-        (MULTIPLE, said.fact_type is FactType.MULTIPLE),
-        (REMOVED, said.removed),
-        (REVISES, said.revises is not None),
-        (TRUSTED, said.counts(AssertionState.PENDING)),
-        (JOB, said.job is not None),
-        (UNREVIEWED, said.details.unreviewed),
+    return (
+        (MULTIPLE if said.fact_type is FactType.MULTIPLE else 0)
+        | (REMOVED if said.removed else 0)
+        | (REVISES if said.revises is not None else 0)
+        | (TRUSTED if said.counts(AssertionState.PENDING) else 0)
+        | (JOB if said.job is not None else 0)
+        | (UNREVIEWED if said.details.unreviewed else 0)
+        | said.trust << TRUST_FROM
     )
-    return sum(flag for flag, holds in held if holds) | said.trust << TRUST_FROM
 
 
 def _signs(said: Assertion, text: str) -> int:
-    shown = (
-        (ASSISTANT, said.details.origin is Origin.ASSISTANT),
-        (ASKS, ends_with_question(text)),
-        (LIMITED, said.details.revision_expires_at is not None),
+    return (
+        (ASSISTANT if said.details.origin is Origin.ASSISTANT else 0)
+        | (ASKS if ends_with_question(text) else 0)
+        | (LIMITED if said.details.revision_expires_at is not None else 0)
+        | kinds_held(said) << KINDS_FROM
     )
-    return sum(sign for sign, holds in shown if holds) | kinds_held(said) << KINDS_FROM
 
 
 def _bounded(number: int | None) -> int:

@@ -9,6 +9,7 @@ A number with parts (``3.11``, ``2026-05-07``, ``14:30``) and a code (``AB-1234`
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import unicodedata
@@ -132,8 +133,9 @@ def _characters(run: str) -> Iterable[str]:
 
 
 def forget_words() -> None:
-    """Clear the cache of stems, so that no erased word outlives in it."""
+    """Clear the caches of stems and of speakers, so that no erased word outlives in them."""
     forget_stems()
+    _terms_of_speaker.cache_clear()
 
 
 def indexed_text(said: Assertion) -> str:
@@ -153,7 +155,7 @@ def indexed_terms(said: Assertion) -> list[str]:
     first quote.
     """
     if said.keyword == STATEMENT.keyword:
-        return analyse(_speaker(said)) + analyse(indexed_text(said))
+        return [*_terms_of_speaker(_speaker(said)), *analyse(indexed_text(said))]
     terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
     subject = said.place.subject
     if subject.individual_name is not None:
@@ -169,6 +171,11 @@ def indexed_terms(said: Assertion) -> list[str]:
 def _speaker(said: Assertion) -> str:
     evidence = said.details.evidence
     return (evidence[0].speaker or evidence[0].role if evidence else None) or said.details.origin.value
+
+
+@functools.lru_cache(maxsize=1024)
+def _terms_of_speaker(speaker: str) -> tuple[str, ...]:
+    return tuple(analyse(speaker))
 
 
 def plain(data: Any) -> str:

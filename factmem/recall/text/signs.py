@@ -13,8 +13,8 @@ import re
 from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
-from factmem.patterns import lazy_pattern
-from factmem.recall.text.analysis import analyse, ascii_words, count_words, plain, spaced
+from factmem.patterns import LinearPattern, lazy_pattern
+from factmem.recall.text.analysis import analyse, count_words, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
 
@@ -47,15 +47,12 @@ _ASKS_NUMBER: Final = lazy_pattern(
     r"|amount|score|what time|phone number|discount|ratio|older)\b",
     re.IGNORECASE,
 )
-_DIGIT: Final = lazy_pattern(r"\d")
-_NUMBER_WORDS: Final = frozenset(
-    {
-        *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "dozen"),
-        *("twenty", "thirty", "forty", "fifty", "hundred", "thousand"),
-        *("once", "twice", "first", "second", "third", "couple", "half"),
-    }
+_NUMBER: Final = (
+    r"(?i)\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred"
+    r"|thousand|once|twice|first|second|third|couple|half)\b"
 )
-_NUMBER_WORD: Final = lazy_pattern(rf"\b(?:{'|'.join(sorted(_NUMBER_WORDS))})\b", re.IGNORECASE)
+_NUMBER_IN_ASCII: Final = LinearPattern(_NUMBER)
+_NUMBER_ANYWHERE: Final = lazy_pattern(_NUMBER)  # the engines differ in the letters of some scripts
 _KIND_WORDS: Final = {
     "PERSON": "person|people|someone|somebody|friend|husband|wife|spouse|partner|brother|sister|sibling|mother|father"
     "|parent|child|children|son|daughter|neighbou?r|landlord|roommate|manager|boss|supervisor|leader|owner|contact|colleague"
@@ -149,12 +146,8 @@ def kinds_held(said: Assertion) -> Kind:
 
 
 def _holds_number(text: str) -> bool:
-    """Return whether a text holds a digit or a word of `_NUMBER_WORDS`."""
-    if _DIGIT.search(text) is not None:
-        return True
-    if text.isascii() and "_" not in text:  # then its words are those of the pattern, and the pattern is slow
-        return not _NUMBER_WORDS.isdisjoint(ascii_words(text.lower()))
-    return _NUMBER_WORD.search(text) is not None
+    """Return whether a text holds a digit or the word of a number."""
+    return _NUMBER_IN_ASCII.occurs_in(text) if text.isascii() else _NUMBER_ANYWHERE.search(text) is not None
 
 
 def ends_with_question(text: str) -> bool:
