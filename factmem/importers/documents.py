@@ -20,7 +20,7 @@ from factmem.detection import redact
 from factmem.detection.statements import statement_spans
 from factmem.importers.contract import ImportOptions
 from factmem.importers.sources import Source
-from factmem.memory import AuditAction, ImportReceipt, Memory
+from factmem.memory import AuditAction, Filters, ImportReceipt, Memory
 from factmem.records import FactDetails, FactRecord, Origin, Recorded
 from factmem.values import Json
 
@@ -266,12 +266,8 @@ class _Known:
     @classmethod
     async def of(cls, memory: Memory, document: str, options: ImportOptions) -> _Known:
         owner = options.owner_of(options.subject)
-        current = await memory.list_records(subject=options.subject, scope=options.scope, exact=True)
-        waiting = [
-            record
-            for record in await memory.quarantine.list()
-            if record.subject.key == options.subject.key and record.scope.within(None) == options.scope.within(None)
-        ]
+        here = Filters(subject=options.subject, scope=options.scope, exact=True, metadata={_DOCUMENT: document})
+        current, waiting = await memory.list_records(**here), await memory.quarantine.list(**here)
         return cls(document, _passages(current, document, owner), _passages(waiting, document, owner))
 
     @property

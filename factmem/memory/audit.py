@@ -21,7 +21,7 @@ from factmem.memory.context import Context
 from factmem.memory.filters import Filters
 from factmem.memory.quarantine import as_kept_apart
 from factmem.memory.reader import Reader
-from factmem.recall import LogPart
+from factmem.recall import LogPart, RecallFilter
 from factmem.records import AssertionState, FactRecord, LogEntry, Origin, Recorded, StateChange, Tombstone
 from factmem.showing import shown_record
 from factmem.validators import check_aware, check_whole
@@ -66,7 +66,7 @@ class Audit:
         actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
         origins = listed("origins", origins, Origin)
         wanted = self._reader.wanted(filters)
-        log = await self._log(ids)
+        log = await self._log(ids, wanted if filters else None)
         visible = await to_thread.run_sync(self._visible, log)
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
             raise RecordNotFoundError(f"{len(missing)} of the ids name no visible assertion, or an erased one")
@@ -108,11 +108,16 @@ class Audit:
         written = await keeper.accesses(self._context.tenant, ids)
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
 
-    async def _log(self, ids: Collection[str]) -> Sequence[LogEntry]:
-        """Return the log, or what it has on some records, which may be named by their ids in the quarantine."""
+    async def _log(self, ids: Collection[str], wanted: RecallFilter | None) -> Sequence[LogEntry]:
+        """Return what the log has on some records, which may be named by their ids in the quarantine.
+
+        Args:
+            ids: Their ids; all records if empty.
+            wanted: A filter of all records.
+        """
         log = self._backend.mirror.log
         if not ids:
-            return await log()
+            return await log(LogPart(kept=wanted))
         found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
         return list({(entry.seq, type(entry)): entry for entry in found}.values())
 

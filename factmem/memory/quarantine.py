@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import attrs
 
@@ -13,11 +13,11 @@ from factmem.facts import Concept
 from factmem.fold import never_accepted, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
-from factmem.memory.filters import ids_of
+from factmem.memory.filters import Filters, ids_of
 from factmem.memory.observed import observed
 from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
-from factmem.recall import LogPart
+from factmem.recall import LogPart, RecallFilter
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.showing import shown_record
 
@@ -38,14 +38,19 @@ class Quarantine:
         self._reader = Reader(context, backend)
         self._writer = Writer(context, backend)
 
-    async def list(self, *, rejected: bool = False) -> tuple[FactRecord[Any], ...]:
+    async def list(self, *, rejected: bool = False, **filters: Unpack[Filters]) -> tuple[FactRecord[Any], ...]:
         """Return the quarantined assertions, in the order recorded, each with its evidence and origin.
 
         Args:
             rejected: Return the rejected ones instead.
+            filters: Conditions on the assertions; see `Filters`.
+
+        Raises:
+            InvalidDataError: A condition cannot be met.
         """
-        wanted = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
-        return tuple(self._record(entry, state) for entry, state in await self._entries() if state is wanted)
+        state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
+        entries = await self._entries(self._reader.wanted(filters))
+        return tuple(self._record(entry, found) for entry, found in entries if found is state)
 
     async def count(self) -> int:
         """Return the number of statements that wait to be accepted or rejected, quickly.
@@ -92,9 +97,9 @@ class Quarantine:
             Change(kind=ChangeKind.DELETED, record=self._record(entry, AssertionState.RETRACTED)) for entry in chosen
         )
 
-    async def _entries(self) -> Sequence[tuple[Recorded, AssertionState]]:
+    async def _entries(self, wanted: RecallFilter | None = None) -> Sequence[tuple[Recorded, AssertionState]]:
         self._context.check_present()
-        return await quarantined(self._reader)
+        return await quarantined(self._reader, wanted)
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Recorded]:
         wanted = ids_of(ids)
@@ -118,9 +123,9 @@ def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str,
     return attrs.evolve(shown_record(entry, concepts, state=state), id=entry.id)
 
 
-async def quarantined(reader: Reader) -> list[tuple[Recorded, AssertionState]]:
-    """Return the visible assertions that were never accepted, with their states, in the order recorded."""
-    log = await reader.log(LogPart(apart=True))
+async def quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:
+    """Return the visible assertions that were never accepted and pass a filter, with their states, as recorded."""
+    log = await reader.log(LogPart(apart=True, kept=wanted))
     states, apart = states_of(log), never_accepted(log)
     return [
         (entry, states[entry.id])

@@ -18,6 +18,18 @@ async def test_what_is_saved_into_quarantine_is_handed_back_as_such(memory: Memo
     assert (apart.state, known.state) == (AssertionState.QUARANTINED, AssertionState.ACTIVE)
 
 
+async def test_quarantined_assertions_are_filtered_as_records_are(memory: Memory) -> None:
+    for number, city in enumerate(["Oslo", "Rome"]):
+        details = FactDetails(origin=Origin.TOOL, metadata={"page": number})
+        await memory.save(SingleFact(CITY, city), scope=f"/product/{city.lower()}", details=details)
+    assert said(await memory.quarantine.list()) == ["Oslo", "Rome"]
+    assert said(await memory.quarantine.list(scope="/product/rome")) == ["Rome"]
+    assert said(await memory.quarantine.list(metadata={"page": 0})) == ["Oslo"]
+    assert said(await memory.quarantine.list(rejected=True, metadata={"page": 0})) == []
+    with pytest.raises(TypeError, match="scop"):
+        await memory.quarantine.list(scop="/product/rome")  # type: ignore[call-arg]
+
+
 async def test_an_untrusted_update_changes_nothing_until_it_is_accepted(provider: AgentMemoryProvider) -> None:
     async with opened(provider) as memory:
         (city,) = await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN), subject=USER)

@@ -167,7 +167,7 @@ class _Reads:
     """
 
     def __init__(self, store: KeepsOutlines, tenant: str | None) -> None:
-        self.far = store.far
+        self.far: bool = store.far
         self._store = store
         self._tenant = tenant
         self._moments = itertools.count()
