@@ -46,7 +46,7 @@ class Origin(enum.Enum):
     UNKNOWN = "unknown"
 
     # Cached, for every assertion asks for them, and members of an enum are slow to look up. Stores keep the answers in
-    # outlines: other answers need another `OUTLINE_VERSION` (factmem/recall/index/blob.py).
+    # outlines: other answers need another `OUTLINE_VERSION` (factmem/recall/index/outline_codec.py).
 
     @functools.cached_property
     def trusted(self) -> bool:
