@@ -147,6 +147,9 @@ class PlainMemory:
         )
         if value is ...:
             return self.store.append(Words(new, before.words.kind, before.words.value))
+        others = [item.said for item in self.standing() if item.said.record != id and item.said.track == before.track]
+        if before.many and any(same(said.words.value) == same(value) for said in others):
+            raise StateConflictError("the model: another record has this value")
         timestamp = max(self.store.clock(), before.it.timestamp)
         new = attrs.evolve(new, timestamp=timestamp, data=value, valid_from=None, valid_to=None)
         return self.store.append(Words(new, kind, value))

@@ -44,6 +44,12 @@ def answer(path: str, request: dict[str, Any]) -> Answer:
     return attrs.evolve(said, body={**said.body, "usage": usage})
 
 
+@pytest.fixture(autouse=True)
+def _sdk_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing CrewAI in the same process switches the SDK off."""
+    monkeypatch.delenv("OTEL_SDK_DISABLED", raising=False)
+
+
 @pytest.fixture
 async def events() -> Sequence[OperationEvent]:
     """The events of a memory that has a tenant, a model and observers of content, and fails once."""
@@ -65,11 +71,8 @@ async def test_some_operation_fills_every_field(events: Sequence[OperationEvent]
     assert sorted(FIELDS.keys() - filled) == []
 
 
-async def test_opentelemetry_exports_every_field(
-    events: Sequence[OperationEvent], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_opentelemetry_exports_every_field(events: Sequence[OperationEvent]) -> None:
     """Another value of the field in each event changes the export of the same events."""
-    monkeypatch.delenv("OTEL_SDK_DISABLED", raising=False)
     whole, left_out = exported(events), []
     for name in sorted(FIELDS.keys() - BY_THE_TREE_OF_SPANS):
         value = OTHERWISE[name] if _default(name) is attrs.NOTHING else _default(name)

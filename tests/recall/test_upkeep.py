@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Sequence
 
@@ -22,6 +23,7 @@ from factmem import (
     SingleFact,
 )
 from factmem.details import UNREVIEWED, Origin
+from factmem.errors import StateConflictError
 from factmem.facts import SingleConcept
 from factmem.fold import Current, Moment, fold
 from factmem.recall import RecallFilter, RecallMatch, chosen, selected
@@ -111,7 +113,8 @@ async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
             await mine.recall("amber")
             await mine.restore(id)
         case "update":
-            await mine.update(records[step.which % len(records)].id, value=step.text)
+            with contextlib.suppress(StateConflictError):  # another record has this value
+                await mine.update(records[step.which % len(records)].id, value=step.text)
         case "forget":
             await mine.forget(records[step.which % len(records)].id)
 
