@@ -38,7 +38,7 @@ from factmem.memory.rollback import changed_log, current_of, restore_requests, r
 from factmem.memory.screening import QuarantineQuota, Screening, length_of, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
-from factmem.recall import LogPart, RecallFilter, embedded, hydrate, indexed_text
+from factmem.recall import Corpus, CurrentRows, LogPart, RecallFilter, embedded, hydrate, indexed_text, value_number
 from factmem.records import (
     Assertion,
     AssertionState,
@@ -252,10 +252,18 @@ class Writer:
         """
         place = said.place
         there = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(said.keyword,))
-        for row in await self._reader.visible(there):
+        single = said.fact_type is FactType.SINGLE
+
+        def rivals(corpus: Corpus, found: CurrentRows) -> list[Current | None]:
+            if not single:
+                found = found.at(corpus.columns["value"][found.rows] == value_number(said))
+            return corpus.currents(found)
+
+        for row in await self._reader.of_visible(there, rivals):
+            if row is None:
+                continue
             other = row.recorded.assertion
             if row.recorded.record_id != record_id and (other.track, other.slot) == (said.track, said.slot):
-                single = said.fact_type is FactType.SINGLE
                 found = "the scope holds a record" if single else "this is the value of another record"
                 raise StateConflictError(f"{found} of this concept already: update or retract that one")
 

@@ -29,6 +29,7 @@ from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Glance, Mirror
+from factmem.recall.index.outline_codec import value_number
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.index.source import log_source
 from factmem.recall.overtaken import marked, rows_of_marks, still_true
@@ -100,4 +101,5 @@ __all__ = [
     "still_true",
     "timed",
     "times_in",
+    "value_number",
 ]

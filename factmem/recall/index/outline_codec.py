@@ -54,6 +54,7 @@ __all__ = [
     "read_labels",
     "read_tail",
     "term_numbers",
+    "value_number",
 ]
 
 OUTLINE_VERSION: Final = 6
@@ -135,7 +136,7 @@ def outline_of(said: Assertion) -> Outline:
         details.importance,
         _bounded(evidence.position if evidence else None),
         _bounded(evidence.start if evidence else None),
-        _digest(canonical_bytes(said.data)),
+        value_number(said),
         _flags(said),
         STATES.index(said.state),
         min(words_outside_questions(text), 255),
@@ -220,6 +221,11 @@ def drop_known_words() -> None:
 @functools.lru_cache(maxsize=65_536)
 def _number(term: str) -> int:
     return _digest(term.encode(errors="surrogatepass"))
+
+
+def value_number(said: Assertion) -> int:
+    """Return the 64-bit number that stands for an assertion's value in arrays."""
+    return _digest(canonical_bytes(said.data))
 
 
 def _digest(data: bytes) -> int:
