@@ -23,7 +23,6 @@ from factmem.abc import (
     Topic,
     WorkedExample,
 )
-from factmem.detection.statements import sentence_spans
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Excerpt, Window
@@ -33,6 +32,7 @@ from factmem.records import Origin
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.shapes import Shape
 from factmem.values import Json, encode_value
+from factmem.wording import sentence_spans
 
 __all__ = [
     "header_of",

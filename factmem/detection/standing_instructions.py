@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from factmem.detection.redaction import Span
-from factmem.detection.statements import sentence_spans
+from factmem.wording import sentence_spans
 from factmem.patterns import LinearPattern, lazy_pattern
 
 __all__ = ["instructions_in", "overtakes"]

@@ -53,7 +53,7 @@ _TYPES: Final = {
     "position": np.int64,
     "start": np.int64,
     "flags": np.uint8,
-    "says": np.uint8,
+    "tells": np.uint8,
     "signs": np.uint8,
     "state": np.uint8,
     "first_state": np.uint8,
