@@ -3,105 +3,63 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from factmem.detection.redaction import Span
-from factmem.wording import sentence_spans
-from factmem.patterns import LinearPattern, lazy_pattern
+import attrs
+
+from factmem.patterns import lazy_pattern
+from factmem.wording import (
+    Language,
+    Span,
+    clause_spans,
+    content_words,
+    folded,
+    is_question,
+    language_of,
+    sentence_spans,
+)
 
 __all__ = ["instructions_in", "overtakes"]
 
-_LONGEST: Final = 400
+_LONGEST: Final = 250
 """Maximum length of a sentence with a standing instruction, in characters."""
 _LONGEST_TEXT: Final = 1_000
 """A longer text is pasted rather than typed, and orders in it are not the user's own."""
-
-_HINT: Final = LinearPattern(
-    r"always|never|from (?:now|here|today|this)|going forward|henceforth|future|when|\bif\b|time|don't|do not"
-)
 _FENCE: Final = lazy_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_REQUEST: Final = lazy_pattern(r"(?:could|can|would|will) you\b")
-
-_DO: Final = (
-    r"(?:abbreviate|add(?:ress)?|adopt|aim|answer|append|apply|ask|assume|attach|avoid|be|begin|book|break|call"
-    r"|capitali[sz]e|check|cite|comment|compare|confirm|consider|convert|credit|define|deliver|describe|display"
-    r"|double[- ]check|emphasi[sz]e|end|ensure|explain|express|favou?r|feature|finish|focus|follow|format"
-    r"|give(?! up)|greet|group|highlight|illustrate|include|indicate|insert|introduce|keep|label|lead|leave|limit"
-    r"|link|list|maintain|make|measure|mention|name|note|offer|omit|open|order|organi[sz]e|outline|pick|place|point"
-    r"|prefer|present|prioriti[sz]e|propose|provide|put|quote|recommend|refer|remind|repeat|reply|respond|return"
-    r"|round|say(?! never| die| goodbye)|separate|share|show|sign|skip|sort|speak|specify|spell|start|state|stick"
-    r"|structure|suggest|summari[sz]e|supply|support|tag|take into account|talk|tell(?! any| him| her| them)"
-    r"|translate|treat|try to|use|verify|wait|warn|write)\b"
-)
-"""Verbs of requests to an assistant. Phrases between people ("never mind", "always remember") are excluded."""
-_OPENING: Final = (
-    r"^(?:[-*•]\s*)?(?:(?:ok(?:ay)?|and|also|but|so|oh|hey|hi|thanks|thank you|note|important|remember|btw|by the way)"
-    r"[,:]? )*(?:(?:could|can|would|will) you )?(?:please )?"
-)
-_YOU: Final = (
-    r"(?:you(?: should| must| have to| need to| are to)"
-    r"|i(?:'d| would)? (?:want|like|need|prefer|ask|expect|appreciate)(?: it)?(?: if)? you(?: to)?)"
-)
-_NOT: Final = r"(?:do not |don't )"
-_HOW: Final = rf"(?:please )?(?:always |never |only |just |{_NOT}|{_YOU} )?(?:always |never )?"
-_FROM_NOW: Final = r"(?:from (?:now|here|this point|today) on(?:wards?)?|going forward|in all future \w+|henceforth)\b"
-_ASKED: Final = (
-    r"(?:when(?:ever)?|if|each time|every time|any ?time|in case) (?:i|we) (?:\w+ )?"
-    r"(?:ask|am asking|request|inquire|query|mention|talk|bring|discuss|want (?:to know|advice)|need (?:help|advice)"
-    r"|say|share|send|paste|post|upload|work on|look for|search)\b"
-)
-
+_BESIDE: Final = 1
+"""Maximum number of words with content beside the manner that an order asks for; more are a task."""
 _SAME_WORDS: Final = 0.85
-_EMPTY: Final = frozenset(
-    {
-        *("a", "about", "again", "all", "always", "an", "and", "any", "anymore", "ask", "asking", "at", "be"),
-        *("by", "can", "could", "do", "don", "ever", "every", "for", "from", "give", "going", "i", "if", "in"),
-        *("include", "is", "it", "just", "keep", "me", "my", "never", "no", "not", "now", "of", "on", "only"),
-        *("or", "please", "provide", "should", "so", "t", "tell", "that", "the", "them", "then", "to", "up"),
-        *("us", "use", "we", "when", "whenever", "with", "would", "you", "your"),
-    }
-)
-"""Words without a bearing on the subject of an instruction."""
-
-_RULES: Final = tuple(
-    lazy_pattern(rule)
-    for rule in (
-        rf"{_OPENING}(?:always|never)(?: ever)?,? (?:please )?{_DO}",
-        rf"\b{_YOU} (?:please )?(?:always|never)(?: ever)? {_DO}",
-        rf"\b(?:remember|make sure|be sure)(?: that)? (?:you )?(?:to )?(?:always|never) (?:to )?{_DO}",
-        rf"{_OPENING}(?:{_FROM_NOW}|in (?:the )?future)[,:]? {_HOW}{_DO}",
-        rf"{_OPENING}{_HOW}{_DO}.*\b{_FROM_NOW}",
-        rf"{_OPENING}{_ASKED}[^,]*,? (?:then )?{_HOW}{_DO}",
-        rf"{_OPENING}{_HOW}{_DO}.*\b{_ASKED}",
-        rf"{_OPENING}(?<=please ){_NOT}(?:ever )?{_DO}",
-        rf"{_OPENING}{_NOT}ever {_DO}",
-        rf"{_OPENING}{_NOT}{_DO}.*\b(?:ever again|any ?more|in your (?:answers|replies|responses))\b",
-    )
-)
 
 
 def instructions_in(text: str) -> tuple[Span, ...]:
     """Return the spans of the standing instructions in a user's text, sentence by sentence.
 
     A standing instruction tells an assistant how to behave from now on: "always cite your sources", "when I ask about
-    dinner, suggest something vegetarian", "please don't use emojis", "from now on, call me Bo". It is recognized by its
-    wording, in English, in texts that people type. Habits ("I always walk"), questions and code are not instructions.
+    dinner, suggest something vegetarian", "no more emojis", "call me Bo". It is recognized by its wording, in texts
+    that people type: an order or a wish that is lasting, or that is about the manner of answers and nothing else.
+    Habits ("I always walk"), tasks ("translate this letter"), questions and code are not instructions.
     """
-    if len(text) > _LONGEST_TEXT or not _HINT.occurs_in(lowered := _lowered(text)):
+    if len(text) > _LONGEST_TEXT:
         return ()
+    lowered = folded(text)
+    language = language_of(lowered)
     fences = [fence.span() for fence in _FENCE.finditer(text)]
     return tuple(
         (start, end)
-        for start, end in sentence_spans(lowered)
-        if _instructs(lowered[start:end]) and not any(opens <= start < closes for opens, closes in fences)
+        for start, end in sentence_spans(text)
+        if end - start <= _LONGEST
+        and not any(opens <= start < closes for opens, closes in fences)
+        and text[start] != ">"
+        and _instructs(lowered[start:end], language)
     )
 
 
 def overtakes(newer: str, older: str) -> bool:
     """Return whether a standing instruction replaces an older one, because both are about the same.
 
-    They are if nearly all significant words of the shorter are in the other. Instructions that differ in their subject,
-    if only by a word, stand side by side.
+    They are if nearly all words with content of the shorter are in the other. Instructions that differ in their
+    subject, if only by a word, stand side by side.
     """
     new, old = _content(newer), _content(older)
     fewer = min(len(new), len(old))
@@ -109,18 +67,123 @@ def overtakes(newer: str, older: str) -> bool:
 
 
 def _content(text: str) -> frozenset[str]:
-    return frozenset(word for word in re.findall(r"\w+", _lowered(text)) if word not in _EMPTY)
+    lowered = folded(text)
+    return frozenset(content_words(lowered, language_of(lowered)))
 
 
-def _lowered(text: str) -> str:
-    """Return a text in lower case, character by character, so that the spans of both agree."""
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = "".join(char if len(char.lower()) > 1 else char.lower() for char in text)
-    return lowered.replace("’", "'")
-
-
-def _instructs(sentence: str) -> bool:
-    if len(sentence) > _LONGEST or (sentence.endswith("?") and not _REQUEST.match(sentence)):
+def _instructs(sentence: str, language: Language) -> bool:
+    if _has(sentence, language, "sayings"):
         return False
-    return any(rule.search(sentence) for rule in _RULES)
+    lasting = _has(sentence, language, "lasting") or _has(sentence, language, "asked")
+    bare = _is_bare(sentence, language)
+    asks = is_question(sentence, language)
+    if language.orders_last:
+        ordered = language.ends("orders", sentence) or language.ends("forbids", sentence)
+        return ordered and not asks and (lasting or bare or _has(sentence, language, "named"))
+    said = _Said(sentence, language, lasting=lasting, bare=bare, asks=asks)
+    if any(said.orders_from(start, beside=beside) for start, beside in said.starts()):
+        return True
+    return bare and not asks and _has(sentence, language, "please") and not _has(sentence, language, "self")
+
+
+def _has(sentence: str, language: Language, cue: str) -> bool:
+    return language.finds(cue, sentence) is not None
+
+
+def _is_bare(sentence: str, language: Language) -> bool:
+    """Return whether a sentence is about the manner of answers and hardly anything else."""
+    if _has(sentence, language, "yours"):
+        return True
+    rest, count = language.cues["manner"].subn(" ", sentence)
+    if not count or _has(rest, language, "once") or any(map(str.isdigit, rest)):
+        return False
+    for cue in ("orders", "forbids", "nominal", "lasting"):
+        rest = language.cues[cue].sub(" ", rest)
+    return len(content_words(rest, language)) <= _BESIDE
+
+
+_LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids", "wishes")
+"""Lists of words that may stand before the verb of an order."""
+
+
+@attrs.frozen
+class _Said:
+    """A sentence of a language with the verb before its object.
+
+    Attributes:
+        sentence: The folded sentence.
+        language: Its language.
+        lasting: Whether it holds for more than this time.
+        bare: Whether it is about the manner of answers only.
+        asks: Whether it is a question.
+    """
+
+    sentence: str
+    language: Language
+    lasting: bool = attrs.field(kw_only=True)
+    bare: bool = attrs.field(kw_only=True)
+    asks: bool = attrs.field(kw_only=True)
+
+    def starts(self) -> Iterator[tuple[int, bool]]:
+        """Yield the offsets at which an order may begin, and whether a clause with a subject of its own stands before.
+
+        These are clauses, and "call me" after "please", "but" or the like.
+        """
+        for named in self.language.cues["named"].finditer(self.sentence):
+            if not self.language.unspaced and self.language.ends("opening", self.sentence[: named.start()]):
+                yield named.start(), True
+        beside = False
+        for start, end in clause_spans(self.sentence, (0, len(self.sentence))):
+            yield start, beside
+            clause = self.sentence[start:end]
+            leads = self.language.opens("conditions", clause) or self.language.opens("nominal", clause)
+            beside = beside or not (leads or self.language.finds("lasting", clause))
+
+    def orders_from(self, start: int, *, beside: bool) -> bool:
+        """Return whether a standing instruction begins at an offset; see `starts`."""
+        passed: set[str] = set()
+        at, ordered, named = self._after(start), False, None
+        while True:
+            named = named or self._match("named", at)
+            ordered = ordered or named is not None or self._match("orders", at) is not None
+            leads = _LEADS if not passed else (*_LEADS, "objects")
+            cue, lead = next(((cue, match) for cue in leads if (match := self._match(cue, at))), ("", None))
+            if lead is None:
+                break
+            passed.add(cue)
+            at = self._after(lead.end())
+        if self.asks and not ("requests" in passed and ("lasting" in passed or (self.bare and "forbids" in passed))):
+            return False
+        if named and self._names(named.end()):
+            return True
+        if ordered and self.lasting and not (beside and passed.isdisjoint({"lasting", "please", "forbids"})):
+            return True
+        if ordered and "forbids" in passed and not beside and self._is_general(at, polite="please" in passed):
+            return True
+        if "wishes" in passed and not ordered and self.sentence.startswith("to ", at):
+            return False  # what somebody wants to do
+        return self.bare and (ordered or not passed.isdisjoint({"forbids", "nominal", "requests", "wishes"}))
+
+    def _is_general(self, at: int, *, polite: bool) -> bool:
+        """Return whether what follows an offset names nothing at hand."""
+        if self.language.finds("once", self.sentence):
+            return False
+        definite = self.language.cues["definite"]
+        return polite or (definite.search(self.sentence, at) is None)
+
+    def _match(self, cue: str, at: int) -> re.Match[str] | None:
+        return self.language.cues[cue].match(self.sentence, at)
+
+    def _names(self, at: int) -> bool:
+        """Return whether the first word from an offset may be a name."""
+        name = _FIRST_WORD.match(self.sentence, at)
+        return name is not None and bool(content_words(name[1], self.language))
+
+    def _after(self, at: int) -> int:
+        """Return the offset of the next letter or digit."""
+        found = _LETTER.search(self.sentence, at)
+        return found.start() if found else len(self.sentence)
+
+
+_FIRST_WORD: Final = lazy_pattern(r"\W*([^\s,.!;]+)")
+_LETTER: Final = lazy_pattern(r"[^\W_]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import anyio
@@ -13,6 +13,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import (
+    EXPLICIT_INSTRUCTIONS,
     Analysis,
     AnalysisRequest,
     Append,
@@ -25,7 +26,7 @@ from factmem.abc import (
 from factmem.changes import changes_between
 from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
-from factmem.detection import REPEATS
+from factmem.detection import REPEATS, covers, instructions_in
 from factmem.errors import (
     BudgetSpentError,
     ConceptConflictError,
@@ -263,7 +264,25 @@ class Pipeline:
                 asserted += [(assertion, candidate.removed) for assertion in said]
             elif message not in shown:
                 dropped[DropReason.QUOTE_NOT_FOUND] += 1
+        if not self._context.policies.keep_words:
+            quotes = [item for said, _ in asserted if _instructs(said.details) for item in said.details.evidence]
+            asserted += [(said, False) for said in self._standing(unit) if not covers(quotes, said.details.evidence[0])]
         return ReadUnit(unit=unit, candidates=tuple(asserted), dropped=dict(dropped))
+
+    def _standing(self, unit: Unit) -> Iterator[Assertion]:
+        """Yield the user's standing instructions in the words of a unit, which outlast the words."""
+        for item in unit.words:
+            said, details = item.assertion, item.assertion.details
+            treatment = treatment_of(item) or self._context.policies.origins.user
+            if details.origin is not Origin.USER or treatment is not Treatment.FACTS or not _instructs(details):
+                continue
+            (words,) = details.evidence
+            for start, end in instructions_in(words.quote):
+                at = words.start or 0
+                quote = attrs.evolve(words, quote=words.quote[start:end], start=at + start, end=at + end)
+                fact = STATEMENT.fact([quote.quote], timestamp=said.timestamp)
+                for standing in assertions_of(fact, said.place, attrs.evolve(details, evidence=(quote,))):
+                    yield attrs.evolve(standing, state=settled_state(item), actor=said.actor)
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
         """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
@@ -545,6 +564,11 @@ class Pipeline:
         log = await self._log_of(set(places))
         kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in left_out]
         return await to_thread.run_sync(fold, kept, self._context.moment)
+
+
+def _instructs(details: FactDetails) -> bool:
+    """Return whether words hold a standing instruction."""
+    return EXPLICIT_INSTRUCTIONS.label in details.topics
 
 
 def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
