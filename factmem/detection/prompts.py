@@ -370,7 +370,7 @@ _TOPICS: Final = """\
   alone: with names instead of "he" or "it". topics: the labels that it belongs to."""
 _INSTRUCTIONS: Final = """\
 - remember: only what the user asks in so many words to remember ("remember that ...") or wishes for
-  every later conversation ("always ...", "from now on ...", "when I ask about ..."), in a full sentence.
+  every later conversation ("always ...", "when I ask about ...", "no emojis", "call me ..."), in a full sentence.
 - forget: likewise, what to forget ("forget that ..."), with the known keyword, and the value, that it is about."""
 
 
