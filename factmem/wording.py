@@ -24,6 +24,7 @@ __all__ = [
     "LINE_END",
     "QUESTION_MARKS",
     "SENTENCE_END",
+    "WORD",
     "Language",
     "Span",
     "clause_spans",
@@ -59,7 +60,7 @@ _SCRIPTS: Final = (
     ("hi", lazy_pattern("[\u0900-\u097f]")),
 )
 """Languages with a script of their own; a Japanese text may hold Chinese characters too."""
-_WORD: Final = lazy_pattern(r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])+(?:['-](?:[^\W_]|[\u0900-\u0963])+)*")
+WORD: Final = lazy_pattern(r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])+(?:['-](?:[^\W_]|[\u0900-\u0963])+)*")
 _ELISION: Final = lazy_pattern(r"^\w{1,4}'|(?<=')\w{2,}$")
 _RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
 """Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
@@ -223,7 +224,7 @@ def language_of(text: str) -> Language:
             if script.search(text):
                 return _languages()[name]
     known, counts = _languages_of_words(), dict.fromkeys(_languages(), 0)
-    for word in _WORD.findall(text):
+    for word in WORD.findall(text):
         for part in (word, *_ELISION.findall(word)) if "'" in word else (word,):
             for name in known.get(part, ()):
                 counts[name] += 1
@@ -255,7 +256,7 @@ def content_words(text: str, language: Language) -> list[str]:
     if language.unspaced:
         runs = _RUN.findall(language.cues["everyday"].sub(" ", text))
         return [piece for run in runs for piece in (_pairs(run) if run[0] >= "\u3040" else (run,))]
-    return [word for word in _WORD.findall(text) if not _is_everyday(word, language)]
+    return [word for word in WORD.findall(text) if not _is_everyday(word, language)]
 
 
 def _pairs(run: str) -> list[str]:

@@ -18,11 +18,11 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
 from factmem.stemming import stemmer
 from factmem.values import encode_value
 from factmem.wording import (
+    WORD,
     Span,
     clause_spans,
     content_words,
@@ -41,7 +41,6 @@ _BESIDE: Final = 1
 """Number of words beside a value that may belong to its concept, as "dog" does in "My dog is called Bruno"."""
 _FEW: Final = 2
 """Number of words that two clauses must share before one of them may have another word beside the value."""
-_WORDS: Final = lazy_pattern(r"\w+")
 
 _Source: TypeAlias = tuple[str | None, str | None]
 """Conversation and message."""
@@ -94,10 +93,15 @@ class _Text:
         unspaced = self.language.unspaced
         for start, end in clause_spans(self.text, sentence):
             joins = () if unspaced else self.language.cues["joins"].finditer(self.lowered, start, end)
-            for first, last in itertools.pairwise([start, *(found.start() for found in joins), end]):
+            starts = (found.start() for found in joins if self._is_plain(found.span()))
+            for first, last in itertools.pairwise([start, *starts, end]):
                 if words := content_words(self.lowered[first:last], self.language):
                     terms = frozenset(words if unspaced else map(_term, words))
                     yield _Clause(self, (first, last), terms, opens=first == sentence[0])
+
+    def _is_plain(self, span: Span) -> bool:
+        """Return whether a word is more than an accented letter, such as the Italian "è", which is not "e"."""
+        return span[1] - span[0] > 1 or self.text[span[0]].lower() == self.lowered[span[0]]
 
 
 class _Clause:
@@ -121,28 +125,48 @@ class _Clause:
         """Those terms that are numbers, or begin with a capital letter inside a sentence."""
         if self._of.language.capitals:
             return frozenset()
-        words = [found[0] for found in _WORDS.finditer(self._of.text, *self.span)]
+        words = [found[0] for found in WORD.finditer(self._of.text, *self.span)]
         inside = words[1:] if self._opens else words
         return frozenset(_term(folded(word)) for word in inside if word[0].isupper() or word[0].isdigit())
 
     @functools.cached_property
     def words(self) -> frozenset[str]:
-        """All words but those of change, as they are compared; neighbouring characters of an unspaced text."""
+        """All words but those of change, as they are compared."""
         language, text = self._of.language, self._of.lowered[slice(*self.span)]
         for cue in ("joins", "changes"):
             text = language.cues[cue].sub("" if language.unspaced else " ", text)
-        words = _WORDS.findall(text)
-        if language.unspaced:
-            return frozenset(word[at : at + 2] for word in words for at in range(max(len(word) - 1, 1)))
+        words = WORD.findall(text)
+        if self._in_pairs:
+            return frozenset[str]().union(*map(_pairs, words))
         return frozenset(map(_term, words))
+
+    @property
+    def _in_pairs(self) -> bool:
+        """Whether words are compared by their characters, for they take endings or stand without spaces."""
+        return self._of.language.unspaced or self._of.language.orders_last
 
     def is_replaced_by(self, newer: frozenset[str]) -> bool:
         """Return whether words of a newer clause repeat this one but for its value."""
+        return any(True for _ in self.replaced(newer))
+
+    def replaced(self, newer: frozenset[str]) -> Iterator[Span]:
+        """Yield the place of the value, if words of a newer clause repeat all else."""
         other = self.words - newer
         same = len(self.words) - len(other)
-        value = frozenset("".join(self.terms)) if self._of.language.unspaced else self.terms
-        beside = sum(value.isdisjoint(word if self._of.language.unspaced else (word,)) for word in other)
-        return 1 < same >= len(other) > beside and beside <= max(same // 4, same > _FEW)
+        if not 1 < same >= len(other) > 0:
+            return
+        value = frozenset(term for term in self.terms if not self._is_in(term, newer))
+        beside = (
+            other - value if not self._in_pairs else {pair for pair in other if not set(pair) & set("".join(value))}
+        )
+        places = list(_united(self.places(value)))
+        if len(beside) <= max(same // 4, same > _FEW) and len(places) == 1:
+            yield from places
+
+    def _is_in(self, term: str, words: frozenset[str]) -> bool:
+        if not self._in_pairs:
+            return term in words
+        return _pairs(term) <= words or (len(term) == 1 and any(term in pair for pair in words))
 
     def places(self, terms: frozenset[str]) -> Iterator[Span]:
         """Yield the places of some terms."""
@@ -150,7 +174,7 @@ class _Clause:
             starts = ((self._of.lowered.find(term, *self.span), len(term)) for term in terms)
             yield from ((at, at + length) for at, length in starts if at >= 0)
         else:
-            found = _WORDS.finditer(self._of.lowered, *self.span)
+            found = WORD.finditer(self._of.lowered, *self.span)
             yield from (word.span() for word in found if _term(word[0]) in terms)
 
 
@@ -159,16 +183,28 @@ class _Value:
     """A value of a typed fact.
 
     Attributes:
-        terms: Terms of the concept and the value.
+        about: Terms of the concept.
         own: Terms of the value.
         text: The value, if it is a text.
         former: Whether it was replaced.
     """
 
-    terms: frozenset[str]
+    about: frozenset[str]
     own: frozenset[str]
     text: str | None
     former: bool
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """Terms of the concept and the value."""
+        return self.about | self.own
+
+    def is_repeated_in(self, clause: _Clause) -> bool:
+        """Return whether a clause of any message names the concept and the value, and hardly anything else."""
+        if clause.terms.isdisjoint(self.about) or clause.terms.isdisjoint(self.own):
+            return False
+        rest = clause.terms - self.terms
+        return len(rest) <= _BESIDE + (self.text is None) and (self.text is None or rest.isdisjoint(clause.names))
 
     def is_told_in(self, clause: _Clause, *, alone: bool) -> bool:
         """Return whether a clause of a quote for this value tells hardly anything else.
@@ -199,6 +235,7 @@ class Coverage:
     def __init__(self) -> None:
         self._texts: dict[str, _Text] = {}
         self._told: list[frozenset[str]] = []
+        self._facts: list[_Value] = []
         self._former: list[tuple[dt.datetime, frozenset[str]]] = []
         self._changes: list[tuple[FactRecord[Any], frozenset[str]]] = []
         self._newer: dict[str, list[frozenset[str]]] = {}
@@ -211,10 +248,12 @@ class Coverage:
             record: The fact.
             earlier: Its earlier revisions.
         """
-        self._told.append(self._indexed(record, former=False))
+        value = _value(record, former=False)
+        self._facts.append(value)
+        self._told.append(self._indexed(value, record))
         for revision in earlier:
             if revision.value != record.value:
-                self._former.append((record.timestamp, self._indexed(revision, former=True)))
+                self._former.append((record.timestamp, self._indexed(_value(revision, former=True), revision)))
 
     def add_statement(self, record: FactRecord[Any], excerpt: Excerpt) -> None:
         """Take in a statement of the block.
@@ -227,7 +266,7 @@ class Coverage:
         self._told += {*excerpt.terms, terms}
         for quote in record.evidence:
             if quote.quote != record.value:
-                value = _Value(terms, terms, excerpt.text, former=False)
+                value = _Value(frozenset(), terms, excerpt.text, former=False)
                 self._found[quote.conversation_id, quote.message_id].append((value, quote))
 
     def add_changes(self, records: Iterable[FactRecord[Any]]) -> None:
@@ -269,7 +308,7 @@ class Coverage:
         for span, clauses in kept:
             said += " " if said else ""
             places = [place for value, _ in near if value.former for place in value.places(span, clauses, text)]
-            places += [place for clause in clauses for words in newer for place in _replaced(clause, words)]
+            places += [place for clause in clauses for words in newer for place in clause.replaced(words)]
             former += [(start - span[0] + len(said), end - span[0] + len(said)) for start, end in places]
             said += text.text[slice(*span)]
         return Excerpt(said, tuple(_united(former)), terms)
@@ -279,9 +318,8 @@ class Coverage:
             self._texts[text] = _Text(text)
         return self._texts[text]
 
-    def _indexed(self, record: FactRecord[Any], *, former: bool) -> frozenset[str]:
+    def _indexed(self, value: _Value, record: FactRecord[Any]) -> frozenset[str]:
         """Index a value by its messages, and return its terms and those of quotes that tell nothing else."""
-        value = _value(record, former=former)
         terms = value.terms
         for quote in record.evidence:
             self._found[quote.conversation_id, quote.message_id].append((value, quote))
@@ -291,7 +329,7 @@ class Coverage:
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
-        if any(clause.terms <= told for told in self._told):
+        if any(clause.terms <= told for told in self._told) or any(it.is_repeated_in(clause) for it in self._facts):
             return True
         if any(record.timestamp <= until and clause.terms <= former for until, former in self._former):
             return True
@@ -311,14 +349,14 @@ def _value(record: FactRecord[Any], *, former: bool) -> _Value:
     own = frozenset() if isinstance(data, bool) else _terms(data if isinstance(data, str) else json.dumps(data))
     about = _terms(f"{record.concept.keyword.replace('_', ' ').replace('-', ' ')} {record.concept.description}")
     text = data if isinstance(data, str) and record.concept.value_type is str else None
-    return _Value(about | own, own, text, former)
+    return _Value(about, own, text, former)
 
 
 def _terms(text: str) -> frozenset[str]:
     """Return all words of a text as they are compared, function words included."""
     lowered = folded(text)
     language = language_of(lowered)
-    return frozenset(content_words(lowered, language) if language.unspaced else map(_term, _WORDS.findall(lowered)))
+    return frozenset(content_words(lowered, language) if language.unspaced else map(_term, WORD.findall(lowered)))
 
 
 def _term(word: str) -> str:
@@ -341,10 +379,8 @@ def _is_later(by: FactRecord[Any], record: FactRecord[Any]) -> bool:
     return by.timestamp > record.timestamp and by.subject.key == record.subject.key
 
 
-def _replaced(clause: _Clause, newer: frozenset[str]) -> Iterator[Span]:
-    """Yield the places of the value in a clause that words of a newer one replace."""
-    if clause.is_replaced_by(newer):
-        yield from clause.places((clause.words - newer) & clause.terms)
+def _pairs(word: str) -> set[str]:
+    return {word[at : at + 2] for at in range(max(len(word) - 1, 1))}
 
 
 def _united(spans: Iterable[Span]) -> Iterator[Span]:
