@@ -11,6 +11,7 @@ import functools
 import re
 import tomllib
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from itertools import chain
@@ -62,6 +63,7 @@ _SCRIPTS: Final = (
 """Languages with a script of their own; a Japanese text may hold Chinese characters too."""
 WORD: Final = lazy_pattern(r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])+(?:['-](?:[^\W_]|[\u0900-\u0963])+)*")
 _ELISION: Final = lazy_pattern(r"^\w{1,4}'|(?<=')\w{2,}$")
+_ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")
 _RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
 """Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
 
@@ -129,32 +131,12 @@ class Language:
 
     def start_of(self, text: str) -> int:
         """Return the offset of a folded clause's first word, after words such as "and" or "please"."""
-        return self.cues["opening"].match(text).end()  # type: ignore[union-attr]  # it may be empty
+        return self.cues["openings"].match(text).end()  # type: ignore[union-attr]  # it may be empty
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
         end = len(_AFTER_MARKS.sub("", text).rstrip("".join(QUESTION_MARKS)))
         return self.cues[f"{cue} last"].search(text, 0, end) is not None
-
-
-_CUES: Final = (
-    *("please", "first", "self", "asks", "asks_last", "joins", "orders", "forbids", "nominal", "requests", "wishes"),
-    *(
-        "objects",
-        "sayings",
-        "yours",
-        "definite",
-        "conditions",
-        "speaks",
-        "lasting",
-        "once",
-        "manner",
-        "named",
-        "changes",
-    ),
-    "adding",
-)
-"""Names of the lists of words; see ``wording.toml``."""
 
 
 @functools.cache
@@ -164,29 +146,31 @@ def _languages() -> Mapping[str, Language]:
 
 
 def _language(name: str, data: Mapping[str, str | bool]) -> Language:
-    lists = {key: [folded(word.replace("_", " ")) for word in str(data.get(key, "")).split()] for key in _CUES}
-    everyday = [folded(word) for word in str(data["everyday"]).split()]
+    lists = {key: _words(words) for key, words in data.items() if isinstance(words, str)}
+    everyday, own = lists.pop("everyday", []), lists.get("self", [])
     unspaced = bool(data.get("unspaced"))
+    lists["opening"] = [*lists.get("please", ()), *lists.get("first", ())]
     cues = {key: _pattern(words, unspaced=unspaced) for key, words in lists.items()}
+    cues |= {f"{key} last": _pattern(words, unspaced=unspaced, last=True) for key, words in lists.items()}
     between = r".{0,6}?" if unspaced else r"\W+(?:\w+\W+){0,3}?"
-    cues["asked"] = lazy_pattern(cues["conditions"].pattern + between + cues["speaks"].pattern)
-    lists["opening"] = [*lists["please"], *lists["first"]]
-    for key in ("orders", "forbids", "asks_last", "opening"):
-        cues[f"{key} last"] = _pattern(lists[key], unspaced=unspaced, last=True)
-    cues["opening"] = lazy_pattern(
-        rf"\W*(?:(?:{_either(lists['opening'])}){'' if unspaced else '(?![' + _LETTER + '])'}\W*)*"
-    )
-    cues["everyday"] = _pattern([*everyday, *lists["self"]], unspaced=unspaced)
+    if "conditions" in cues:
+        cues["asked"] = lazy_pattern(cues["conditions"].pattern + between + cues["speaks"].pattern)
+    cues["openings"] = lazy_pattern(rf"\W*(?:{cues['opening'].pattern}\W*)*")
+    cues["everyday"] = _pattern([*everyday, *own], unspaced=unspaced)
     return Language(
         name,
-        everyday=frozenset(everyday) | frozenset(lists["self"]),
+        everyday=frozenset(everyday) | frozenset(own),
         beginnings=tuple(word[:-1] for word in everyday if word.endswith("-")),
-        words=frozenset(word.strip("-") for word in [*everyday, *chain.from_iterable(lists.values())]),
+        words=frozenset(word.strip("-") for word in chain(everyday, *lists.values())),
         unspaced=unspaced,
         orders_last=bool(data.get("orders_last")),
         capitals=bool(data.get("capitals")),
-        cues=cues,
+        cues=defaultdict(lambda: _NOTHING, cues),
     )
+
+
+def _words(text: str) -> list[str]:
+    return [folded(word.replace("_", " ")) for word in text.split()]
 
 
 def _pattern(words: Sequence[str], *, unspaced: bool, last: bool = False) -> re.Pattern[str]:
@@ -196,7 +180,7 @@ def _pattern(words: Sequence[str], *, unspaced: bool, last: bool = False) -> re.
     free_start = _either([word[1:] for word in words if word.startswith("-")])
     free_end = _either([word[:-1] for word in words if word.endswith("-")])
     whole = _either([word for word in words if "-" not in (word[:1], word[-1:])])
-    start, stop = rf"(?<![{_LETTER}'])", rf"(?:(?<=')|(?![{_LETTER}]))"
+    start, stop = rf"(?<![{_LETTER}])", rf"(?:(?<=')|(?![{_LETTER}]))"
     return lazy_pattern(rf"(?:{start}(?:{whole}){stop}|(?:{free_start}){stop}|{start}(?:{free_end})[{_LETTER}]*){end}")
 
 
@@ -204,7 +188,8 @@ def _either(words: Sequence[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)"
 
 
-_UNKNOWN: Final = _language("", {"everyday": ""})
+_NOTHING: Final = lazy_pattern(r"(?!)")
+_UNKNOWN: Final = _language("", {})
 
 
 @functools.cache
@@ -227,7 +212,7 @@ def language_of(text: str) -> Language:
     for word in WORD.findall(text):
         for part in (word, *_ELISION.findall(word)) if "'" in word else (word,):
             for name in known.get(part, ()):
-                counts[name] += 1
+                counts[name] += len(part)
     most = max(counts, key=counts.__getitem__)
     return _languages()[most] if counts[most] else _UNKNOWN
 
@@ -256,7 +241,8 @@ def content_words(text: str, language: Language) -> list[str]:
     if language.unspaced:
         runs = _RUN.findall(language.cues["everyday"].sub(" ", text))
         return [piece for run in runs for piece in (_pairs(run) if run[0] >= "\u3040" else (run,))]
-    return [word for word in WORD.findall(text) if not _is_everyday(word, language)]
+    words = (_ARTICLE.sub("", word) if "'" in word else word for word in WORD.findall(text))
+    return [word for word in words if not _is_everyday(word, language)]
 
 
 def _pairs(run: str) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 import attrs
 
 from factmem.patterns import lazy_pattern
 from factmem.wording import (
+    WORD,
     Language,
     Span,
     clause_spans,
@@ -74,14 +75,16 @@ def _content(text: str) -> frozenset[str]:
 def _instructs(sentence: str, language: Language) -> bool:
     if _has(sentence, language, "sayings"):
         return False
-    lasting = _has(sentence, language, "lasting") or _has(sentence, language, "asked")
+    lasting = any(_has(sentence, language, cue) for cue in ("lasting", "asked")) or language.ends("closing", sentence)
     bare = _is_bare(sentence, language)
     asks = is_question(sentence, language)
     if language.orders_last:
         ordered = language.ends("orders", sentence) or language.ends("forbids", sentence)
         return ordered and not asks and (lasting or bare or _has(sentence, language, "named"))
     said = _Said(sentence, language, lasting=lasting, bare=bare, asks=asks)
-    if any(said.orders_from(start, beside=beside) for start, beside in said.starts()):
+    if any(said.orders_from(start, beside=beside) for start, beside in said.starts()) or said.follows_question():
+        return True
+    if bare and not asks and _has(sentence, language, "yours") and _has(sentence, language, "should"):
         return True
     return bare and not asks and _has(sentence, language, "please") and not _has(sentence, language, "self")
 
@@ -92,14 +95,18 @@ def _has(sentence: str, language: Language, cue: str) -> bool:
 
 def _is_bare(sentence: str, language: Language) -> bool:
     """Return whether a sentence is about the manner of answers and hardly anything else."""
+    if _has(sentence, language, "theirs"):
+        return False
     if _has(sentence, language, "yours"):
         return True
     rest, count = language.cues["manner"].subn(" ", sentence)
     if not count or _has(rest, language, "once") or any(map(str.isdigit, rest)):
         return False
-    for cue in ("orders", "forbids", "nominal", "lasting"):
+    for cue in ("orders", "forbids", "nominal", "lasting", "wishes", "requests"):
         rest = language.cues[cue].sub(" ", rest)
-    return len(content_words(rest, language)) <= _BESIDE
+    own = _has(sentence, language, "wishes") and not _has(sentence, language, "lasting")
+    at_hand = _has(rest, language, "definite") and not _has(sentence, language, "forbids")
+    return len(content_words(rest, language)) <= (0 if at_hand or own else _BESIDE)
 
 
 _LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids", "wishes")
@@ -152,31 +159,64 @@ class _Said:
                 break
             passed.add(cue)
             at = self._after(lead.end())
-        if self.asks and not ("requests" in passed and ("lasting" in passed or (self.bare and "forbids" in passed))):
+        if self.asks and not ("requests" in passed and self._insists(passed)):
             return False
         if named and self._names(named.end()):
             return True
         if ordered and self.lasting and not (beside and passed.isdisjoint({"lasting", "please", "forbids"})):
             return True
+        if self._match("being", at) and not beside and not self.asks and self._is_short():
+            return True
         if ordered and "forbids" in passed and not beside and self._is_general(at, polite="please" in passed):
+            return True
+        if ordered and self._find("only") and not beside and self._is_general(at, polite=False):
             return True
         if "wishes" in passed and not ordered and self.sentence.startswith("to ", at):
             return False  # what somebody wants to do
+        if "wishes" in passed and ("lasting" in passed or self.language.ends("lasting", self.sentence)):
+            return True
         return self.bare and (ordered or not passed.isdisjoint({"forbids", "nominal", "requests", "wishes"}))
 
-    def _is_general(self, at: int, *, polite: bool) -> bool:
-        """Return whether what follows an offset names nothing at hand."""
-        if self.language.finds("once", self.sentence):
+    def _insists(self, passed: Set[str]) -> bool:
+        """Return whether a polite question is meant for good: "could you stop using emojis?"."""
+        ends = self.language.ends("lasting", self.sentence)
+        return ends or (self.bare and not passed.isdisjoint({"lasting", "forbids"}))
+
+    def follows_question(self) -> bool:
+        """Return whether the sentence says what to do when something is asked: its last clause has no subject."""
+        asked = self._find("asked")
+        clauses = clause_spans(self.sentence, (0, len(self.sentence)))
+        if asked is None or self.asks or len(clauses) < 2 or not self.language.opens("conditions", self.sentence):
             return False
-        definite = self.language.cues["definite"]
-        return polite or (definite.search(self.sentence, at) is None)
+        start, end = clauses[-1]
+        first = WORD.search(self.sentence, self.language.start_of(self.sentence[start:end]) + start, end)
+        return start >= asked.end() and first is not None and first[0] not in self.language.everyday
+
+    def _is_short(self) -> bool:
+        """Return whether the sentence names hardly anything beside how to be."""
+        if self._find("once") or any(map(str.isdigit, self.sentence)):
+            return False
+        return len(content_words(self.sentence, self.language)) <= 1 + _BESIDE
+
+    def _is_general(self, at: int, *, polite: bool) -> bool:
+        """Return whether the rest of a clause names something, and nothing at hand."""
+        clauses = clause_spans(self.sentence, (at, len(self.sentence)))
+        rest = self.sentence[slice(*clauses[0])] if clauses else ""
+        if self._find("once"):
+            return False
+        if polite:
+            return len(rest.split()) > 1
+        return bool(content_words(rest, self.language)) and not self.language.finds("definite", rest)
+
+    def _find(self, cue: str) -> re.Match[str] | None:
+        return self.language.finds(cue, self.sentence)
 
     def _match(self, cue: str, at: int) -> re.Match[str] | None:
         return self.language.cues[cue].match(self.sentence, at)
 
     def _names(self, at: int) -> bool:
         """Return whether the first word from an offset may be a name."""
-        name = _FIRST_WORD.match(self.sentence, at)
+        name = _FIRST_WORD.match(self.sentence, self.language.start_of(self.sentence[at:]) + at)
         return name is not None and bool(content_words(name[1], self.language))
 
     def _after(self, at: int) -> int:
