@@ -51,8 +51,7 @@ BEGAN: Final = dt.datetime(2025, 3, 3, 9, tzinfo=dt.UTC)
 TURNS_A_DAY: Final = 10
 REPLIES: Final = (
     "Of course, here you are.",
-    "I looked into it. There are several ways to go about this, and the first one is usually the best: start small, "
-    "write down what you notice, and come back to it after a day or two.",
+    "There are several ways to go about this. Start small, write down what happens, and look at it after a day or two.",
     "Sure!",
 )
 TYPES: Final[Mapping[str, Any]] = {"str": str, "int": int, "bool": bool, "date": dt.date}

@@ -43,8 +43,9 @@ Span: TypeAlias = tuple[int, int]
 
 LINE_END: Final = lazy_pattern(r"\n\s*")
 SENTENCE_END: Final = lazy_pattern(
-    r"(?<![.!?…؟])(?<!\b\w\w \d)(?<!\b\w\w \d\d)(?<!\b\w\w\w \d)(?<!\b\w\w\w \d\d)"  # "am 21. November"
-    r"[.!?…؟]++[\"'”’)\]]*+\s++(?!(?<=\d\.\s)[a-zà-ÿğışа-я])|[。！？｡।]++[」』”）]*+\s*+"
+    r"[.!?…؟](?<![.!?…؟]{2})"  # the first of several
+    r"(?<!\b\w\w \d\.)(?<!\b\w\w \d\d\.)(?<!\b\w\w\w \d\.)(?<!\b\w\w\w \d\d\.)"  # not "am 21. November"
+    r"[.!?…؟]*+[\"'”’)\]]*+\s++(?!(?<=\d\.\s)[a-zà-ÿğışа-я])|[。！？｡।]++[」』”）]*+\s*+"
 )
 
 QUESTION_MARKS: Final = ("?", "？", "؟", "\u037e")
@@ -67,8 +68,14 @@ _ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")
 _RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
 """Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
 
-_LONGEST: Final = 4_096
+_LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
+
+_TELLING_LANGUAGE: Final = 300
+"""Number of characters by which a language is recognized."""
+
+_LONGEST_ENDING: Final = 40
+"""Maximum number of characters of words at the end of a clause."""
 
 _ENOUGH: Final = 2
 """Number of words with content, the first person counting as one, in a text that tells something."""
@@ -109,7 +116,8 @@ class Language:
         unspaced: Whether words stand without spaces.
         orders_last: Whether a verb stands at the end of its clause.
         capitals: Whether nouns begin with a capital letter.
-        cues: Patterns of words, by the name of their list; see ``wording.toml``.
+        lists: Words by the name of their list; see ``wording.toml``.
+        cues: Patterns of these words.
     """
 
     name: str
@@ -119,6 +127,7 @@ class Language:
     unspaced: bool
     orders_last: bool
     capitals: bool
+    lists: Mapping[str, Sequence[str]]
     cues: Mapping[str, re.Pattern[str]]
 
     def finds(self, cue: str, text: str) -> re.Match[str] | None:
@@ -136,7 +145,7 @@ class Language:
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
         end = len(_AFTER_MARKS.sub("", text).rstrip("".join(QUESTION_MARKS)))
-        return self.cues[f"{cue} last"].search(text, 0, end) is not None
+        return self.cues[f"{cue} last"].search(text, max(0, end - _LONGEST_ENDING), end) is not None
 
 
 @functools.cache
@@ -165,6 +174,7 @@ def _language(name: str, data: Mapping[str, str | bool]) -> Language:
         unspaced=unspaced,
         orders_last=bool(data.get("orders_last")),
         capitals=bool(data.get("capitals")),
+        lists=lists,
         cues=defaultdict(lambda: _NOTHING, cues),
     )
 
@@ -204,6 +214,7 @@ def _languages_of_words() -> Mapping[str, tuple[str, ...]]:
 
 def language_of(text: str) -> Language:
     """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
+    text = text[:_TELLING_LANGUAGE]
     if not text.isascii():
         for name, script in _SCRIPTS:
             if script.search(text):
@@ -258,7 +269,7 @@ def _is_everyday(word: str, language: Language) -> bool:
 
 def is_question(sentence: str, language: Language) -> bool:
     """Return whether a folded sentence asks: by its mark, or without a full stop by its first or last word."""
-    bare = _AFTER_MARKS.sub("", sentence)
+    bare = sentence if sentence[-1:].isalnum() else _AFTER_MARKS.sub("", sentence)
     if bare.endswith(QUESTION_MARKS) or language.ends("asks_last", bare):
         return True
     if sentence.endswith(_FULL_STOPS) or language.opens("forbids", sentence):
@@ -310,8 +321,14 @@ def tells(text: str) -> bool:
     """
     lowered = folded(text[:_LONGEST])
     language = language_of(lowered)
-    pieces = [lowered[slice(*span)] for span in stated_spans(lowered, language)]
-    return says_enough(sum(len(content_words(piece, language)) for piece in pieces), pieces, language)
+    pieces: list[str] = []
+    count = 0
+    for span in stated_spans(lowered, language):
+        pieces.append(lowered[slice(*span)])
+        count += len(content_words(pieces[-1], language))
+        if count >= _ENOUGH:
+            return True
+    return says_enough(count, pieces, language)
 
 
 def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from typing import Final
 
 import attrs
 
-from factmem.patterns import lazy_pattern
+from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.wording import (
     WORD,
     Language,
@@ -31,6 +32,8 @@ _FENCE: Final = lazy_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTIL
 _BESIDE: Final = 1
 """Maximum number of words with content beside the manner that an order asks for; more are a task."""
 _SAME_WORDS: Final = 0.85
+_HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "being", "only", "forbids")
+"""Lists of words of which a standing instruction holds one."""
 
 
 def instructions_in(text: str) -> tuple[Span, ...]:
@@ -45,6 +48,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
         return ()
     lowered = folded(text)
     language = language_of(lowered)
+    hints = _hints(language)
     fences = [fence.span() for fence in _FENCE.finditer(text)]
     return tuple(
         (start, end)
@@ -52,7 +56,8 @@ def instructions_in(text: str) -> tuple[Span, ...]:
         if end - start <= _LONGEST
         and not any(opens <= start < closes for opens, closes in fences)
         and text[start] != ">"
-        and _instructs(lowered[start:end], language)
+        and hints.occurs_in(lowered[start:end])
+        and _Said(lowered[start:end], language).instructs()
     )
 
 
@@ -72,41 +77,14 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(content_words(lowered, language_of(lowered)))
 
 
-def _instructs(sentence: str, language: Language) -> bool:
-    if _has(sentence, language, "sayings"):
-        return False
-    lasting = any(_has(sentence, language, cue) for cue in ("lasting", "asked")) or language.ends("closing", sentence)
-    bare = _is_bare(sentence, language)
-    asks = is_question(sentence, language)
-    if language.orders_last:
-        ordered = language.ends("orders", sentence) or language.ends("forbids", sentence)
-        return ordered and not asks and (lasting or bare or _has(sentence, language, "named"))
-    said = _Said(sentence, language, lasting=lasting, bare=bare, asks=asks)
-    if any(said.orders_from(start, beside=beside) for start, beside in said.starts()) or said.follows_question():
-        return True
-    if bare and not asks and _has(sentence, language, "yours") and _has(sentence, language, "should"):
-        return True
-    return bare and not asks and _has(sentence, language, "please") and not _has(sentence, language, "self")
-
-
-def _has(sentence: str, language: Language, cue: str) -> bool:
-    return language.finds(cue, sentence) is not None
-
-
-def _is_bare(sentence: str, language: Language) -> bool:
-    """Return whether a sentence is about the manner of answers and hardly anything else."""
-    if _has(sentence, language, "theirs"):
-        return False
-    if _has(sentence, language, "yours"):
-        return True
-    rest, count = language.cues["manner"].subn(" ", sentence)
-    if not count or _has(rest, language, "once") or any(map(str.isdigit, rest)):
-        return False
-    for cue in ("orders", "forbids", "nominal", "lasting", "wishes", "requests"):
-        rest = language.cues[cue].sub(" ", rest)
-    own = _has(sentence, language, "wishes") and not _has(sentence, language, "lasting")
-    at_hand = _has(rest, language, "definite") and not _has(sentence, language, "forbids")
-    return len(content_words(rest, language)) <= (0 if at_hand or own else _BESIDE)
+@functools.cache
+def _hints(language: Language) -> LinearPattern:
+    """Return a pattern that occurs in every text of a language with a standing instruction."""
+    words = {word for cue in _HINTS for word in language.lists.get(cue, ())}
+    edge = "" if language.unspaced else r"\b"
+    whole = "|".join(re.escape(word) for word in words if not word.startswith("-") and not word.endswith("-"))
+    parts = "|".join(re.escape(word.strip("-")) for word in words if word.startswith("-") or word.endswith("-"))
+    return LinearPattern("|".join(filter(None, (whole and f"{edge}(?:{whole}){edge}", parts))) or "[^\\s\\S]")
 
 
 _LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids", "wishes")
@@ -114,24 +92,83 @@ _LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids",
 
 
 @attrs.frozen
+class _Lead:
+    """What stands before the verb or the object of a clause.
+
+    Attributes:
+        at: Offset of what follows it.
+        passed: Names of the lists that its words are in; see `_LEADS`.
+        ordered: Whether it ends with a verb of requests, or holds one.
+        named: Offset of the name that the assistant is to use, if any.
+    """
+
+    at: int
+    passed: frozenset[str]
+    ordered: bool
+    named: int | None
+
+    def holds(self, *cues: str) -> bool:
+        """Return whether one of some lists is among those passed."""
+        return not self.passed.isdisjoint(cues)
+
+
+@attrs.frozen
 class _Said:
-    """A sentence of a language with the verb before its object.
+    """A sentence.
 
     Attributes:
         sentence: The folded sentence.
         language: Its language.
-        lasting: Whether it holds for more than this time.
-        bare: Whether it is about the manner of answers only.
-        asks: Whether it is a question.
     """
 
     sentence: str
     language: Language
-    lasting: bool = attrs.field(kw_only=True)
-    bare: bool = attrs.field(kw_only=True)
-    asks: bool = attrs.field(kw_only=True)
 
-    def starts(self) -> Iterator[tuple[int, bool]]:
+    def instructs(self) -> bool:
+        """Return whether the sentence is a standing instruction."""
+        if self.language.orders_last:
+            return self._ends_with_order() and not self._has("sayings")
+        if any(self._orders(self._lead(start), beside=beside) for start, beside in self._starts()):
+            return not self._has("sayings")
+        if self._follows_question():
+            return True
+        polite = self._has("please") and not self._has("self")
+        judged = polite or (self._has("yours") and self._has("should"))
+        return judged and self._bare and not self._asks and not self._has("sayings")
+
+    @functools.cached_property
+    def _lasting(self) -> bool:
+        """Whether the sentence holds for more than this time."""
+        return self._has("lasting") or self._has("asked") or self.language.ends("closing", self.sentence)
+
+    @functools.cached_property
+    def _asks(self) -> bool:
+        """Whether the sentence is a question."""
+        return is_question(self.sentence, self.language)
+
+    @functools.cached_property
+    def _bare(self) -> bool:
+        """Whether the sentence is about the manner of answers and hardly anything else."""
+        if self._has("theirs"):
+            return False
+        if self._has("yours"):
+            return True
+        cues = self.language.cues
+        rest, count = cues["manner"].subn(" ", self.sentence)
+        if not count or cues["once"].search(rest) or any(map(str.isdigit, rest)):
+            return False
+        for cue in ("orders", "forbids", "nominal", "lasting", "wishes", "requests"):
+            rest = cues[cue].sub(" ", rest)
+        own = self._has("wishes") and not self._has("lasting")
+        at_hand = cues["definite"].search(rest) and not self._has("forbids")
+        return len(content_words(rest, self.language)) <= (0 if at_hand or own else _BESIDE)
+
+    def _ends_with_order(self) -> bool:
+        """Return whether a sentence with its verb at the end is a standing instruction."""
+        ordered = self.language.ends("orders", self.sentence) or self.language.ends("forbids", self.sentence)
+        return ordered and not self._asks and (self._lasting or self._bare or self._has("named"))
+
+    def _starts(self) -> Iterator[tuple[int, bool]]:
         """Yield the offsets at which an order may begin, and whether a clause with a subject of its own stands before.
 
         These are clauses, and "call me" after "please", "but" or the like.
@@ -146,70 +183,81 @@ class _Said:
             leads = self.language.opens("conditions", clause) or self.language.opens("nominal", clause)
             beside = beside or not (leads or self.language.finds("lasting", clause))
 
-    def orders_from(self, start: int, *, beside: bool) -> bool:
-        """Return whether a standing instruction begins at an offset; see `starts`."""
+    def _lead(self, start: int) -> _Lead:
         passed: set[str] = set()
         at, ordered, named = self._after(start), False, None
         while True:
-            named = named or self._match("named", at)
-            ordered = ordered or named is not None or self._match("orders", at) is not None
-            leads = _LEADS if not passed else (*_LEADS, "objects")
+            if (found := self._match("named", at)) is not None:
+                ordered, named = True, found.end()
+            ordered = ordered or self._match("orders", at) is not None
+            leads = (*_LEADS, "objects") if passed else _LEADS
             cue, lead = next(((cue, match) for cue in leads if (match := self._match(cue, at))), ("", None))
             if lead is None:
-                break
+                return _Lead(at, frozenset(passed), ordered, named)
             passed.add(cue)
             at = self._after(lead.end())
-        if self.asks and not ("requests" in passed and self._insists(passed)):
+
+    def _orders(self, lead: _Lead, *, beside: bool) -> bool:
+        """Return whether a standing instruction begins with a lead.
+
+        Args:
+            lead: The lead.
+            beside: Whether a clause with a subject of its own stands before.
+        """
+        if not (lead.passed or lead.ordered or self._match("being", lead.at)):
             return False
-        if named and self._names(named.end()):
-            return True
-        if ordered and self.lasting and not (beside and passed.isdisjoint({"lasting", "please", "forbids"})):
-            return True
-        if self._match("being", at) and not beside and not self.asks and self._is_short():
-            return True
-        if ordered and "forbids" in passed and not beside and self._is_general(at, polite="please" in passed):
-            return True
-        if ordered and self._find("only") and not beside and self._is_general(at, polite=False):
-            return True
-        if "wishes" in passed and not ordered and self.sentence.startswith("to ", at):
+        if self._asks and not (lead.holds("requests") and self._insists(lead)):
+            return False
+        if lead.named is not None and self._names(lead.named):
+            return True  # "call me Annie"
+        if lead.ordered and self._lasting and (not beside or lead.holds("lasting", "please", "forbids")):
+            return True  # "cite your sources from now on"
+        if not beside and (self._is_about_being(lead) or self._leaves_out(lead)):
+            return True  # "be brief", "don't recommend films", "suggest only trains"
+        if lead.holds("wishes") and not lead.ordered and self.sentence.startswith("to ", lead.at):
             return False  # what somebody wants to do
-        if "wishes" in passed and ("lasting" in passed or self.language.ends("lasting", self.sentence)):
+        if lead.holds("wishes") and (lead.holds("lasting") or self.language.ends("lasting", self.sentence)):
             return True
-        return self.bare and (ordered or not passed.isdisjoint({"forbids", "nominal", "requests", "wishes"}))
+        return (lead.ordered or lead.holds("forbids", "nominal", "requests", "wishes")) and self._bare
 
-    def _insists(self, passed: Set[str]) -> bool:
+    def _insists(self, lead: _Lead) -> bool:
         """Return whether a polite question is meant for good: "could you stop using emojis?"."""
-        ends = self.language.ends("lasting", self.sentence)
-        return ends or (self.bare and not passed.isdisjoint({"lasting", "forbids"}))
+        return self.language.ends("lasting", self.sentence) or (lead.holds("lasting", "forbids") and self._bare)
 
-    def follows_question(self) -> bool:
+    def _is_about_being(self, lead: _Lead) -> bool:
+        """Return whether the assistant is to be somehow, and hardly anything else is said."""
+        if self._asks or self._match("being", lead.at) is None or self._is_of_now():
+            return False
+        return len(content_words(self.sentence, self.language)) <= 1 + _BESIDE
+
+    def _leaves_out(self, lead: _Lead) -> bool:
+        """Return whether a kind of thing, rather than one at hand, is forbidden, or all others are."""
+        only = self._has("only")
+        if not lead.ordered or not (only or lead.holds("forbids")) or self._has("once"):
+            return False
+        clauses = clause_spans(self.sentence, (lead.at, len(self.sentence)))
+        rest = self.sentence[slice(*clauses[0])] if clauses else ""
+        if lead.holds("please") and lead.holds("forbids"):
+            return len(rest.split()) > 1
+        return bool(content_words(rest, self.language)) and not self.language.finds("definite", rest)
+
+    def _follows_question(self) -> bool:
         """Return whether the sentence says what to do when something is asked: its last clause has no subject."""
-        asked = self._find("asked")
+        if not self.language.opens("conditions", self.sentence):
+            return False
+        asked = self.language.finds("asked", self.sentence)
         clauses = clause_spans(self.sentence, (0, len(self.sentence)))
-        if asked is None or self.asks or len(clauses) < 2 or not self.language.opens("conditions", self.sentence):
+        if asked is None or self._asks or len(clauses) < 2:
             return False
         start, end = clauses[-1]
         first = WORD.search(self.sentence, self.language.start_of(self.sentence[start:end]) + start, end)
         return start >= asked.end() and first is not None and first[0] not in self.language.everyday
 
-    def _is_short(self) -> bool:
-        """Return whether the sentence names hardly anything beside how to be."""
-        if self._find("once") or any(map(str.isdigit, self.sentence)):
-            return False
-        return len(content_words(self.sentence, self.language)) <= 1 + _BESIDE
+    def _is_of_now(self) -> bool:
+        return self._has("once") or any(map(str.isdigit, self.sentence))
 
-    def _is_general(self, at: int, *, polite: bool) -> bool:
-        """Return whether the rest of a clause names something, and nothing at hand."""
-        clauses = clause_spans(self.sentence, (at, len(self.sentence)))
-        rest = self.sentence[slice(*clauses[0])] if clauses else ""
-        if self._find("once"):
-            return False
-        if polite:
-            return len(rest.split()) > 1
-        return bool(content_words(rest, self.language)) and not self.language.finds("definite", rest)
-
-    def _find(self, cue: str) -> re.Match[str] | None:
-        return self.language.finds(cue, self.sentence)
+    def _has(self, cue: str) -> bool:
+        return self.language.finds(cue, self.sentence) is not None
 
     def _match(self, cue: str, at: int) -> re.Match[str] | None:
         return self.language.cues[cue].match(self.sentence, at)
