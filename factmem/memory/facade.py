@@ -508,7 +508,7 @@ class Memory:
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
-        Reads show what is known of this user, private or public, and of subjects that are no individuals. Public facts
+        Reads show what is known of this user, private or public, and of subjects that are not individuals. Public facts
         about another individual are read by naming it: ``subject="user:bob"``. Another subject, and ``private=False``,
         can still be given to each write.
 
