@@ -15,6 +15,7 @@
     ├── ConceptConflictError (TypeError)   a place holds another type under this keyword
     ├── RecordNotFoundError (LookupError)  no visible record has this id
     ├── IncompleteProfileError (LookupError)  nothing is known of a field that a profile needs
+    ├── SeveralIndividualsError (LookupError)  a read without a subject would mix the facts of several people
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
     ├── QuotaExceededError                 too much waits in quarantine already; nothing was written
@@ -83,6 +84,7 @@ __all__ = [
     "ReadOnlyError",
     "RecordNotFoundError",
     "RolledBackStoreError",
+    "SeveralIndividualsError",
     "StateConflictError",
     "StoreUnavailableError",
     "TamperedStoreError",
@@ -179,6 +181,26 @@ class IncompleteProfileError(FactMemError, LookupError):
             "or ask for a partial profile"
         )
         self.missing: tuple[str, ...] = tuple(missing)
+
+
+_MOST_NAMED: Final = 10
+
+
+class SeveralIndividualsError(FactMemError, LookupError):
+    """Raised when a read without a subject would mix the facts of several individuals.
+
+    Attributes:
+        individuals: the individuals, as texts such as ``user:alice``.
+    """
+
+    def __init__(self, individuals: Sequence[str]) -> None:
+        named, more = individuals[:_MOST_NAMED], len(individuals) - _MOST_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        super().__init__(
+            f"several individuals are known here: {', '.join(named)}{rest}. Name one with subject=, or read as one of "
+            "them with for_user(name)"
+        )
+        self.individuals: tuple[str, ...] = tuple(individuals)
 
 
 class ReadOnlyError(FactMemError, PermissionError):

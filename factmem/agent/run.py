@@ -261,8 +261,12 @@ class MemoryRun:
                 assert_never(policy)
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
-        """Return the view of this run: the user's private records and public ones, in the agent's scopes."""
-        seen = memory if self.identity.user_id is None else memory.as_viewer(self.identity.user_id)
+        """Return the view of this run, in the agent's scopes: the user's private records and public ones.
+
+        Facts about other individuals are read by naming them, as `Memory.as_viewer` says.
+        """
+        name = self.identity.user_id
+        seen = memory if name is None else memory.as_viewer(name, individual=self.user)
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
         view = seen.slice(named, exact=shared, read_only=False)

@@ -145,9 +145,9 @@ class BlockingMemory(_Twin):
         self._calls = None
         self._open.__exit__(exc_type, exc, traceback)
 
-    def as_viewer(self, viewer: str | None) -> BlockingMemory:
+    def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> BlockingMemory:
         """See `Memory.as_viewer`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.as_viewer(viewer))
+        return self._twin_of(self._memory.as_viewer(viewer, individual=individual))
 
     def acting_as(self, actor: str) -> BlockingMemory:
         """See `Memory.acting_as`; it lives as long as this memory is open."""

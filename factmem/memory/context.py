@@ -24,7 +24,7 @@ from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
-from factmem.recall import DeepSettings, RecallSettings
+from factmem.recall import DeepSettings, RecallFilter, RecallSettings
 from factmem.records import Assertion, FactDetails, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -200,8 +200,22 @@ class Context:
 
     @property
     def sight(self) -> Sight:
-        """The assertions that may be shown."""
+        """The assertions that a read without a subject may show."""
         return Sight(viewer=self.viewer, view=self.view, reviewed=self.reviewed)
+
+    def sight_of(self, wanted: RecallFilter | None) -> Sight:
+        """Return the assertions that a read with a filter may show: also those about the individuals that it names."""
+        if wanted is None or self.view.individuals is None:
+            return self.sight
+        named = (*(wanted.subjects or ()), *([] if wanted.subject is None else [wanted.subject]))
+        return attrs.evolve(self.sight, view=self.view.naming(named))
+
+    @property
+    def everybody(self) -> Context:
+        """This context with every individual that may be named: for writes, and for what an id names."""
+        if self.view.individuals is None:
+            return self
+        return attrs.evolve(self, view=attrs.evolve(self.view, individuals=None))
 
     @property
     def visible_owners(self) -> tuple[str | None, str | None]:
@@ -353,13 +367,29 @@ class Context:
         view = self.view.narrowed(View(subjects=several))
         return attrs.evolve(self, view=view, subject=self.subject if view.is_about(self.subject.key) else several[0])
 
+    def seen_by(self, viewer: str | None, individual: MemorySubject | str | None) -> Context:
+        """Return this context for another viewer.
+
+        Args:
+            viewer: The viewer.
+            individual: The individual whose facts reads show; everybody's if None.
+
+        Raises:
+            OutOfViewError: The view is not about the individual.
+        """
+        view = self.everybody.view
+        if (own := self.named(individual)) is not None:
+            view = attrs.evolve(view, individuals=frozenset()).naming([own])
+        return attrs.evolve(self, viewer=viewer, view=view)
+
     def for_user(self, name: str) -> Context:
         """Return this context for one user: the viewer, and by default the subject and owner of facts.
 
         Raises:
             OutOfViewError: The view is not about the user.
         """
-        return attrs.evolve(self, viewer=name, subject=self.about(f"user:{name}"), private=True)
+        subject = self.about(f"user:{name}")
+        return attrs.evolve(self.seen_by(name, subject), subject=subject, private=True)
 
     def listening(self, messages: Iterable[Message]) -> Context:
         """Return this context for what a model writes in a conversation.

@@ -47,12 +47,12 @@ class DeadLetters:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._writer = Writer(context, backend)
-        self._pipeline = Pipeline(context, backend)
+        self._writer = Writer(context.everybody, backend)
+        self._pipeline = Pipeline(context.everybody, backend)
 
     async def list(self) -> tuple[DeadLetter, ...]:
         """Return the dead letters, in the order submitted."""
-        return tuple(letter for letter, _ in await self._letters())
+        return tuple(letter for letter, _ in await self._shown())
 
     async def retry(self, *ids: str) -> tuple[Remembered, ...]:
         """Read dead letters again, now; all of them if no id is given. Those that fail again stay dead letters.
@@ -75,10 +75,14 @@ class DeadLetters:
             await self._let_stand(unit)
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Unit]:
-        letters = {letter.id: unit for letter, unit in await self._letters()}
+        letters = {letter.id: unit for letter, unit in await (self._letters() if ids else self._shown())}
         if missing := set(ids) - letters.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no dead letter: see list()")
         return [letters[id] for id in ids or letters]
+
+    async def _shown(self) -> Sequence[tuple[DeadLetter, Unit]]:
+        shows = self._context.view.shows
+        return [(letter, unit) for letter, unit in await self._letters() if shows(unit.place.subject)]
 
     async def _letters(self) -> Sequence[tuple[DeadLetter, Unit]]:
         self._context.check_present()

@@ -67,10 +67,10 @@ class Exchange:
     """
 
     def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
+        self._context = context.everybody
         self._backend = backend
         self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._writer = Writer(self._context, backend)
 
     async def export(self, target: Path | str | IO[str]) -> int:
         """See `Memory.export`."""

@@ -32,7 +32,7 @@ from factmem.abc import (
 from factmem.changes import Change
 from factmem.detection import OriginPolicy, VerbatimDetector, redact
 from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError
-from factmem.facts import Concept, Fact, FactT, MultipleFacts, SingleFact
+from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
@@ -286,9 +286,9 @@ class Memory:
         self._owns_store = owns_store
         self._reader = Reader(context, backend)
         self._recaller = Recaller(context, backend)
-        self._writer = Writer(context, backend)
-        self._inbox = Inbox(context, backend)
-        self._streams = Streams(context, backend)
+        self._writer = Writer(context.everybody, backend)
+        self._inbox = Inbox(context.everybody, backend)
+        self._streams = Streams(context.everybody, backend)
         self._eraser = Eraser(context, backend)
         self._audit = Audit(context, backend)
         self._exchange = Exchange(context, backend)
@@ -368,22 +368,30 @@ class Memory:
             OutOfViewError: This is a view, and a store has one embedder only.
         """
         self._context.check_writable()
-        if self._context.view != UNCONFINED:
+        if self._context.everybody.view != UNCONFINED:
             raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
         await self._backend.mirror.reembed()
         return len(await self._reader.visible(RecallFilter()))
 
     # -- Views ----------------------------------------------------------------------------------------------------
 
-    def as_viewer(self, viewer: str | None) -> Self:
+    def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> Self:
         """Return this memory as another viewer sees it.
+
+            ada = memory.as_viewer("ada", individual=MemorySubject("customer").individual("ada"))
 
         Args:
             viewer: The name of the viewer; None for one who sees public facts only.
+            individual: The individual that the viewer is: reads show the facts about it and about subjects that are no
+                individuals. What is known of another individual is read by naming that one, or by the ids of its
+                records. Everybody's if None.
+
+        Raises:
+            OutOfViewError: The view is not about the individual.
         """
         if viewer is not None:
             checked_name(viewer, what="a viewer")
-        return self._view(attrs.evolve(self._context, viewer=viewer))
+        return self._view(self._context.seen_by(viewer, individual))
 
     def acting_as(self, actor: str) -> Self:
         """Return this memory with another writer named in the audit trail."""
@@ -500,7 +508,9 @@ class Memory:
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
-        Public facts are visible as well. Another subject, and ``private=False``, can still be given to each write.
+        Reads show what is known of this user, private or public, and of subjects that are not individuals. Public facts
+        about another individual are read by naming it: ``subject="user:bob"``. Another subject, and ``private=False``,
+        can still be given to each write.
 
             alice = memory.for_user("alice")
             await alice.remember("I have moved to Lisbon.")
@@ -508,6 +518,9 @@ class Memory:
 
         Args:
             name: The name of the user: the viewer, and the individual of the subject ``user``.
+
+        Raises:
+            OutOfViewError: The view is not about the user.
         """
         checked_name(name, what="a viewer")
         return self._view(self._context.for_user(name))
@@ -524,8 +537,8 @@ class Memory:
         """Return the current fact of a concept, or None.
 
         With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
-        by the strongest subject, then the narrowest scope, then the newest timestamp; the viewer's own facts come
-        before public ones.
+        by the strongest subject, then the narrowest scope, then the newest timestamp, whether it is private or public.
+        A MULTIPLE unites the values of that subject on that level.
 
             seats = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 
@@ -537,6 +550,7 @@ class Memory:
         Raises:
             ConceptConflictError: The stored fact cannot be read as this concept's type.
             InvalidDataError: It is not a concept.
+            SeveralIndividualsError: Several individuals have a fact on the strongest level: name one of them.
         """
         return await self._reader.load(concept, subject, scope)
 
@@ -583,7 +597,8 @@ class Memory:
             depth: With or without the help of a language model.
             lexical: Rank by words.
             semantic: Rank by meaning.
-            strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
+            strongest: Of typed facts that several places have of one concept, return only those that `load` chooses; of
+                several individuals on the strongest level, those of each.
             history: Add the earlier revisions of each record; see `RecallMatch.earlier`.
             settings: Weights instead of this memory's.
             deep: Settings of deep recall instead of this memory's.
@@ -714,6 +729,7 @@ class Memory:
             IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is not a profile, or does not accept the facts.
+            SeveralIndividualsError: The fields would be filled with facts about several individuals: name one of them.
         """
         if schema is None:
             return await self._reader.profiles(subject, scope)
@@ -750,7 +766,8 @@ class Memory:
             page: `RecordPage.next_page` of the page before; None for the first page.
             order_by: The key to sort by.
             descending: Newest or most important first.
-            strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
+            strongest: Of typed facts that several places have of one concept, return only those that `load` chooses; of
+                several individuals on the strongest level, those of each.
             filters: Conditions on the records; see `Filters`. Use the same ones for every page.
 
         Raises:
@@ -854,8 +871,9 @@ class Memory:
             ttl: Time to live; by the details or this memory's `TtlPolicy` if None.
 
         Returns:
-            A record of each value, with the state that it was saved in. Whether a later fact supersedes it follows from
-            all facts of its place, when they are read.
+            A record of each value, with its state. The state of a fact that was saved before, and retracted since, is
+            ``RETRACTED``: `restore` brings it back, and a later timestamp says it anew. Whether a later fact supersedes
+            it follows from all facts of its place, when they are read.
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.
@@ -866,7 +884,7 @@ class Memory:
 
     async def save_many(
         self,
-        facts: Iterable[Fact[Any] | tuple[Fact[Any], MemorySubject | str | None, MemoryScope | str | None]],
+        facts: Iterable[AnyFact | tuple[AnyFact, MemorySubject | str | None, MemoryScope | str | None]],
         *,
         details: FactDetails | None = None,
         private: bool | None = None,

@@ -22,7 +22,7 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
-from factmem.changes import changes_between
+from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
 from factmem.detection import REPEATS
@@ -192,7 +192,9 @@ class Pipeline:
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
         outcome = await self.present_outcome(unit.words)
-        return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
+        kept = {recorded.record_id for recorded in left}
+        created = tuple(Change(kind=ChangeKind.CREATED, record=record) for record in outcome if record.id in kept)
+        return attrs.evolve(outcome, changes=created, failure=failure) if left or not unit.waiting else outcome
 
     async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
@@ -427,7 +429,8 @@ class Pipeline:
         candidates = await self._candidates(found)
         places = {item.assertion.place.key for item in candidates}
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
-        before = await self._rows(places, without=words.keys())
+        changing = places | {recorded.assertion.place.key for recorded in words.values()}
+        before = await self._rows(changing, without=words.keys())
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
@@ -435,7 +438,7 @@ class Pipeline:
             *await self._taken_back(found, planned, places, words.keys()),
         ]
         receipts = await self._writer.commit(statements)
-        after = await self._rows(places)
+        after = await self._rows(changing)
         changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
         apart = quarantined_by(statements, receipts, words)
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)

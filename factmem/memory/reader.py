@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
 from anyio import to_thread
 
-from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, revisions
 from factmem.memory.backend import Backend
@@ -30,7 +30,7 @@ from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.providers import fact_of
 from factmem.recall import Corpus, CurrentRows, Glance, LogPart, RecallFilter, RecallMatch, chosen, hydrate, selected
-from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
+from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
@@ -57,6 +57,12 @@ class Reader:
         self._context = context
         self._backend = backend
 
+    @property
+    def everybody(self) -> Reader:
+        """The reader of what ids name; see `Context.everybody`."""
+        context = self._context.everybody
+        return self if context is self._context else Reader(context, self._backend)
+
     async def load(
         self, concept: Concept[Any, FactT], subject: MemorySubject | str | None, scope: MemoryScope | str | None
     ) -> FactT | None:
@@ -70,6 +76,7 @@ class Reader:
         )
         place = self._exact_place(wanted)
         found = chosen(await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword)))
+        _check_one_individual(found)
         return fact_of(concept, found) if found else None
 
     def _exact_place(self, wanted: RecallFilter) -> Place | None:
@@ -129,6 +136,8 @@ class Reader:
         found: dict[str, list[Current]] = {}
         for row in chosen(await self.visible(wanted) if declared else ()):
             found.setdefault(row.recorded.assertion.keyword, []).append(row)
+        for schema in schemas:
+            _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
         facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
         return [schema.partial(facts) for schema in schemas]
 
@@ -150,7 +159,7 @@ class Reader:
         found = await self._history_of(wanted, declared)
         if not found and isinstance(concept, str):
             of_record = attrs.evolve(wanted, keywords=None, record_ids=(concept,))
-            found = await self._history_of(of_record, declared)
+            found = await self.everybody._history_of(of_record, declared)
             if not found and is_record_id(concept):
                 raise RecordNotFoundError(
                     "no visible record there has this id: list_records() shows the ids of what is current, and "
@@ -216,7 +225,7 @@ class Reader:
             RecordNotFoundError: An id names no record that is current and visible.
         """
         ids = ids_of(record_ids)
-        rows = await self.visible(RecallFilter(record_ids=ids.keys())) if ids else []
+        rows = await self.everybody.visible(RecallFilter(record_ids=ids.keys())) if ids else []
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():
             raise RecordNotFoundError("no record that is current and visible has this id")
@@ -228,7 +237,7 @@ class Reader:
 
     async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, CurrentRows], T]) -> T:
         """Derive something from the current, visible records that pass a filter, in a worker thread."""
-        sight = self._context.sight
+        sight = self._context.sight_of(wanted)
         self.look_in(wanted)
         corpus = await self.corpus()
         return await to_thread.run_sync(lambda: derive(corpus, selected(corpus, sight, wanted)))
@@ -266,14 +275,15 @@ class Reader:
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
         view = self._context.view
-        self._backend.mirror.look_in(
-            tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,),
-            view.scopes if wanted.scope is None else (wanted.scope,),
-        )
+        scopes = view.scopes if wanted.scope is None else (wanted.scope,)
+        named = tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,)
+        self._backend.mirror.look_in(named, scopes)
+        if not named and view.individuals is not None:
+            self._backend.mirror.look_in((self._context.subject,), scopes)
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:
         """Return the visible log, or a part of it, with all changes of state: these name no owner."""
-        log, sees = await self._backend.mirror.log(part), self._context.sight.sees
+        log, sees = await self._backend.mirror.log(part), self._sees_in(part)
 
         def select() -> list[LogEntry]:
             return [entry for entry in log if not isinstance(entry, Recorded) or sees(entry.assertion)]
@@ -284,13 +294,16 @@ class Reader:
         self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
     ) -> list[Recorded]:
         """Return the visible assertions of the log, or of a part of it, that pass a test."""
-        log, sees = await self._backend.mirror.log(part), self._context.sight.sees
+        log, sees = await self._backend.mirror.log(part), self._sees_in(part)
 
         def select() -> list[Recorded]:
             recorded = (entry for entry in log if isinstance(entry, Recorded))
             return [entry for entry in recorded if wanted(entry) and sees(entry.assertion)]
 
         return await to_thread.run_sync(select)
+
+    def _sees_in(self, part: LogPart | None) -> Callable[[Assertion], bool]:
+        return self._context.sight_of(None if part is None else part.kept).sees
 
     async def recorded_in(
         self, states: Collection[AssertionState], record_ids: Collection[str] | None = None
@@ -304,9 +317,7 @@ class Reader:
 
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""
-        wanted = RecallFilter()
-        part = LogPart(record_ids=[match.record.id for match in matches], related=True)
-        log = [entry for entry in await self._backend.mirror.log(part) if self._is_of(entry, wanted)]
+        log = await self.everybody.log(LogPart(record_ids=[match.record.id for match in matches], related=True))
         said: dict[str, list[FactRecord[Any]]] = {}
         for record in self._revisions(log, self._context.concepts):
             said.setdefault(record.id, []).append(record)
@@ -321,7 +332,11 @@ class Reader:
             log = await self._backend.history().entries(place, keyword)
         else:
             log = await self._backend.mirror.log(LogPart(kept=wanted))
-        return self._revisions([entry for entry in log if self._is_of(entry, wanted)], declared)
+        sees = self._context.sight_of(wanted).sees
+        here = [
+            entry for entry in log if not isinstance(entry, Recorded) or (sees(entry.assertion) and wanted.keeps(entry))
+        ]
+        return self._revisions(here, declared)
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
@@ -332,16 +347,22 @@ class Reader:
             if recorded.id not in apart and not recorded.assertion.removed
         ]
 
-    def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
-        """Return whether a log entry may match a filter; changes of state name their assertion only."""
-        if not isinstance(entry, Recorded):
-            return True
-        return self._context.sees(entry.assertion) and wanted.keeps(entry)
-
 
 def _in_full(corpus: Corpus, found: CurrentRows) -> list[Current]:
     """Return current records read from the store."""
     return [row for row in corpus.currents(found) if row is not None]
+
+
+def _check_one_individual(rows: Iterable[Current]) -> None:
+    """Raise if facts are about several individuals, who are not one.
+
+    Raises:
+        SeveralIndividualsError: They are.
+    """
+    subjects = {row.recorded.assertion.place.subject for row in rows}
+    people = {str(subject) for subject in subjects if subject.individual_name is not None}
+    if len(people) > 1:
+        raise SeveralIndividualsError(sorted(people))
 
 
 def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:

@@ -187,7 +187,7 @@ class Recaller:
         searches = Searches(
             corpus=self._reader.corpus,
             query=search.query,
-            sight=self._context.sight,
+            sight=search.sight,
             embedder=self._backend.embedder if search.semantic else None,
             needs_vectors=search.needs_vectors,
             without_meaning=search.without_meaning,
@@ -239,7 +239,7 @@ class Recaller:
         self._reader.look_in(wanted)
         return _Search(
             mirror=self._backend.mirror,
-            sight=self._context.sight,
+            sight=self._context.sight_of(wanted),
             now=moment.as_of or moment.known_at or moment.now,
             wanted=wanted,
             limit=limit,

@@ -146,6 +146,15 @@ def test_user_stands_for_the_memory_of_one_user(cli: CommandLine) -> None:
     assert cli.error("load", "pet")["type"] == "RecordNotFoundError"
 
 
+def test_a_user_reads_what_is_public_about_others_by_naming_them(cli: CommandLine) -> None:
+    saved(cli, "city", "Oslo", "--subject", "user:carl")
+    assert cli.error("load", "city", "--user", "eve")["type"] == "RecordNotFoundError"
+    assert cli.data("list", "--user", "eve")["records"] == []
+    assert cli.data("load", "city", "--user", "eve", "--subject", "user:carl")["value"] == "Oslo"
+    saved(cli, "city", "Lund", "--subject", "user:dora")
+    assert cli.error("load", "city")["type"] == "SeveralIndividualsError"
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full, so a full disk was NOT tried")
 def test_a_full_disk_behind_the_output_is_a_sentence(processes: CommandLine) -> None:
     with Path("/dev/full").open("w") as full:
