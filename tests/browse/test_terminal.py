@@ -293,6 +293,24 @@ async def test_a_wrong_edit_keeps_the_dialog_open_with_a_sentence(memory: Memory
     assert 120 in await values(memory)
 
 
+async def test_an_edit_on_top_of_a_newer_revision_shows_both_and_is_saved_again(memory: Memory) -> None:
+    async with browsing(memory, size=(110, 40)) as pilot:
+        await press(pilot, "e")
+        await until(pilot, "Edit seats")
+        await press(pilot, "tab", "tab", "end", "'9")
+        await memory.save(SingleFact(SEATS, 555), subject=MAYA, scope="/product/fair")
+        await press(pilot, "ctrl+s")
+        screen = await until(pilot, "was 120 is now 555 yours 120")
+        assert "importance: was 0.5 is now 0.5 yours 0.59" in screen
+        assert "The record was changed since this form was opened" in " ".join(screen.split())
+        (record,) = await memory.list_records(concepts=["seats"])
+        assert (record.value, record.details.importance) == (555, 0.5)
+        await press(pilot, "ctrl+s")
+        await notified(pilot, "Saved.")
+    (record,) = await memory.list_records(concepts=["seats"])
+    assert (record.value, record.details.importance) == (555, 0.59)
+
+
 async def test_a_record_that_moves_is_followed(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         await press(pilot, "enter")
