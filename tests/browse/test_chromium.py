@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import pytest
 
+from factmem.cli.browsing import _redirect
 from factmem.facts import Concept, SingleFact
 from factmem.memory import Memory
 from tests.browse.chromium import chromium, missing, pages_of
@@ -80,6 +81,16 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         await page.goto(address)
         yield Site(store, page, complaints)
         assert complaints == []
+
+
+async def test_a_file_that_redirects_lets_the_browser_in(tmp_path: Path) -> None:
+    async with Memory(f"sqlite-vec:{tmp_path / 'facts.db'}") as memory:
+        await fill(memory)
+    async with pages_of(tmp_path / "facts.db") as address, chromium() as browser:
+        page = await browser.new_page()
+        await page.goto(_redirect(tmp_path, address).as_uri())
+        await page.get_by_text("Recorded last").wait_for(timeout=20_000)
+        assert page.url == address.partition("?")[0]
 
 
 async def test_a_wrong_fact_is_found_corrected_and_undone(site: Site) -> None:
@@ -173,4 +184,4 @@ async def test_everything_can_be_read_and_changed_without_javascript(site: Site)
     await page.goto(site.base + "/search?q=seats")
     await page.get_by_role("link", name="seats 120").first.click()
     await page.get_by_role("button", name="Retract").click()
-    assert await page.get_by_text("no longer loaded or recalled").count() == 1
+    await page.get_by_text("no longer loaded or recalled").wait_for(timeout=20_000)

@@ -147,6 +147,18 @@ async def test_the_token_opens_the_pages_once(memory: Memory) -> None:
         assert (await first.get("/", params={"token": TOKEN})).status_code == 403
 
 
+async def test_a_local_file_may_hand_over_the_token_and_no_other_site_anything_else(memory: Memory) -> None:
+    from_a_file = {"sec-fetch-site": "cross-site"}
+    async with client_of(memory) as client:
+        assert (await client.get("/", params={"token": "wrong"}, headers=from_a_file)).status_code == 403
+        answer = await client.get("/", params={"token": TOKEN}, headers=from_a_file)
+        assert (answer.status_code, "records" in answer.text) == (200, False)
+        assert 'content="0; url=/"' in answer.text
+        assert (await client.get("/", headers={"sec-fetch-site": "same-origin"})).status_code == 200
+        assert (await client.get("/", headers=from_a_file)).status_code == 403
+        assert (await client.get("/", params={"token": TOKEN}, headers=from_a_file)).status_code == 403
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:9", "evil.example:8123", "LOCALHOST.evil"])
 async def test_other_host_names_are_refused(client: httpx.AsyncClient, host: str) -> None:
     """A name that was made to point here (DNS rebinding) opens nothing, though the browser sends its cookie."""
