@@ -16,7 +16,18 @@ import attrs
 
 from factmem.abc import Message
 from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, UserPolicy
-from factmem.browse.charts import Bar, Graph, Mark, Tally, bars_of, graph_of, marks_of, tallies_of
+from factmem.browse.charts import (
+    Bar,
+    Graph,
+    Mark,
+    Tally,
+    bars_of,
+    graph_of,
+    marks_of,
+    split,
+    tallies_of,
+    weak_heading,
+)
 from factmem.browse.past import biography_of, undo_last
 from factmem.browse.rows import RecordRow, row_of
 from factmem.browse.texts import shown, typed_value, value_json, value_text
@@ -198,6 +209,7 @@ class Hit:
         score: From 0 to 1.
         bars: Parts of the score.
         reasons: Reasons for the match; see `factmem.recall.RecallMatch`.
+        weak: Whether it hardly answers.
         newer: The newer record that overtakes it, if there is one.
         retracted: Whether a fact that was found in the same words was retracted.
         earlier: Earlier revisions, newest first.
@@ -207,6 +219,7 @@ class Hit:
     score: float
     bars: tuple[Bar, ...]
     reasons: tuple[str, ...]
+    weak: bool = False
     newer: RecordRow | None = None
     retracted: bool = False
     earlier: tuple[RecordRow, ...] = ()
@@ -219,14 +232,21 @@ class Found:
     Attributes:
         query: The query.
         narrowing: The conditions.
-        hits: The results, best first.
+        hits: The results that answer, best first.
+        weak: The results that hardly do, best first.
         words_only: The reason why meaning did not count, if it did not.
     """
 
     query: str
     narrowing: Narrowing
     hits: tuple[Hit, ...]
+    weak: tuple[Hit, ...] = ()
     words_only: str | None = None
+
+    @property
+    def weak_heading(self) -> str:
+        """The heading of the results that hardly answer."""
+        return weak_heading(len(self.hits), len(self.weak))
 
 
 @attrs.frozen(kw_only=True)
@@ -541,7 +561,14 @@ class Browser:
         """
         given = narrowing or Narrowing()
         matches = await self._memory.recall(query, limit=limit, history=True, **given.filters())
-        return Found(query=query, narrowing=given, hits=tuple(map(_hit, matches)), words_only=matches.failure)
+        strong, weak = split(matches)
+        return Found(
+            query=query,
+            narrowing=given,
+            hits=tuple(_hit(match) for match in strong),
+            weak=tuple(_hit(match, weak=True) for match in weak),
+            words_only=matches.failure,
+        )
 
     async def record(self, id: str) -> Dossier:
         """Return all about one record, whatever its state.
@@ -799,12 +826,13 @@ def _branch(node: ScopeTree, all_records: int) -> Branch:
     )
 
 
-def _hit(match: RecallMatch) -> Hit:
+def _hit(match: RecallMatch, *, weak: bool = False) -> Hit:
     return Hit(
         row=row_of(match.record),
         score=match.score,
         bars=bars_of(match.parts),
         reasons=match.reasons,
+        weak=weak,
         newer=None if match.newer is None else row_of(match.newer),
         retracted=match.retracted,
         earlier=tuple(map(row_of, match.earlier)),

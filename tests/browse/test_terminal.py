@@ -149,6 +149,13 @@ async def test_a_search_shows_scores_parts_and_reasons_while_typing(memory: Memo
         assert "because: " not in await until(pilot, "newest first")
 
 
+async def test_a_search_that_nothing_answers_says_so_above_the_nearest(memory: Memory) -> None:
+    async with browsing(memory) as pilot:
+        await press(pilot, "slash", "'zxqv blorp")
+        screen = await until(pilot, "Nothing answers this. Nearest:")
+        assert "Norwegian" in screen
+
+
 async def test_conditions_of_the_tree_hold_together_and_are_cleared(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         await press(pilot, "p", "down", "down", "down", "right", "down", "enter")
@@ -243,7 +250,7 @@ async def test_keys_are_obeyed_in_their_order_however_fast_they_come(memory: Mem
         await notified(pilot, "Saved.")
         assert 1325 in await values(memory)
         rush(pilot, "slash", "'stages", "backspace", "enter", "p")
-        await until(pilot, "5 matches, best first")
+        await until(pilot, "1 match, best first")
         assert pilot.app.screen.query_one(Input).value == "stage"
         await press(pilot, "tab", "tab", "f")
         await until(pilot, "Erase 1 record for good?")
