@@ -142,7 +142,7 @@ def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
 def split(matches: RecallMatches) -> tuple[list[RecallMatch], list[RecallMatch]]:
     """Return the results that answer, and those that hardly do, each in their order.
 
-    What a language model has found by questions of its own need not be similar to the question, and counts as an answer.
+    What a language model has found by its own questions counts as an answer, similar to the first question or not.
     """
     if matches.deep is not None and matches.deep.calls:
         return list(matches), []

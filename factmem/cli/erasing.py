@@ -30,7 +30,7 @@ _ANY: Final = Selection()
 
 
 _SomeIdsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records, or the beginnings of them.")
+    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records, in full or shortened.")
 ]
 
 

@@ -112,7 +112,7 @@ async def recall(
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:
     from factmem.browse.charts import split, weak_heading
-    from factmem.cli.output import match_block, print_block
+    from factmem.cli.output import match_block, match_line, print_block
 
     if not matches:
         out.print("Nothing found.")
@@ -122,8 +122,8 @@ def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> No
     if weak:
         out.print(weak_heading(len(strong), len(weak)), style="yellow")
     for rank, match in enumerate(weak, start=len(strong) + 1):
-        block = match_block(match, explain=explain)
-        print_block(out, f"{rank:>2}  {match.score:.2f}", block if explain else block[:1])
+        block = match_block(match, explain=True) if explain else [match_line(match)]
+        print_block(out, f"{rank:>2}  {match.score:.2f}", block)
 
 
 async def load(
