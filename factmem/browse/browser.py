@@ -84,6 +84,7 @@ class Opened:
         user: User whose memory it is, if it is one user's.
         read_only: Whether every write is refused.
         has_model: Whether a language model can read dead letters again.
+        note: What to say first, such as that a scope holds nothing; empty for nothing.
     """
 
     store: str = ""
@@ -92,6 +93,7 @@ class Opened:
     user: str = ""
     read_only: bool = False
     has_model: bool = False
+    note: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -141,7 +143,7 @@ class Branch:
 
     Attributes:
         name: Last segment of the path.
-        path: Path of the scope; empty for a kind of scopes that holds no records itself.
+        path: Path of the scope, or of a whole branch such as ``/product``.
         records: Number of records here and below.
         share: The number as a share of all records, from 0 to 1.
         children: The nodes one level down, by name; of many, those that hold the most records.
@@ -818,7 +820,7 @@ def _branch(node: ScopeTree, all_records: int) -> Branch:
     largest = sorted(node.children, key=lambda child: -child.records)[:_MOST_CHILDREN]
     return Branch(
         name=node.name,
-        path=str(node.scope) if node.scope else "",
+        path=str(node.scope),
         records=node.records,
         share=node.records / all_records,
         children=tuple(_branch(child, all_records) for child in sorted(largest, key=lambda child: child.name)),

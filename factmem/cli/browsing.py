@@ -9,6 +9,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 import typer
 
 from factmem.cli.options import subject
@@ -65,9 +66,9 @@ async def browse(
         read_only=read_only,
         asking=not read_only,
     ) as memory:
-        browser = Browser(
-            _confined(memory, scope, subjects, read_only=read_only), _opened(session, scope, subjects, read_only)
-        )
+        opened = _opened(session, scope, subjects, read_only)
+        opened = attrs.evolve(opened, note="; ".join(await session.unknown_scopes(memory, scope or ())))
+        browser = Browser(_confined(memory, scope, subjects, read_only=read_only), opened)
         if web:
             await _serve(session, browser, port=port or 0, open_page=open_page)
         else:

@@ -48,7 +48,9 @@ async def forget(
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=dry_run) as memory:
         chosen = await full_ids(memory, ids)
         if dry_run:
-            _show_selected(session, await _doomed(memory, chosen, selection, before), "erase them without --dry-run")
+            _show_selected(
+                session, await _doomed(session, memory, chosen, selection, before), "erase them without --dry-run"
+            )
             return
         doomed = await _confirmed(session, memory, chosen, selection, before, yes=yes)
         named = [record.id for record in doomed]
@@ -111,10 +113,10 @@ async def _confirmed(
         StateConflictError: By the time of the answer, other records or revisions would be erased.
         typer.Exit: The answer is not yes.
     """
-    doomed = await _doomed(memory, ids, selection, before)
+    doomed = await _doomed(session, memory, ids, selection, before)
     if doomed and not yes:
         _ask(session, doomed)
-        if _seen(await _doomed(memory, ids, selection, before)) != _seen(doomed):
+        if _seen(await _doomed(session, memory, ids, selection, before)) != _seen(doomed):
             raise StateConflictError("something else would be erased by now: look again; nothing was erased")
     return doomed
 
@@ -123,7 +125,9 @@ def _seen(doomed: Erasure) -> set[tuple[str, int]]:
     return {(record.id, record.revision) for record in doomed}
 
 
-async def _doomed(memory: Memory, ids: Sequence[str], selection: Selection, before: dt.datetime | None) -> Erasure:
+async def _doomed(
+    session: Session, memory: Memory, ids: Sequence[str], selection: Selection, before: dt.datetime | None
+) -> Erasure:
     """Return what would be erased.
 
     Raises:
@@ -132,6 +136,8 @@ async def _doomed(memory: Memory, ids: Sequence[str], selection: Selection, befo
     filters: Filters = {**selection.filters(), "until": before}
     doomed = await memory.forget(*ids, dry_run=True, **filters)
     await _check_known(memory, ids, doomed)
+    if not doomed:
+        await session.note_if_empty(memory, scope=selection.scope)
     return doomed
 
 
@@ -329,6 +335,8 @@ async def purge(
         filters["topics"] = topic
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=not yes) as memory:
         result = await memory.forget(dry_run=not yes, **filters)
+        if not result:
+            await session.note_if_empty(memory, scope=selection.scope)
     _show_selected(session, result, "erase them with --yes")
 
 

@@ -103,7 +103,7 @@ class Eraser:
         self._context.check_present()
         self._context.check_writable()
         self._backend.eraser()
-        records = await self._meant(RecallFilter(scope=self._context.anchored(scope)))
+        records = await self._meant(RecallFilter(scope=self._context.subtree(scope)))
         if not records:
             return Erasure(records=())
         receipt = await self._erase(records)

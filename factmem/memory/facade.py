@@ -115,7 +115,8 @@ class Memory:
     memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
 
     Every scope may be given as a path such as ``"/product/alpha"``, and includes its subtree unless
-    ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
+    ``exact=True``. Reads, views and erasures also take a whole branch such as ``"/product"``, and ``"/"`` for
+    everything. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
         store: An address for `factmem.providers.open_provider`, a path, or a provider; the user's own store, the one of

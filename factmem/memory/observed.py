@@ -157,7 +157,7 @@ def _path(context: Context, scope: object) -> str | None:
     """Return the path of an operation's scope; illegal ones are left to the operation."""
     if isinstance(scope, str):
         try:
-            scope = MemoryScope.parse(scope)
+            scope = MemoryScope.subtree(scope)
         except FactMemError:
             return None
     if scope is None:

@@ -194,7 +194,7 @@ class Reader:
         subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
         """See `Memory.info`."""
-        anchored = self._context.anchored(scope)
+        anchored = self._context.subtree(scope, exact=exact)
         here = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
@@ -204,7 +204,7 @@ class Reader:
     ) -> ScopeTree:
         """See `Memory.tree`."""
         check_range(depth=depth)
-        anchored = self._context.anchored(scope)
+        anchored = self._context.subtree(scope)
         root = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
@@ -253,7 +253,7 @@ class Reader:
             InvalidDataError: A condition is of another type, or cannot be met.
         """
         check_keywords(filters, Filters.__annotations__)
-        scope = self._context.anchored(filters.get("scope"))
+        scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
         return filter_of(filters, scope, subject, subjects, strongest=strongest)
 
@@ -266,9 +266,10 @@ class Reader:
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
         view = self._context.view
+        within = view.scopes if wanted.scope is None else (wanted.scope,)
         self._backend.mirror.look_in(
             tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,),
-            view.scopes if wanted.scope is None else (wanted.scope,),
+            tuple(scope for scope in within if not scope.is_branch),
         )
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:

@@ -149,6 +149,12 @@ async def test_a_search_shows_scores_parts_and_reasons_while_typing(memory: Memo
         assert "because: " not in await until(pilot, "newest first")
 
 
+async def test_a_scope_that_holds_nothing_is_said_first(memory: Memory) -> None:
+    opened = Opened(store="test", walls=("/prodct/fair",), note="no record is in /prodct/fair: did you mean it so?")
+    async with browsing(Browser(memory.scope("/prodct/fair"), opened)) as pilot:
+        await notified(pilot, "no record is in /prodct/fair")
+
+
 async def test_a_search_that_nothing_answers_says_so_above_the_nearest(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         await press(pilot, "slash", "'zxqv blorp")

@@ -83,6 +83,15 @@ def test_browse_confines_what_is_seen_and_changed(cli: CommandLine) -> None:
         assert [word for word in ("seats", "as <b>maya</b>", "/product/fair", "read-only") if word not in page] == []
 
 
+def test_a_misspelt_scope_is_said_on_the_first_page(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--scope", "/product/fair")
+    for scope, said in (("/prodct/fair", True), ("/product", False)):
+        with serving(cli, "--scope", scope) as (_, line), httpx.Client(follow_redirects=True) as client:
+            page = client.get(address_in(line)).text
+            assert ("no record is in /prodct/fair: did you mean /product/fair?" in page) is said
+            assert ("seats" in page) is not said
+
+
 def test_browse_as_json_prints_the_address_and_nothing_else(cli: CommandLine) -> None:
     with serving(cli, "--json") as (process, line):
         assert process.stdout is not None
