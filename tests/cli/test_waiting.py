@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from factmem.cli.ids import short_id
 from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
@@ -61,7 +62,7 @@ def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
     with LoopbackOpenAIServer(answering(chat_answer(None, refusal="No."))) as server:
         cli.run("--model", at(server), "ingest", str(talk(SAID)))
     (letter,) = cli.data("dead-letters", "list")
-    assert letter["id"] in cli.run("dead-letters", "list").out
+    assert f"id {short_id(letter['id'])}" in cli.run("dead-letters", "list").out
     assert cli.data("dead-letters", "dismiss", letter["id"]) == {"dismissed": 1}
     assert cli.run("dead-letters", "list").out == "There are no dead letters.\n"
     assert cli.error("dead-letters", "dismiss", letter["id"])["type"] == "RecordNotFoundError"
