@@ -84,7 +84,7 @@ class Opened:
         user: User whose memory it is, if it is one user's.
         read_only: Whether every write is refused.
         has_model: Whether a language model can read dead letters again.
-        note: What to say first, such as that a scope holds nothing; empty for nothing.
+        note: A sentence to show first, such as that a scope holds nothing; empty for none.
     """
 
     store: str = ""

@@ -297,12 +297,12 @@ class Taking:
 
 @attrs.frozen(kw_only=True)
 class _Outcome:
-    """What is shown of an ingestion.
+    """Result of an ingestion.
 
     Attributes:
-        data: As JSON.
-        render: Prints it for people.
-        errors: What failed, with the file that it is about.
+        data: The numbers as JSON.
+        render: Prints them for people.
+        errors: The errors, each with the file that it is about.
     """
 
     data: dict[str, Json]

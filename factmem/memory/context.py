@@ -19,6 +19,7 @@ from factmem.detection import Heard, OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
+from factmem.hints import hinted
 from factmem.memory.checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
@@ -84,6 +85,7 @@ class MediaSettings:
     keep: Path | None = attrs.field(default=None, converter=_folder)
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Policies:
     """Rules that apply to everything that is written.

@@ -12,7 +12,7 @@ from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, revisions
 from factmem.memory.backend import Backend
-from factmem.memory.checks import check_keywords, listed
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.filters import (
     Filters,
@@ -249,10 +249,8 @@ class Reader:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant.
 
         Raises:
-            TypeError: A keyword argument is not one of `Filters`.
             InvalidDataError: A condition is of another type, or cannot be met.
         """
-        check_keywords(filters, Filters.__annotations__)
         scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
         return filter_of(filters, scope, subject, subjects, strongest=strongest)

@@ -36,7 +36,7 @@ _NO_SESSION: Final = (
     "It works once; start the command again for a new one.\n"
 )
 _LET_IN: Final = '<!doctype html><title>factmem</title><meta http-equiv="refresh" content="0; url=/">'
-"""Answer to a token that a file handed over: the browser sends the new cookie to what this page leads to itself."""
+"""Answer to a token from a file: the browser sends the new cookie to what this page leads to itself."""
 
 
 @attrs.define
