@@ -139,7 +139,7 @@ def conditions_of(narrowing: Narrowing, found: Found | None, loaded: int, *, mor
         parts.insert(0, Content.styled(found.weak_heading, "$text-warning"))
     else:
         parts.insert(0, Content(count_of(loaded, "match", "matches") + ", best first" if loaded else "no match"))
-        parts += [Content(found.weak_heading)] if found.weak else []
+        parts += [Content(found.weak_heading.rstrip(":"))] if found.weak else []
     if found is not None and found.words_only:
         parts.append(Content.styled(f"by words alone: {plain(found.words_only)}", "$text-warning"))
     return Content(" · ").join(parts)
