@@ -24,7 +24,7 @@ from factmem.browse.charts import (
     bars_of,
     graph_of,
     marks_of,
-    split,
+    split_answers,
     tallies_of,
     weak_heading,
 )
@@ -563,7 +563,7 @@ class Browser:
         """
         given = narrowing or Narrowing()
         matches = await self._memory.recall(query, limit=limit, history=True, **given.filters())
-        strong, weak = split(matches)
+        strong, weak = split_answers(matches)
         return Found(
             query=query,
             narrowing=given,

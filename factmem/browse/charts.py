@@ -22,7 +22,7 @@ __all__ = [
     "bars_of",
     "graph_of",
     "marks_of",
-    "split",
+    "split_answers",
     "tallies_of",
     "weak_heading",
 ]
@@ -139,7 +139,7 @@ def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
     )
 
 
-def split(matches: RecallMatches) -> tuple[list[RecallMatch], list[RecallMatch]]:
+def split_answers(matches: RecallMatches) -> tuple[list[RecallMatch], list[RecallMatch]]:
     """Return the results that answer, and those that hardly do, each in their order.
 
     What a language model has found by its own questions counts as an answer, similar to the first question or not.

@@ -111,12 +111,12 @@ async def recall(
 
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:
-    from factmem.browse.charts import split, weak_heading
+    from factmem.browse.charts import split_answers, weak_heading
     from factmem.cli.output import match_block, match_line, print_block
 
     if not matches:
         out.print("Nothing found.")
-    strong, weak = split(matches)
+    strong, weak = split_answers(matches)
     for rank, match in enumerate(strong, start=1):
         print_block(out, f"{rank:>2}  {match.score:.2f}", match_block(match, explain=explain))
     if weak:

@@ -125,7 +125,7 @@ class EditDialog(Dialog[Done]):
         page: All about the record.
     """
 
-    _LABELS: ClassVar = {
+    _PLACEHOLDERS: ClassVar = {
         "scope": "",
         "importance": "from 0 to 1",
         "categories": "with commas between",
@@ -142,7 +142,7 @@ class EditDialog(Dialog[Done]):
         yield Static("", id="compared", markup=False)
         yield Label(f"Value ({plain(self._page.row.shape, 60)})", markup=False, classes="above")
         yield Lines(draft.value, id="value")
-        for name, placeholder in self._LABELS.items():
+        for name, placeholder in self._PLACEHOLDERS.items():
             yield from _field(name.capitalize(), getattr(draft, name), id=name, placeholder=placeholder)
 
     def on_mount(self) -> None:
@@ -164,7 +164,7 @@ class EditDialog(Dialog[Done]):
 
     def _draft(self) -> Draft:
         value = self.query_one("#value", Lines).text
-        texts = {name: self.query_one(f"#{name}", Field).value for name in self._LABELS}
+        texts = {name: self.query_one(f"#{name}", Field).value for name in self._PLACEHOLDERS}
         return Draft(value=self._page.draft.value if value == self._shown else value, **texts)
 
     async def _compare(self) -> None:
@@ -180,7 +180,7 @@ class EditDialog(Dialog[Done]):
         area.text = both.page.draft.value
         self._shown = area.text
         area.text = both.draft.value
-        for name in self._LABELS:
+        for name in self._PLACEHOLDERS:
             self.query_one(f"#{name}", Field).value = getattr(both.draft, name)
 
 
