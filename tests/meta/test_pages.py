@@ -147,7 +147,7 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str, fork_s
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
 def test_a_page_names_the_extras_of_a_fence_before_it(page: Page, tmp_path: Path) -> None:
-    """What a fence imports, itself or through a module of factmem, is installed by then."""
+    """Packages that a fence imports, itself or through a module of factmem, are installed by then."""
     homes = metadata.packages_distributions()
     for fence in FENCE.finditer(page.text):
         language, code = fence.groups()
