@@ -21,6 +21,7 @@ from factmem.abc import (
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
+from factmem.hints import hinted
 from factmem.llm import as_language_model
 from factmem.memory import Memory, Policies, ProfileSchema, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
@@ -161,6 +162,7 @@ def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKi
     return parsed
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Loading:
     """Selection of the facts in a memory block.
@@ -211,6 +213,7 @@ class Loading:
 _TRIGGER = Trigger(overlap=6)
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Saving:
     """Settings of saving: what is detected in a run, and where the facts are kept.
@@ -306,6 +309,7 @@ def _check_store(instance: object, attribute: attrs.Attribute[Any], store: objec
             check_store(store)
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class AgentMemoryConfig:
     """The settings of an agent's memory.

@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
 from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelUnavailableError
+from factmem.hints import hinted
 from factmem.llm import Budget, Spent
 from factmem.loops import OneLoop
 from factmem.memory.journal import Unit
@@ -34,6 +35,7 @@ _STREAMS: Final = 1_000
 """Number of streams whose events are remembered for stores that keep none."""
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Background:
     """Settings of background reading.

@@ -7,12 +7,13 @@ import datetime as dt
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, cast
 
 from anyio.from_thread import start_blocking_portal
 
 from factmem.abc import DropReason, Message
 from factmem.errors import ProviderClosedError
+from factmem.hints import missing_attribute
 from factmem.memory.background import Submission
 from factmem.memory.calls import Calls
 from factmem.memory.context import PolicyChanges
@@ -144,6 +145,16 @@ class BlockingMemory(_Twin):
     ) -> None:
         self._calls = None
         self._open.__exit__(exc_type, exc, traceback)
+
+    if not TYPE_CHECKING:  # a type checker that sees these takes any name, and `async with`
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(type(self), name)
+
+        async def __aenter__(self) -> None:
+            raise TypeError("BlockingMemory is opened with `with`; in async code, use `async with Memory(…)`")
+
+        async def __aexit__(self, *exception: object) -> None: ...
 
     def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> BlockingMemory:
         """See `Memory.as_viewer`; it lives as long as this memory is open."""

@@ -19,6 +19,7 @@ from factmem.detection import Heard, OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
+from factmem.hints import hinted
 from factmem.memory.checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
@@ -84,6 +85,7 @@ class MediaSettings:
     keep: Path | None = attrs.field(default=None, converter=_folder)
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Policies:
     """Rules that apply to everything that is written.
@@ -251,24 +253,45 @@ class Context:
             raise CapabilityError("this view shows the past: ask the memory that it was made of")
 
     def anchored(self, scope: MemoryScope | str | None) -> MemoryScope | None:
-        """Anchor a scope at the tenant.
+        """Anchor a scope that may hold facts at the tenant.
 
         Raises:
-            InvalidNameError: The path is not legal.
+            InvalidNameError: The path is not legal, or names a whole branch.
             InvalidDataError: It is not a scope, or belongs to another organization.
             OutOfViewError: The scope lies outside of the view.
         """
+        found = self._reached(MemoryScope.parse(scope) if isinstance(scope, str) else scope)
+        return None if found is None else found.checked()
+
+    def subtree(self, scope: MemoryScope | str | None, *, exact: bool = False) -> MemoryScope | None:
+        """Anchor a scope to read with its subtree, which may be a whole branch; None, or ``/``, is everything.
+
+        Args:
+            scope: The scope.
+            exact: Whether the subtree is left out.
+
+        Raises:
+            InvalidNameError: The path is not legal.
+            InvalidDataError: It is not a scope, or belongs to another organization; or the subtree of a branch or of
+                everything is left out, which hold no facts themselves.
+            OutOfViewError: The scope lies outside of the view.
+        """
+        found = self._reached(MemoryScope.subtree(scope) if isinstance(scope, str) else scope)
+        if exact and scope is not None and (found is None or found.is_branch):
+            raise InvalidDataError("a whole branch holds no facts itself: leave exact out", path="$.exact")
+        return found
+
+    def _reached(self, scope: MemoryScope | None) -> MemoryScope | None:
         if scope is None:
             return None
-        parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
-        if not isinstance(parsed, MemoryScope):
+        if not isinstance(scope, MemoryScope):
             raise InvalidDataError(
                 f"a scope is a MemoryScope or a path such as '/product/alpha', not a {type(scope).__name__}",
                 path="$.scope",
             )
-        if parsed.tenant not in (None, self.tenant):
+        if scope.tenant not in (None, self.tenant):
             raise InvalidDataError("the scope belongs to another organization than this memory")
-        anchored = parsed.within(self.tenant)
+        anchored = scope.within(self.tenant)
         if not self.reaches(anchored):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
         return anchored
@@ -308,7 +331,7 @@ class Context:
         """
         if (anchored := self.anchored(scope)) is not None:
             return anchored
-        if (only := self.view.only) is not None:
+        if (only := self.view.only) is not None and not only.is_branch:
             return only
         everywhere = MemoryScope.CROSS_PRODUCT.within(self.tenant)
         if not self.reaches(everywhere):
@@ -336,18 +359,24 @@ class Context:
         """
         if isinstance(scopes, str):
             raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
+        roots = [self._in_view(scope) for scope in scopes]
+        within = [self._in_view(scope, exact=True) for scope in listed("exact", exact, MemoryScope, str)]
         view = View(
-            roots=tuple(dict.fromkeys(map(self._in_view, scopes))),
-            exact=tuple(dict.fromkeys(map(self._in_view, listed("exact", exact, MemoryScope, str)))),
+            roots=tuple(dict.fromkeys(scope for scope in roots if scope is not None)),
+            exact=tuple(dict.fromkeys(scope for scope in within if scope is not None)),
         )
-        if not view.scopes:
+        if not roots and not within:
             raise InvalidDataError("a view needs at least one scope: without any it would show nothing")
-        return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
+        view = self.view if None in roots else self.view.narrowed(view)
+        return attrs.evolve(self, view=view, read_only=read_only or self.read_only)
 
-    def _in_view(self, scope: MemoryScope | str) -> MemoryScope:
-        """Return a scope of a view of this context; a path without a leading slash may be relative to the only one."""
+    def _in_view(self, scope: MemoryScope | str, *, exact: bool = False) -> MemoryScope | None:
+        """Return a scope of a view of this context, or None for everything in it.
+
+        A path without a leading slash may be relative to the only scope.
+        """
         try:
-            return self.target(scope)
+            return self.target(None) if scope is None else self.subtree(scope, exact=exact)
         except OutOfViewError:
             if not isinstance(scope, str) or scope.startswith("/") or (only := self.view.only) is None:
                 raise

@@ -104,7 +104,7 @@ class Eraser:
         self._context.check_present()
         self._context.check_writable()
         self._backend.eraser()
-        records = await self._meant(RecallFilter(scope=self._context.anchored(scope)), self._reader)
+        records = await self._meant(RecallFilter(scope=self._context.subtree(scope)), self._reader)
         if not records:
             return Erasure(records=())
         receipt = await self._erase(records)

@@ -31,8 +31,15 @@ from factmem.abc import (
 )
 from factmem.changes import Change
 from factmem.detection import OriginPolicy, VerbatimDetector, redact
-from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError
+from factmem.errors import (
+    FactMemError,
+    IncompleteProfileError,
+    InvalidDataError,
+    OutOfViewError,
+    ProviderClosedError,
+)
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
+from factmem.hints import hinted, missing_attribute
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
@@ -99,6 +106,7 @@ _BACKGROUND: Final = Background()
 _EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
+@hinted
 @observed()
 class Memory:
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
@@ -115,7 +123,8 @@ class Memory:
     memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
 
     Every scope may be given as a path such as ``"/product/alpha"``, and includes its subtree unless
-    ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
+    ``exact=True``. Reads, views and erasures also take a whole branch such as ``"/product"``, and ``"/"`` for
+    everything. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
         store: An address for `factmem.providers.open_provider`, a path, or a provider; the user's own store, the one of
@@ -298,6 +307,19 @@ class Memory:
         view._compose(context, self._backend, owns_store=False)
         return view
 
+    if not TYPE_CHECKING:  # a type checker that sees these takes any name, and `with`
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(type(self), name)
+
+        def __enter__(self) -> None:
+            raise TypeError(
+                "Memory is asynchronous: open it with `async with Memory(…)`, or where there is no event loop with "
+                "`with BlockingMemory(Memory(…))`"
+            )
+
+        def __exit__(self, *exception: object) -> None: ...
+
     # -- Life of the memory ---------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
@@ -321,11 +343,12 @@ class Memory:
 
     async def _keep_up(self) -> None:
         """Erase expired records now and once a day, and drop from memory what others have forgotten once a minute."""
-        worker, expiry = self._backend.worker, anyio.current_time()
+        worker, due, failures = self._backend.worker, anyio.current_time(), 0
         while True:
-            if not self._context.read_only and anyio.current_time() >= expiry:
-                await self._expire()
-                expiry = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
+            if not self._context.read_only and anyio.current_time() >= due:
+                failures = 0 if await self._expire(again=failures > 0) else failures + 1
+                if failures != 1:  # after a first failure, at the next look
+                    due = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
             if not await worker.rest(min(_BETWEEN_LOOKS, _BETWEEN_EXPIRIES)):
                 return
             try:
@@ -333,12 +356,21 @@ class Memory:
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be read for what others erased: %s", type(error).__name__)
 
-    async def _expire(self) -> None:
+    async def _expire(self, *, again: bool) -> bool:
+        """Erase expired records; return whether it worked, or the memory is being closed.
+
+        No caller waits for this, and expired records are invisible already. A first failure is not reported: a store
+        that fails reports it to its callers, and a warning would stand above their error.
+        """
         try:
             await self._eraser.expire_by_itself()
-        except Exception as error:  # expired records are invisible already, and no caller waits for this
-            if self._backend.worker.running:
-                _log.warning("expired records could not be erased yet; this is tried again: %s", type(error).__name__)
+        except ProviderClosedError:
+            return True
+        except Exception as error:
+            level = logging.WARNING if again and self._backend.worker.running else logging.DEBUG
+            _log.log(level, "expired records could not be erased yet; this is tried again: %s", type(error).__name__)
+            return False
+        return True
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None

@@ -37,7 +37,6 @@ from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundErro
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
-from factmem.memory.checks import check_keywords
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
@@ -254,11 +253,9 @@ class Inbox:
         """Return checked details of a submission.
 
         Raises:
-            TypeError: A keyword argument is not one of `About`.
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        check_keywords(about, About.__annotations__)
         importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
         subject = self._context.about(about.get("subject"))
         given = FactDetails(

@@ -12,7 +12,7 @@ from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndivid
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, revisions
 from factmem.memory.backend import Backend
-from factmem.memory.checks import check_keywords, listed
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.filters import (
     Filters,
@@ -203,7 +203,7 @@ class Reader:
         subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
         """See `Memory.info`."""
-        anchored = self._context.anchored(scope)
+        anchored = self._context.subtree(scope, exact=exact)
         here = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
@@ -213,7 +213,7 @@ class Reader:
     ) -> ScopeTree:
         """See `Memory.tree`."""
         check_range(depth=depth)
-        anchored = self._context.anchored(scope)
+        anchored = self._context.subtree(scope)
         root = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
@@ -258,11 +258,9 @@ class Reader:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant.
 
         Raises:
-            TypeError: A keyword argument is not one of `Filters`.
             InvalidDataError: A condition is of another type, or cannot be met.
         """
-        check_keywords(filters, Filters.__annotations__)
-        scope = self._context.anchored(filters.get("scope"))
+        scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
         return filter_of(filters, scope, subject, subjects, strongest=strongest)
 
@@ -275,7 +273,8 @@ class Reader:
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
         view = self._context.view
-        scopes = view.scopes if wanted.scope is None else (wanted.scope,)
+        within = view.scopes if wanted.scope is None else (wanted.scope,)
+        scopes = tuple(scope for scope in within if not scope.is_branch)
         named = tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,)
         self._backend.mirror.look_in(named, scopes)
         if not named and view.individuals is not None:

@@ -32,6 +32,17 @@ def at(server: LoopbackOpenAIServer) -> str:
     return f"{server.base_url}#m"
 
 
+def test_what_is_remembered_is_shown_without_a_hash_of_its_content(cli: CommandLine) -> None:
+    (record,) = cli.data("remember", "The venue has a bar.")["records"]
+    derived = record["evidence"][0]["conversation_id"]
+    assert derived.startswith("content:")
+    for words in (["remember", SAID], ["list"], ["show", record["id"]]):
+        out = cli.run(*words).out
+        assert "content:" not in out
+        assert "conversation" not in out
+        assert "— user" in out
+
+
 def test_a_text_is_kept_as_it_is_said(cli: CommandLine) -> None:
     words = ("--subject", "user:maya", "--scope", "/product/fair", "--category", "venue", "--importance", "0.9")
     more = ("--source", "mail", "--metadata", "tier=gold", "--metadata", "score=7", "--ttl", "2d")
