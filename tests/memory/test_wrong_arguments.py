@@ -409,7 +409,7 @@ async def test_an_id_in_the_place_of_a_concept_is_refused(memory: Memory, call: 
         (lambda memory: memory.delete("id"), "did you mean forget or retract"),
         (lambda memory: memory.zxqv, "no attribute 'zxqv'$"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else "call",
 )
 async def test_a_wrong_name_is_answered_with_the_right_one(
     memory: Memory, call: Callable[[Any], Any], hint: str
@@ -436,7 +436,7 @@ async def test_a_wrong_name_is_answered_with_the_right_one(
         (Loading, "budgt", "budget"),
         (Saving, "privat", "private"),
     ],
-    ids=str,
+    ids=lambda given: given if isinstance(given, str) else "call",
 )
 def test_a_misspelt_setting_is_answered_with_the_right_one(made: Any, wrong: str, hint: str) -> None:
     with pytest.raises(TypeError, match=rf"{made.__name__}\(\) got .* '{wrong}': did you mean {hint}\?"):
