@@ -11,9 +11,22 @@ import threading
 
 from anyio.lowlevel import current_token
 
-from factmem.errors import WrongLoopError
+from factmem.errors import ProviderClosedError, WrongLoopError
 
-__all__ = ["OneLoop"]
+__all__ = ["OneLoop", "check_process"]
+
+
+def check_process(opened_in: int) -> None:
+    """Refuse what was opened before a fork, whose threads and tasks the forked process does not have.
+
+    Args:
+        opened_in: The id of the process that opened it.
+
+    Raises:
+        ProviderClosedError: It is not this process.
+    """
+    if opened_in != os.getpid():
+        raise ProviderClosedError("the memory was opened before the fork: open one over the same store in each process")
 
 
 class OneLoop:

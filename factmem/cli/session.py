@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import typer
 
+from factmem.browse.texts import escaped_json
 from factmem.errors import CapabilityError, FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -58,9 +59,10 @@ _USER: Final = MemorySubject("user")
 
 
 def dumped(data: Json) -> str:
-    """Return data as JSON, in ASCII unless stdout is UTF-8."""
+    """Return data as JSON, in ASCII unless stdout is UTF-8; for a terminal, without characters that it obeys."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    return json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+    text = json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+    return escaped_json(text) if sys.stdout.isatty() else text
 
 
 @attrs.frozen(kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
+import os
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from factmem.abc import DropReason, Message
 from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelUnavailableError
 from factmem.hints import hinted
 from factmem.llm import Budget, Spent
-from factmem.loops import OneLoop
+from factmem.loops import OneLoop, check_process
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
 from factmem.validators import positive
@@ -246,6 +247,7 @@ class Worker:
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(self._settings.concurrency)
         self._tasks = await anyio.create_task_group().__aenter__()
+        self._process = os.getpid()
         return self
 
     async def __aexit__(
@@ -272,6 +274,15 @@ class Worker:
     def running(self) -> bool:
         """Whether the worker is open."""
         return self._tasks is not None
+
+    def check_process(self) -> None:
+        """Refuse work after a fork, in the process that has none of this worker's tasks.
+
+        Raises:
+            ProviderClosedError: Another process has opened the memory.
+        """
+        if self._tasks is not None:
+            check_process(self._process)
 
     def check_running(self) -> None:
         """Refuse work that no worker would finish.

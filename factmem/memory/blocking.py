@@ -143,7 +143,10 @@ class BlockingMemory(_Twin):
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._calls = None
+        calls, self._calls = self._calls, None
+        if calls is not None and calls.forked:
+            self._open.pop_all()  # the parent process closes its memory
+            return
         self._open.__exit__(exc_type, exc, traceback)
 
     if not TYPE_CHECKING:  # a type checker that sees these takes any name, and `async with`

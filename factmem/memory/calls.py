@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from factmem.errors import ProviderClosedError
+from factmem.loops import check_process
 
 __all__ = ["Calls"]
 
@@ -26,6 +28,7 @@ class Calls:
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[None]] = set()
         self._open = False
+        self._process = os.getpid()
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -41,15 +44,21 @@ class Calls:
         if self._under_way:
             await asyncio.wait(self._under_way)
 
+    @property
+    def forked(self) -> bool:
+        """Whether the loop is that of another process, which this one was forked from."""
+        return self._process != os.getpid()
+
     def call(self, function: Callable[[], Awaitable[T]]) -> T:
         """Call an async function on the loop, and wait for its result.
 
         Raises:
-            ProviderClosedError: The memory was closed.
+            ProviderClosedError: The memory was closed, or this process was forked after it was opened.
             RuntimeError: The calling thread is that of the loop, which would wait for itself.
         """
         if not self._open:
             raise _closed()
+        check_process(self._process)
         if threading.get_ident() == self._thread:
             raise RuntimeError("a blocking call from the event loop's own thread would wait for itself: use `Memory`")
         future: Future[T] = Future()
