@@ -334,7 +334,7 @@ class MemoryRun:
             trigger=saving.trigger,
             subject=self.user,
             scope=scope,
-            looking_for=looking_for,
+            looking_for=looking_for if memory.reads_words else None,
             private=saving.private,
             origins=saving.origins,
         )

@@ -65,6 +65,7 @@ def _letter_json(letter: DeadLetter) -> dict[str, Json]:
     return {
         "id": letter.id,
         "failure": letter.failure,
+        "reason": letter.reason,
         "failed_at": letter.failed_at.isoformat(),
         "records": [record_json(record) for record in letter.records],
     }
@@ -78,7 +79,7 @@ def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
     for letter in letters:
         why = Text(f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} · id {short_id(letter.id)}", style="yellow")
         lines = [line for record in letter.records for line in record_block(record, with_id=False)]
-        print_block(out, "unread", [why, *lines])
+        print_block(out, "unread", [why, *([Text(letter.reason)] if letter.reason else []), *lines])
 
 
 async def retry(session: Session, ids: SomeLettersArgument = None) -> None:

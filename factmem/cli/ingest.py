@@ -415,7 +415,9 @@ class Understanding:
         if (id := await _stored_id(conversation)) is None:
             return
         # Without options, look for the same as `remember_many` does by default.
-        request = self.looking_for or DetectionRequest(subjects=(self.subject,), open=True)
+        request = self.looking_for
+        if request is None and self.memory.reads_words:
+            request = DetectionRequest(subjects=(self.subject,), open=True)
         with contextlib.suppress(RecordNotFoundError):
             submission = await self.memory.generate(
                 StoredSession(id=id),

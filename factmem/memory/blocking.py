@@ -159,6 +159,11 @@ class BlockingMemory(_Twin):
 
         async def __aexit__(self, *exception: object) -> None: ...
 
+    @property
+    def reads_words(self) -> bool:
+        """See `Memory.reads_words`."""
+        return self._memory.reads_words
+
     def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> BlockingMemory:
         """See `Memory.as_viewer`; it lives as long as this memory is open."""
         return self._twin_of(self._memory.as_viewer(viewer, individual=individual))

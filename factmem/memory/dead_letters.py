@@ -20,7 +20,7 @@ from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import AssertionState, FactRecord, StateChange, record_of
 
-__all__ = ["DeadLetter", "DeadLetters"]
+__all__ = ["DeadLetter", "DeadLetters", "failure_in"]
 
 
 @attrs.frozen(kw_only=True)
@@ -31,12 +31,14 @@ class DeadLetter:
         id: Id of the submission.
         records: The words, as they are kept.
         failure: Name of the error of the last attempt.
+        reason: Message of that error: what the model did, or which field of its answer was wrong; never what was said.
         failed_at: Time of the last attempt, in UTC.
     """
 
     id: str
     records: tuple[FactRecord[Any], ...]
     failure: str
+    reason: str
     failed_at: dt.datetime
 
 
@@ -119,10 +121,18 @@ class DeadLetters:
         )
 
 
+def failure_in(reason: str | None) -> tuple[str, str]:
+    """Return the name and the message of the error in the reason of a failed state, which an import does not carry."""
+    failure, _, message = (reason or "unknown").partition(": ")
+    return failure, message
+
+
 def _letter(unit: Unit, why: StateChange | None) -> DeadLetter:
+    failure, reason = failure_in(None if why is None else why.reason)
     return DeadLetter(
         id=unit.job.id,
         records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
-        failure=(why and why.reason) or "unknown",  # an import carries the state without its history
+        failure=failure,
+        reason=reason,
         failed_at=why.recorded_at if why else unit.words[0].recorded_at,
     )

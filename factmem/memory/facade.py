@@ -1363,6 +1363,11 @@ class Memory:
         return await self._inbox.extract(text)
 
     @property
+    def reads_words(self) -> bool:
+        """Whether a model, or a detector that was given, reads the words that are submitted."""
+        return self._backend.reads_words
+
+    @property
     def quarantine(self) -> Quarantine:
         """Assertions of untrusted origins, until they are accepted or rejected."""
         return Quarantine(self._context, self._backend)

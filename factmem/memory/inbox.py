@@ -223,7 +223,7 @@ class Inbox:
     ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
-        if about.get("looking_for") is None:
+        if about.get("looking_for") is None and self._backend.reads_words:
             subjects = (self._context.about(about.get("subject")),)
             about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
         order = self.ordered(about)
@@ -280,16 +280,26 @@ class Inbox:
         )
 
     def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
+        """Return what to look for; a request without a model would silently find nothing.
+
+        Raises:
+            CapabilityError: There is no model.
+            InvalidDataError: It is not a request.
+        """
         if request is None:
             return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
         if not isinstance(request, DetectionRequest):
             raise InvalidDataError(
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
             )
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         if request.subjects == (_EVERYTHING,):
             request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         asked = {concept.keyword for concept in request.concepts}
         more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
         if not more:

@@ -171,7 +171,7 @@ class Pipeline:
         ]
 
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
-        """Keep words as they were said, marked as unread."""
+        """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
         if isinstance(error, BudgetSpentError):  # the words stay pending
             return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
@@ -181,7 +181,7 @@ class Pipeline:
                 StateRequest.of(
                     recorded,
                     state=AssertionState.FAILED,
-                    reason=failure,
+                    reason=f"{failure}: {error}" if isinstance(error, ModelError) else failure,
                     expected=AssertionState.PENDING,
                 )
                 for recorded in left
@@ -191,6 +191,8 @@ class Pipeline:
                 break
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
+        if left:
+            _log.warning("%d messages could not be read, and are kept as they were said: %s", len(left), error)
         outcome = await self.present_outcome(unit.words)
         kept = {recorded.record_id for recorded in left}
         created = tuple(Change(kind=ChangeKind.CREATED, record=record) for record in outcome if record.id in kept)

@@ -19,6 +19,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.checks import listed
 from factmem.memory.context import Context
+from factmem.memory.dead_letters import failure_in
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
 from factmem.memory.intake import conversation_from, spoken
@@ -239,7 +240,7 @@ class Streams:
             for id in words.keys() & {job_id(entry), entry.id}:
                 words[id].append(entry)
                 if states.get(entry.id) is AssertionState.FAILED:
-                    failures[id] = errors.get(entry.id) or "unknown"
+                    failures[id] = failure_in(errors.get(entry.id))[0]
         return words, failures
 
     def _of(self, owner: str | None) -> Context:

@@ -393,7 +393,7 @@ async def test_a_view_about_somebody_shows_nothing_about_others(provider: AgentM
 
 
 async def test_no_subject_leads_out_of_a_view() -> None:
-    async with opened(InMemoryProvider()) as memory:
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         await of_two(memory)
         view = memory.about([MAYA])
         asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)
