@@ -17,7 +17,7 @@ import attrs
 from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
-from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelUnavailableError
+from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelAwayError, ModelUnavailableError
 from factmem.llm import Budget, Spent
 from factmem.loops import OneLoop
 from factmem.memory.journal import Unit
@@ -421,7 +421,7 @@ class Worker:
             async with self._turn(len(batch)):
                 results = await _processed(reader, batch)
             for unit, result in zip(batch, results, strict=True):
-                if isinstance(result, BudgetSpentError):
+                if isinstance(result, BudgetSpentError | ModelAwayError):
                     self._postpone(unit)
                 elif isinstance(result, ModelUnavailableError) and not last:
                     again.append(unit)

@@ -32,6 +32,7 @@ from factmem.errors import (
     EmbedderError,
     FactMemError,
     InvalidDataError,
+    ModelAwayError,
     ModelError,
     RecordNotFoundError,
     StateConflictError,
@@ -173,7 +174,7 @@ class Pipeline:
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread."""
         failure = type(error).__name__
-        if isinstance(error, BudgetSpentError):  # the words stay pending
+        if isinstance(error, BudgetSpentError | ModelAwayError):  # the words stay pending
             return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
