@@ -110,7 +110,7 @@ def _named(context: Any, name: str) -> str | None:
 
 
 class FailurePolicy(enum.Enum):
-    """Treatment of errors of the memory during a run."""
+    """Treatment of errors of the memory during a run; mistakes in settings and arguments are raised in any case."""
 
     RAISE = "raise"
     """Raise the error in the agent's run."""
@@ -205,7 +205,7 @@ class Loading:
     messages: int = attrs.field(default=3, validator=positive)
     count_tokens: Callable[[str], int] = estimated_tokens
     overtaken: bool = attrs.field(default=False, validator=instance_of(bool))
-    on_failure: FailurePolicy = attrs.field(default=FailurePolicy.RAISE, validator=instance_of(FailurePolicy))
+    on_failure: FailurePolicy = attrs.field(default=FailurePolicy.LOG, validator=instance_of(FailurePolicy))
 
 
 _TRIGGER = Trigger(overlap=6)

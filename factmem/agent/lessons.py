@@ -157,6 +157,8 @@ class Lessons:
             return MemoryBlock()
         try:
             return await run.held.use(partial(self._recalled, run, task=task, about=about))
+        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
+            raise
         except FactMemError as error:
             run.failed("no lessons could be loaded", error, run.config.loading.on_failure)
             return MemoryBlock()

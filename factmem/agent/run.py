@@ -124,6 +124,8 @@ class MemoryRun:
 
         Raises:
             MissingUserError: The user is unknown.
+            InvalidDataError: An argument is invalid, such as a scope that is not one of the agent's.
+            CapabilityError: The provider cannot be read in this way.
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
@@ -143,6 +145,8 @@ class MemoryRun:
         )
         try:
             found = await self.held.use(ask)
+        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
+            raise
         except FactMemError as error:
             self.failed("nothing could be loaded", error, loading.on_failure)
             return MemoryBlock()
@@ -256,7 +260,7 @@ class MemoryRun:
             case FailurePolicy.RAISE:
                 raise error
             case FailurePolicy.LOG:
-                _log.warning("%s: %s", what, type(error).__name__)
+                _log.warning("%s: %s: %s", what, type(error).__name__, error)
             case _:
                 assert_never(policy)
 
@@ -430,11 +434,14 @@ class MemoryTools:
             limit: Maximum number of memories, from 1 to 50.
         """
         self.run.check_user()
+        loading = self.run.config.loading
         try:
             matches = await self.run.held.use(partial(self._recalled, query=query, limit=max(1, min(limit, _MOST))))
         except InvalidDataError as error:
             return f"Nothing was looked up: {error}"
-        loading = self.run.config.loading
+        except FactMemError as error:
+            self.run.failed("nothing could be looked up", error, loading.on_failure)
+            return "Nothing was looked up: the memory cannot be read now."
         records = [match.record for match in matches] if loading.overtaken else still_true(matches)
         block = rendered(records, loading.budget, loading.count_tokens, ids=True)
         answer = block.text or "Nothing is known about that."
@@ -453,6 +460,9 @@ class MemoryTools:
             outcome = await self.run.held.use(partial(self._saved, text=text))
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was saved: {error}"
+        except FactMemError as error:
+            self.run.failed("nothing could be saved", error, self.run.config.saving.on_failure)
+            return "Nothing was saved: the memory cannot be written now."
         if outcome.unrepresented and not outcome.records:
             return "Nothing was saved: the store cannot keep who said it."
         if any(record.state is AssertionState.QUARANTINED for record in outcome.records):
@@ -475,6 +485,9 @@ class MemoryTools:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
+        except FactMemError as error:
+            self.run.failed("nothing could be taken back", error, self.run.config.saving.on_failure)
+            return "Nothing was taken back: the memory cannot be written now."
         return f"Taken back: {retracted}."
 
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:

@@ -16,7 +16,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from factmem import Memory, Message
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user
@@ -24,6 +24,7 @@ from tests.agent.installed import memory_over, plugin, texts, user
 pytestmark = pytest.mark.processes
 
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
+LOUD = Loading(on_failure=FailurePolicy.RAISE)
 
 
 def own(store: str | Callable[[], Memory] = "memory:", **settings: Any) -> AgentMemory:
@@ -45,7 +46,7 @@ async def remembered(agent: AgentMemory) -> str:
 
 
 async def test_it_opens_itself_and_closes_on_exit() -> None:
-    async with own() as agent:
+    async with own(loading=LOUD) as agent:
         assert "Oslo" in await remembered(agent)
     with pytest.raises(ProviderClosedError):
         await agent.load_all_facts_to_agent([ASKED])
@@ -119,7 +120,7 @@ async def test_a_function_may_make_the_memory() -> None:
 
 
 async def test_a_store_that_cannot_be_opened_raises_every_time() -> None:
-    agent = own(lambda: Memory("no-such-provider:x"))
+    agent = own(lambda: Memory("no-such-provider:x"), loading=LOUD)
     for _ in range(2):
         with pytest.raises(UnknownProviderError):
             await agent.load_all_facts_to_agent([ASKED])
@@ -155,7 +156,7 @@ async def test_many_at_once_share_one_thread() -> None:
 
 ENDS = """
 import asyncio, sys
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading
 from factmem.testing import HashEmbedder
 agent = AgentMemory(AgentMemoryConfig(store=sys.argv[1], embedder=HashEmbedder(), model=sys.argv[2] or None))
 async def main():

@@ -164,13 +164,13 @@ def test_a_kickoff_without_a_user_is_not_the_last_ones(memory: AgentMemory, mode
 
 
 def test_a_failing_load_ends_the_kickoff_or_is_logged(model: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    memory = agent_memory(store=Broken())
+    memory = agent_memory(store=Broken(), loading=Loading(on_failure=FailurePolicy.RAISE))
     with pytest.raises(LoadingAbortedError) as raised:
         install(memory, into=crew_of(model, "Hello.")).kickoff()
     assert isinstance(raised.value.__cause__, StoreUnavailableError)
     assert model.shown == []
     memory.close()
-    memory = agent_memory(store=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))
+    memory = agent_memory(store=Broken())
     install(memory, into=crew_of(model, "Hello.")).kickoff()
     assert "StoreUnavailableError" in caplog.text
     memory.close()
