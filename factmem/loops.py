@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
 import sys
 import threading
@@ -22,7 +23,7 @@ from anyio.lowlevel import current_token
 
 from factmem.errors import ModelAwayError, WrongLoopError
 
-__all__ = ["OneLoop", "ProgramLoops", "away", "settle"]
+__all__ = ["OneLoop", "ProgramLoops", "away", "is_async", "settle"]
 
 T = TypeVar("T")
 
@@ -83,6 +84,11 @@ def _has_ended(loop: object) -> bool:
     except trio.RunFinishedError:
         return True
     return False
+
+
+def is_async(function: Callable[..., object]) -> bool:
+    """Return whether a function, or an object that is called like one, is async."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 async def settle(function: Callable[[], Awaitable[T]], future: Future[T]) -> None:
@@ -197,6 +203,8 @@ class ProgramLoops:
             blocking: Whether it is a blocking call; otherwise the running loop is recorded.
         """
         loop = None if blocking else _running_asyncio()
+        if loop in self._served:  # a part of a blocking call, in the memory's own loop
+            return
         with self._guard:
             self.blocking = loop is None
             self._threads = {known: thread for known, thread in self._threads.items() if not known.is_closed()}

@@ -38,6 +38,15 @@ class MemoryHolder(abc.ABC):
         """Run a function on the memory and return its result."""
 
     @abc.abstractmethod
+    def open_blocking(self) -> None:
+        """Open the memory if it is not open yet, without an event loop.
+
+        Raises:
+            CapabilityError: See `use_blocking`.
+            FactMemError: It cannot be opened.
+        """
+
+    @abc.abstractmethod
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """Run a function on the memory, without an event loop.
 
@@ -64,18 +73,26 @@ class OpenMemoryHolder(MemoryHolder):
         """See `MemoryHolder.use`."""
         return await work(self.memory)
 
+    def open_blocking(self) -> None:
+        """See `MemoryHolder.open_blocking`."""
+        raise _needs_loop()
+
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `MemoryHolder.use_blocking`."""
-        raise CapabilityError(
-            "an open Memory cannot be used without its event loop: give AgentMemory an address, a provider or a "
-            "function that makes the Memory, and it opens one of its own"
-        )
+        raise _needs_loop()
 
     async def aclose(self) -> None:
         """See `MemoryHolder.aclose`."""
 
     def close(self) -> None:
         """See `MemoryHolder.close`."""
+
+
+def _needs_loop() -> CapabilityError:
+    return CapabilityError(
+        "an open Memory cannot be used without its event loop: give AgentMemory an address, a provider or a "
+        "function that makes the Memory, and it opens one of its own"
+    )
 
 
 class ThreadMemoryHolder(MemoryHolder):
@@ -102,6 +119,10 @@ class ThreadMemoryHolder(MemoryHolder):
         # Starting may block too: the other loop may be busy, or not open yet.
         future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
         return await _finished(future)
+
+    def open_blocking(self) -> None:
+        """See `MemoryHolder.open_blocking`."""
+        self._running()
 
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `MemoryHolder.use_blocking`."""

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.agent.config import RunIdentity
+from factmem.agent.config import FailurePolicy, RunIdentity
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
@@ -125,7 +125,7 @@ def load_from_memory(
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
-    return _node("load_from_memory", memory, loaded, state)
+    return _node("load_from_memory", memory, loaded, state, memory.config.loading.on_failure)
 
 
 def load_all_facts_from_memory(
@@ -151,7 +151,7 @@ def load_all_facts_from_memory(
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
 
-    return _node("load_all_facts_from_memory", memory, loaded, state)
+    return _node("load_all_facts_from_memory", memory, loaded, state, memory.config.loading.on_failure)
 
 
 def save_to_memory(
@@ -233,10 +233,10 @@ def _saving(
             if submission is not None:
                 await submission.wait()
 
-    return _node(name, memory, saved, state)
+    return _node(name, memory, saved, state, memory.config.saving.on_failure)
 
 
-def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any]) -> Node:
+def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any], policy: FailurePolicy) -> Node:
     def said(state: Any, config: Any) -> tuple[Sequence[Any], RunIdentity]:
         inner = state.state if _is_step(state) else state
         return access.messages(inner), access.identity(inner).or_else(_identity(state, config))
@@ -253,7 +253,8 @@ def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any])
 
     def blocking(state: Any, config: Any = None) -> Any:
         history, identity = said(state, config)
-        return passed_on(state, memory.for_run().held.use_blocking(lambda _: work(history, identity)))
+        run = memory.for_run(identity)
+        return passed_on(state, run.use_blocking(lambda _: work(history, identity), f"{name} failed", policy))
 
     for function in (node, blocking):
         function.__name__ = function.__qualname__ = name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 
@@ -39,6 +39,8 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 
@@ -233,7 +235,9 @@ class MemoryRun:
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
-        return self.held.use_blocking(lambda memory: self._beside(memory).load(history))
+        loading = self.config.loading
+        block = self.use_blocking(lambda run: run.load(history), "nothing could be loaded", loading.on_failure)
+        return MemoryBlock() if block is None else block
 
     def save_blocking(self, history: Sequence[Message]) -> SavedHistory | None:
         """Save like `save`, without an event loop; hooks run in the memory's loop.
@@ -241,12 +245,35 @@ class MemoryRun:
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
-        saved = self.held.use_blocking(lambda memory: self._beside(memory).save(history))
+        saving = self.config.saving
+        saved = self.use_blocking(
+            lambda run: run.save(history), "the history could not be submitted", saving.on_failure
+        )
         return None if saved is None else saved.held_by(self.held)
 
-    def _beside(self, memory: Memory) -> MemoryRun:
-        """Return this run, in the event loop of its memory."""
-        return attrs.evolve(self, held=OpenMemoryHolder(memory))
+    def use_blocking(self, work: Callable[[MemoryRun], Awaitable[T]], what: str, policy: FailurePolicy) -> T | None:
+        """Call an async function of this run without an event loop, in that of its memory.
+
+        Args:
+            work: The function. It is given this run, for use in that event loop.
+            what: See `failed`.
+            policy: Treatment of a memory that cannot be opened; the function treats other errors.
+
+        Returns:
+            Its result; None if the memory cannot be opened, and that was logged.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+            FactMemError: The memory cannot be opened, and the policy is `FailurePolicy.RAISE`.
+        """
+        try:
+            self.held.open_blocking()
+        except CapabilityError:
+            raise
+        except FactMemError as error:
+            self.failed(what, error, policy)
+            return None
+        return self.held.use_blocking(lambda memory: work(attrs.evolve(self, held=OpenMemoryHolder(memory))))
 
     def failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
         """Raise or log an error of the memory, as a policy says.

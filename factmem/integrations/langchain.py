@@ -27,8 +27,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, NotRequired, TypeVar, cast
 
-import attrs
-
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent import (
     MEMORY_NAME,
@@ -42,11 +40,9 @@ from factmem.agent import (
     spoken,
     with_block,
 )
-from factmem.agent.holders import OpenMemoryHolder
 from factmem.detection import MediaParts, media_in
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
-from factmem.memory import Memory
 
 try:
     from langchain.agents.middleware.types import (
@@ -253,12 +249,9 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
         return await method(memory.for_run(identity_here()).tools, **arguments)
 
     def call_blocking(**arguments: Any) -> str:
-        run = memory.for_run(identity_here())
-
-        async def called(opened: Memory) -> str:
-            return await method(attrs.evolve(run, held=OpenMemoryHolder(opened)).tools, **arguments)
-
-        return run.held.use_blocking(called)
+        run, policy = memory.for_run(identity_here()), memory.config.loading.on_failure
+        answer = run.use_blocking(lambda run: method(run.tools, **arguments), f"{name} failed", policy)
+        return "The memory cannot be used now." if answer is None else answer
 
     return StructuredTool(
         name=name, description=schema.__doc__ or name, args_schema=schema, func=call_blocking, coroutine=call

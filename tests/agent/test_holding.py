@@ -16,7 +16,14 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from factmem import Memory, Message
-from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading
+from factmem.agent import (
+    AgentMemory,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Loading,
+    load_all_facts_from_memory,
+    save_to_memory_auto_detect_facts,
+)
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user
@@ -126,6 +133,18 @@ async def test_a_store_that_cannot_be_opened_raises_every_time() -> None:
             await agent.load_all_facts_to_agent([ASKED])
 
 
+def test_runs_without_an_event_loop_go_on_if_the_store_cannot_be_opened(caplog: pytest.LogCaptureFixture) -> None:
+    agent = own(lambda: Memory("no-such-provider:x"))
+    run, said = agent.for_run(), [Message(content="I live in Oslo.")]
+    assert not run.load_blocking(said)
+    assert run.save_blocking(said) is None
+    for node in (load_all_facts_from_memory(agent), save_to_memory_auto_detect_facts(agent)):
+        assert node.blocking({"messages": [LIVES]}) == {}
+    assert caplog.text.count("UnknownProviderError") == 4
+    with pytest.raises(UnknownProviderError):
+        own(lambda: Memory("no-such-provider:x"), loading=LOUD).for_run().load_blocking(said)
+
+
 async def test_a_cancelled_wait_leaves_it_usable() -> None:
     async with own() as agent:
         with anyio.move_on_after(0):
@@ -156,7 +175,14 @@ async def test_many_at_once_share_one_thread() -> None:
 
 ENDS = """
 import asyncio, sys
-from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading
+from factmem.agent import (
+    AgentMemory,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Loading,
+    load_all_facts_from_memory,
+    save_to_memory_auto_detect_facts,
+)
 from factmem.testing import HashEmbedder
 agent = AgentMemory(AgentMemoryConfig(store=sys.argv[1], embedder=HashEmbedder(), model=sys.argv[2] or None))
 async def main():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from factmem.agent import AgentMemory, Node, RunIdentity, StateAccess
 from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.facts import Concept
+from factmem.loops import is_async
 from factmem.memory.checks import listed
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -135,7 +135,7 @@ def with_facts_from_memory(
 
     if not callable(node):
         raise InvalidDataError(f"a node is a function of the state, not a {type(node).__name__}", path="$.node")
-    if inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(type(node).__call__):
+    if is_async(node):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
             history = await with_facts(given, who(given))
@@ -146,7 +146,9 @@ def with_facts_from_memory(
 
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
         identity = who(given)
-        history = memory.for_run().held.use_blocking(lambda _: with_facts(given, identity))
+        run, policy = memory.for_run(identity), memory.config.loading.on_failure
+        shown = run.use_blocking(lambda _: with_facts(given, identity), "nothing could be loaded", policy)
+        history = [*state.messages(given)] if shown is None else shown
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
 
