@@ -167,7 +167,7 @@ class ProgramLoops:
     Attributes:
         known: Whether the program has used the memory in a loop of asyncio.
         blocking: Whether its latest use was a blocking call.
-        missed: Whether a call found no loop that runs; reset by whoever repeats what was left.
+        missed: Whether a call found no loop that runs; reset when what was left is started again.
     """
 
     _served: ClassVar[dict[object, ProgramLoops]] = {}

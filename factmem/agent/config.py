@@ -278,6 +278,19 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 """Default subject of facts."""
 
 
+_OF_MEMORY: Final = {
+    "organization_name": "organization",
+    "profiles": "profiles",
+    "model": "model",
+    "policies": "policies",
+    "embedder": "embedder",
+    "embedder_timeout": "embedder_timeout",
+    "media_reader": "media_reader",
+    "observers": "observers",
+}
+"""Settings that only a memory made from them has, and their names as arguments of `Memory`."""
+
+
 class NoStoreWarning(UserWarning):
     """An agent's memory has no store, so nothing is saved."""
 
@@ -315,13 +328,13 @@ class AgentMemoryConfig:
     Attributes:
         store: An address (``"facts.db"``), a provider, or a function that returns a `Memory`, for a memory
             with its own event loop and thread; or an open `Memory`, which is used in its own event loop and which
-            the program closes. Without a store nothing is saved, and `AgentMemory` issues a warning; ``"none:"``
-            suppresses the warning.
+            the program closes. Beside a `Memory` of the program's own, opened or made by the function, the settings
+            that are marked with * are refused: they are arguments of that `Memory`. Without a store nothing is saved,
+            and `AgentMemory` issues a warning; ``"none:"`` suppresses the warning.
         agent_name: Name of the scope ``/agent/<name>``.
         feature_name: Name of the scope ``/feature/<name>``.
         product_name: Name of the scope ``/product/<name>``.
-        organization_name: Name of the tenant, which is isolated from all other organizations. An open `Memory` keeps
-            its own.
+        organization_name: * Name of the tenant, which is isolated from all other organizations.
         cross_product: Whether the agent uses facts that hold for every product of the organization; narrower scopes
             such as ``/customer/acme`` are not included.
         user: Subject of the saved facts; the user of a run is an individual of it. A subject that is an individual
@@ -330,21 +343,21 @@ class AgentMemoryConfig:
             share one memory (``"shared"``).
         subjects: Further subjects whose facts are loaded.
         concepts: Typed facts of interest, which are looked for first and read with their types.
-        profiles: Profiles that every detection fills; see `Memory`. An open `Memory` keeps its own.
-        model: Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are kept
-            verbatim.
-        policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
-        embedder: Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
-        embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
-        media_reader: Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
+        profiles: * Profiles that every detection fills; see `Memory`.
+        model: * Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are
+            kept verbatim.
+        policies: * Rules for everything that is saved; see `Memory`.
+        embedder: * Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
+        embedder_timeout: * Timeout of the embedder in seconds; see `Memory`.
+        media_reader: * Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
         saving: Settings of saving.
         hooks: Functions called before and after loading and saving.
-        observers: Observers of every operation of the memory that is made from these settings; see `Memory`.
+        observers: * Observers of every operation of the memory; see `Memory`.
 
     Raises:
-        InvalidDataError: A setting has the wrong type, or `Saving.scope` is not one of the agent's scopes.
+        InvalidDataError: A setting has the wrong type or no effect, or `Saving.scope` is not one of the agent's scopes.
         InvalidNameError: A name is not legal.
         UnknownProviderError: The store's address names no installed provider, or unknown options.
         CapabilityError: The store is a provider with the four verbs only, and the settings need private facts or
@@ -377,8 +390,23 @@ class AgentMemoryConfig:
         if not self.scopes:
             raise InvalidDataError("the agent takes part in no scope: give it a name, or leave cross_product on")
         check_parts(embedder=self.embedder, model=self.model)
+        self._check_effective()
         self._check_waist()
         _ = self.home
+
+    def _check_effective(self) -> None:
+        """Refuse settings that a Memory of the program's own would leave without effect."""
+        if not (isinstance(self.store, Memory) or callable(self.store)):
+            return
+        usual = AgentMemoryConfig()
+        given = [name for name in _OF_MEMORY if getattr(self, name) != getattr(usual, name)]
+        if given:
+            raise InvalidDataError(
+                f"{', '.join(given)} of AgentMemoryConfig would have no effect, since the program makes the Memory: "
+                f"give {', '.join(_OF_MEMORY[name] for name in given)} to Memory(…), or give AgentMemoryConfig an "
+                "address or a provider as its store",
+                path=f"$.{given[0]}",
+            )
 
     def _check_waist(self) -> None:
         """Check that a provider with the four verbs only can keep what the settings require."""

@@ -35,7 +35,8 @@ LOUD = Loading(on_failure=FailurePolicy.RAISE)
 
 
 def own(store: str | Callable[[], Memory] = "memory:", **settings: Any) -> AgentMemory:
-    return AgentMemory(AgentMemoryConfig(store=store, users="shared", embedder=HashEmbedder(), **settings))
+    given = settings if callable(store) else {"embedder": HashEmbedder(), **settings}
+    return AgentMemory(AgentMemoryConfig(store=store, users="shared", **given))
 
 
 def threads_of_memories() -> set[threading.Thread]:

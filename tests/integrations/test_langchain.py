@@ -47,8 +47,10 @@ def memory(provider: InMemoryProvider) -> AgentMemory:
 
 
 def over(store: Any, **settings: Any) -> AgentMemory:
-    given = {"agent_name": "clerk", "concepts": (CITY, SEATS), "model": ScriptedModel(well), **settings}
-    return AgentMemory(AgentMemoryConfig(store=store, users="shared", embedder=HashEmbedder(), **given))
+    given = {"agent_name": "clerk", "concepts": (CITY, SEATS), **settings}
+    if not isinstance(store, Memory):
+        given = {"model": ScriptedModel(well), "embedder": HashEmbedder(), **given}
+    return AgentMemory(AgentMemoryConfig(store=store, users="shared", **given))
 
 
 async def know(memory: AgentMemory, city: str, user: str = "alice") -> None:
