@@ -296,7 +296,8 @@ class NoStoreWarning(UserWarning):
 
 
 def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
-    return listed("subjects", subjects, MemorySubject)
+    """Return subjects, with EVERYTHING among them: the facts of a project are about nobody in particular."""
+    return tuple(dict.fromkeys((*listed("subjects", subjects, MemorySubject), MemorySubject.EVERYTHING)))
 
 
 def _users(users: UserPolicy | str) -> UserPolicy:
@@ -341,7 +342,8 @@ class AgentMemoryConfig:
             already (``USER.individual("ada")``) is the user of every run that names none.
         users: Policy for runs without a user: each run must name its user (``"required"``), or runs without one
             share one memory (``"shared"``).
-        subjects: Further subjects whose facts are loaded.
+        subjects: Further subjects whose facts are loaded, beside the user and `MemorySubject.EVERYTHING`, which is
+            always one of them. The loading methods and nodes take other ones for one call.
         concepts: Typed facts of interest, which are looked for first and read with their types.
         profiles: * Profiles that every detection fills; see `Memory`.
         model: * Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are
@@ -372,7 +374,7 @@ class AgentMemoryConfig:
     cross_product: bool = True
     user: MemorySubject = attrs.field(default=USER, validator=instance_of(MemorySubject))
     users: UserPolicy = attrs.field(default=UserPolicy.REQUIRED, converter=_users)
-    subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
+    subjects: tuple[MemorySubject, ...] = attrs.field(default=(), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     profiles: tuple[ProfileSchema[Any], ...] = attrs.field(default=(), converter=schemas_of)
     model: LanguageModel | None = attrs.field(default=None, converter=as_language_model)

@@ -243,7 +243,7 @@ async def test_other_clients_of_the_package_are_of_their_own_type(serving: Servi
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_without_an_event_loop_loads_and_saves(api: Api, stream: bool, serving: Serving) -> None:
     server, store = serving(answering(ANSWER)), InMemoryProvider()
-    agent = plugin(lambda: Memory(store, embedder=HashEmbedder()), subjects=())
+    agent = plugin(lambda: Memory(store, embedder=HashEmbedder()))
     with OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as given:
         client: Any = install(agent, into=given)
         create = client.chat.completions.create if api == "chat" else client.responses.create
