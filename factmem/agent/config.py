@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -75,6 +76,7 @@ class RunIdentity:
             conversation is identified by its first message.
         load: Whether known facts are added to requests.
         save: Whether the conversation is saved.
+        host: The host's own object of the run, in which `AgentMemoryConfig.user_id` finds the user.
 
     Raises:
         InvalidNameError: An id is blank, too long or holds control characters.
@@ -84,15 +86,21 @@ class RunIdentity:
     session_id: str | None = attrs.field(default=None, validator=_optional_name)
     load: bool = attrs.field(default=True, validator=instance_of(bool))
     save: bool = attrs.field(default=True, validator=instance_of(bool))
+    host: Any = attrs.field(default=None, eq=False, repr=False)
 
     @classmethod
-    def named_by(cls, context: Any) -> RunIdentity:
+    def named_by(cls, context: Any, *, host: Any = None) -> RunIdentity:
         """Return the identity in a host's run context: its ``user_id`` and ``session_id``, as attributes or keys.
 
         Args:
             context: The program's context of the run; None if it has none. Ids are converted to strings.
+            host: The host's own object of the run (default: the context).
         """
-        return cls(user_id=_named(context, "user_id"), session_id=_named(context, "session_id"))
+        return cls(
+            user_id=_text(_named(context, "user_id")),
+            session_id=_text(_named(context, "session_id")),
+            host=context if host is None else host,
+        )
 
     def or_else(self, other: RunIdentity) -> RunIdentity:
         """Return this identity, with missing ids from another one; either may disable loading and saving."""
@@ -101,12 +109,20 @@ class RunIdentity:
             session_id=self.session_id if self.session_id is not None else other.session_id,
             load=self.load and other.load,
             save=self.save and other.save,
+            host=other.host if self.host is None else self.host,
         )
 
 
-def _named(context: Any, name: str) -> str | None:
-    found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
-    return None if found is None else str(found)
+def _named(context: Any, name: str) -> Any:
+    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+
+
+def _text(id: object) -> str | None:
+    return None if id is None else str(id)
+
+
+UserId: TypeAlias = "str | Callable[[Any], object]"
+"""Where a host keeps the id of a run's user: a path of attributes and keys, or a function of the host's object."""
 
 
 class FailurePolicy(enum.Enum):
@@ -300,6 +316,19 @@ def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
     return tuple(dict.fromkeys((*listed("subjects", subjects, MemorySubject), MemorySubject.EVERYTHING)))
 
 
+@attrs.frozen
+class _UserWithId(MemorySubject):
+    """The default subject, with where its runs have the user's id; a checked setting has them apart."""
+
+    user_id: UserId = attrs.field(kw_only=True)
+
+
+def _user(given: MemorySubject | UserId) -> MemorySubject:
+    if isinstance(given, MemorySubject):
+        return given
+    return _UserWithId(USER.name, USER.prompt_description, user_id=given)
+
+
 def _users(users: UserPolicy | str) -> UserPolicy:
     try:
         return UserPolicy(users)
@@ -339,9 +368,14 @@ class AgentMemoryConfig:
         cross_product: Whether the agent uses facts that hold for every product of the organization; narrower scopes
             such as ``/customer/acme`` are not included.
         user: Subject of the saved facts; the user of a run is an individual of it. A subject that is an individual
-            already (``USER.individual("ada")``) is the user of every run that names none.
+            already (``USER.individual("ada")``) is the user of every run that names none. A path or a function is the
+            ``user_id``.
         users: Policy for runs without a user: each run must name its user (``"required"``), or runs without one
             share one memory (``"shared"``).
+        user_id: Where the host keeps the id of a run's user, if not in ``user_id`` of the run's context: a path of
+            attributes and keys (``"deps.user.id"``, ``"context.uid"``, ``"configurable.langgraph_auth_user_id"``), or a
+            function, of the object that the host's integration names. It is the only place then, besides
+            `AgentMemory.run`. May be given as ``user``, if the subject is the default.
         subjects: Further subjects whose facts are loaded, beside the user and `MemorySubject.EVERYTHING`, which is
             always one of them. The loading methods and nodes take other ones for one call.
         concepts: Typed facts of interest, which are looked for first and read with their types.
@@ -372,7 +406,8 @@ class AgentMemoryConfig:
     product_name: str | None = None
     organization_name: str | None = None
     cross_product: bool = True
-    user: MemorySubject = attrs.field(default=USER, validator=instance_of(MemorySubject))
+    user: MemorySubject = attrs.field(default=USER, converter=_user)
+    user_id: UserId | None = None
     users: UserPolicy = attrs.field(default=UserPolicy.REQUIRED, converter=_users)
     subjects: tuple[MemorySubject, ...] = attrs.field(default=(), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
@@ -392,9 +427,50 @@ class AgentMemoryConfig:
         if not self.scopes:
             raise InvalidDataError("the agent takes part in no scope: give it a name, or leave cross_product on")
         check_parts(embedder=self.embedder, model=self.model)
+        self._check_user_id()
         self._check_effective()
         self._check_waist()
         _ = self.home
+
+    def _check_user_id(self) -> None:
+        if isinstance(self.user, _UserWithId):
+            object.__setattr__(self, "user_id", self.user.user_id)
+            object.__setattr__(self, "user", USER)
+        match self.user_id:
+            case None:
+                return
+            case str() as path if "." in path and all(path.split(".")):
+                return
+            case str():
+                raise InvalidDataError(
+                    'where a host keeps the id of the user is a path such as "deps.user.id"; one person is '
+                    'USER.individual("ada")',
+                    path="$.user",
+                )
+            case given if not callable(given):
+                raise InvalidDataError(
+                    'a user is a MemorySubject, a path such as "deps.user.id", or a function of the host\'s run, '
+                    f"not a {type(given).__name__}",
+                    path="$.user",
+                )
+
+    def identified(self, identity: RunIdentity) -> RunIdentity:
+        """Return an identity with the user whom `user_id` finds in the host's object, and without that object.
+
+        Args:
+            identity: The identity according to the host.
+
+        Raises:
+            InvalidNameError: The id is not legal.
+        """
+        host, found = identity.host, identity.user_id
+        if host is None:
+            return identity
+        if isinstance(self.user_id, str):
+            found = _text(functools.reduce(_named, self.user_id.split("."), host))
+        elif self.user_id is not None:
+            found = _text(self.user_id(host))
+        return attrs.evolve(identity, user_id=found, host=None)
 
     def _check_effective(self) -> None:
         """Refuse settings that a Memory of the program's own would leave without effect."""

@@ -4,10 +4,10 @@ Nodes are plain async functions, independent of any graph engine. Add them to a 
 pydantic-graph ``GraphBuilder``, or await them directly.
 
 - In LangGraph, a node takes the state and returns an update of it: ``{"messages": [...]}`` with the memory block, or
-  ``{}``. The identity comes from the run's config: ``user_id`` and ``thread_id`` (or ``session_id``) in
-  ``configurable``.
+  ``{}``. The identity comes from the run's config; see `GraphRun`, in which `AgentMemoryConfig.user_id` finds the user.
 - In pydantic-graph, a node takes a ``StepContext``, changes its state in place and returns its inputs. The identity
-  comes from the attributes ``user_id`` and ``session_id`` of its deps.
+  comes from the attributes ``user_id`` and ``session_id`` of its deps; `AgentMemoryConfig.user_id` finds the user in
+  the ``StepContext``.
 
 `StateAccess` sets other places for the messages and the identity.
 """
@@ -29,6 +29,7 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = [
+    "GraphRun",
     "Node",
     "SaveScope",
     "StateAccess",
@@ -43,6 +44,59 @@ StateT = TypeVar("StateT")
 
 SaveScope: TypeAlias = "MemoryScope | ScopeKind | str"
 """A scope to save in: a scope, the kind of one of the agent's scopes, or a path."""
+
+
+@attrs.frozen(kw_only=True)
+class GraphRun:
+    """A run of LangGraph or LangChain, in which `AgentMemoryConfig.user_id` finds the user.
+
+    Without it, the user is the first of ``user_id`` of the context, ``langgraph_auth_user_id`` of ``configurable``
+    (which LangGraph's server sets for a user who signed in), and ``user_id`` of ``configurable`` and of ``metadata``.
+
+    Attributes:
+        context: The run's context: a mapping, an object, or None.
+        config: The run's config.
+        state: The state, for a node of a graph and the middleware of an agent; None for tools.
+    """
+
+    context: Any = None
+    config: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    state: Any = attrs.field(default=None, repr=False)
+
+    @property
+    def configurable(self) -> Mapping[str, Any]:
+        """``configurable`` in the config."""
+        return self.config.get("configurable") or {}
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """``metadata`` in the config."""
+        return self.config.get("metadata") or {}
+
+    @property
+    def identity(self) -> RunIdentity:
+        """The identity of the run.
+
+        Raises:
+            InvalidNameError: An id is not legal.
+        """
+        configured = self.configurable
+        users = (
+            _in(self.context, "user_id"),
+            configured.get("langgraph_auth_user_id"),
+            configured.get("user_id"),
+            self.metadata.get("user_id"),
+        )
+        sessions = (_in(source, name) for source in (self.context, configured) for name in ("session_id", "thread_id"))
+        return RunIdentity.named_by({"user_id": _first(users), "session_id": _first(sessions)}, host=self)
+
+
+def _in(source: object, name: str) -> object:
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+def _first(found: Iterable[object]) -> object:
+    return next((id for id in found if id is not None), None)
 
 
 class Node(Protocol):
@@ -271,17 +325,8 @@ def _is_step(state: Any) -> bool:
 
 def _identity(state: Any, config: Any) -> RunIdentity:
     if _is_step(state):
-        deps = state.deps
-        return _identified(getattr(deps, "user_id", None), getattr(deps, "session_id", None))
-    configurable = config.get("configurable") or {} if isinstance(config, Mapping) else {}
-    return _identified(configurable.get("user_id"), configurable.get("session_id", configurable.get("thread_id")))
-
-
-def _identified(user_id: object, session_id: object) -> RunIdentity:
-    """Return an identity whose ids are converted to strings."""
-    return RunIdentity(
-        user_id=None if user_id is None else str(user_id), session_id=None if session_id is None else str(session_id)
-    )
+        return RunIdentity.named_by(state.deps, host=state)
+    return GraphRun(state=state, config=config if isinstance(config, Mapping) else {}).identity
 
 
 def _replace(state: Any, update: Mapping[str, Any]) -> None:

@@ -222,7 +222,7 @@ class AgentMemory:
         """
         return MemoryRun(
             config=self.config,
-            identity=self._running.get().or_else(identity),
+            identity=self._running.get().or_else(self.config.identified(identity)),
             held=self._held,
             hearing=self._hearing,
         )

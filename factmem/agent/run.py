@@ -87,15 +87,23 @@ class MemoryRun:
         """
         if self.identity.user_id is not None:
             return
-        if private:
-            raise MissingUserError(
-                "this run names no user, who would own what is kept privately: give user_id to AgentMemory.run(), or "
-                "to the host's own context of the run"
+        where = self.config.user_id
+        if isinstance(where, str):
+            found = f"the host's run has no {where}, where AgentMemoryConfig looks for it: give it there"
+        elif where is not None:
+            found = "the function user_id of AgentMemoryConfig found none: return one"
+        else:
+            found = (
+                "give user_id to the host's own context of the run, say where else the host keeps it (such as "
+                'AgentMemoryConfig(user="deps.user.id"), a path or a function)'
             )
+        found += ", or give user_id to AgentMemory.run()"
+        if private:
+            raise MissingUserError(f"this run names no user, who would own what is kept privately: {found}")
         if self.config.users is UserPolicy.REQUIRED and self.config.user.individual_name is None:
             raise MissingUserError(
-                "this run names no user, and its memory keeps users apart: give user_id to AgentMemory.run(), or to "
-                'the host\'s own context of the run; or set users="shared", if all users may share one memory'
+                f"this run names no user, and its memory keeps users apart: {found}; or set "
+                'users="shared", if all users may share one memory'
             )
 
     @property

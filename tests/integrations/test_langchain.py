@@ -243,6 +243,8 @@ class Who:
         {"context": Who(user_id="alice")},
         {"config": {"configurable": {"user_id": "alice"}}},
         {"context": Who(user_id="alice"), "config": {"configurable": {"user_id": "bob"}}},
+        {"config": {"configurable": {"langgraph_auth_user_id": "alice", "user_id": "bob"}}},
+        {"config": {"metadata": {"user_id": "alice"}}},
     ],
     ids=str,
 )

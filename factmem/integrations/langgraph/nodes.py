@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-from factmem.agent import AgentMemory, Node, RunIdentity, StateAccess
+from factmem.agent import AgentMemory, GraphRun, Node, RunIdentity, StateAccess
 from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.facts import Concept
 from factmem.loops import is_async
@@ -30,47 +30,39 @@ __all__ = ["ADDED_MESSAGES", "identity_here", "identity_of", "runnable", "with_f
 NodeT = TypeVar("NodeT", bound=Callable[..., Any])
 
 
-def identity_of(context: object, config: Mapping[str, Any] | None = None) -> RunIdentity:
-    """Return the identity of a run of LangGraph or LangChain.
+def identity_of(context: object, config: Mapping[str, Any] | None = None, state: Any = None) -> RunIdentity:
+    """Return the identity of a run of LangGraph or LangChain; see `factmem.agent.GraphRun`.
 
     Args:
         context: The run's context: a mapping, an object, or None.
         config: The run's config (default: the config of the current runnable).
+        state: The state.
 
     Raises:
         InvalidNameError: An id is not legal.
     """
-    configurable = (ensure_config() if config is None else config).get("configurable") or {}
-
-    def named(*names: str) -> str | None:
-        found = (_of(source, name) for source in (context, configurable) for name in names)
-        return next((str(value) for value in found if value is not None), None)
-
-    return RunIdentity(user_id=named("user_id"), session_id=named("session_id", "thread_id"))
+    given: Any = ensure_config() if config is None else config
+    return GraphRun(context=context, config=given, state=state).identity
 
 
-def _of(source: object, name: str) -> object:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+def identity_here(state: Any = None) -> RunIdentity:
+    """Return the identity of the current run; empty outside of a run.
 
-
-def identity_here() -> RunIdentity:
-    """Return the identity of the current run; empty outside of a run."""
+    Args:
+        state: The state.
+    """
     try:
         runtime: Runtime[Any] | None = get_runtime()
     except RuntimeError:
         runtime = None
-    return identity_of(None if runtime is None else runtime.context)
+    return identity_of(None if runtime is None else runtime.context, state=state)
 
 
 def _replacing(history: list[Any]) -> Mapping[str, Any]:
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *history]}
 
 
-def _identity_of_state(state: object) -> RunIdentity:
-    return identity_here()
-
-
-ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=_identity_of_state)
+ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=identity_here)
 """Access to states whose ``messages`` are reduced by ``add_messages``.
 
 The list of messages is replaced as a whole, so that outdated memory blocks disappear. Identities are read as in
@@ -131,7 +123,7 @@ def with_facts_from_memory(
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
     def who(given: Any) -> RunIdentity:
-        return state.identity(given).or_else(identity_here())
+        return state.identity(given).or_else(identity_here(given))
 
     if not callable(node):
         raise InvalidDataError(f"a node is a function of the state, not a {type(node).__name__}", path="$.node")

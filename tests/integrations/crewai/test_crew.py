@@ -163,6 +163,14 @@ def test_a_kickoff_without_a_user_is_not_the_last_ones(memory: AgentMemory, mode
     assert "Rome" not in model.shown[1]
 
 
+def test_the_user_may_be_anywhere_in_the_inputs(model: Scripted) -> None:
+    memory = agent_memory(user="inputs.uid", users="required")
+    known(memory, "alice", "Oslo")
+    install(memory, into=crew_of(model, "Where does {uid} live?")).kickoff(inputs={"uid": "alice"})
+    assert "Oslo" in model.shown[0]
+    memory.close()
+
+
 def test_a_failing_load_ends_the_kickoff_or_is_logged(model: Scripted, caplog: pytest.LogCaptureFixture) -> None:
     memory = agent_memory(store=Broken(), loading=Loading(on_failure=FailurePolicy.RAISE))
     with pytest.raises(LoadingAbortedError) as raised:
