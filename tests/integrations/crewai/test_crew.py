@@ -195,4 +195,4 @@ def test_memory_goes_into_crews_without_one(memory: AgentMemory, model: Scripted
     with pytest.raises(CapabilityError, match="Crew"):
         install(memory, into=crew.tasks[0])
     with pytest.raises(CapabilityError, match="event loop"):
-        install(agent_memory(store=Memory(InMemoryProvider())), into=crew_of(model, "Hello."))
+        install(agent_memory(store=Memory(InMemoryProvider()), embedder=None), into=crew_of(model, "Hello."))

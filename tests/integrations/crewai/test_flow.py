@@ -213,4 +213,4 @@ def test_memory_goes_into_flows_without_one(agent: AgentMemory, model: Reviewing
     with pytest.raises(InvalidDataError, match="FactMemStorage"):
         install(agent, into=own)
     with pytest.raises(CapabilityError, match="event loop"):
-        install(agent_memory(store=Memory(InMemoryProvider())), into=writing(model, Person("")))
+        install(agent_memory(store=Memory(InMemoryProvider()), embedder=None), into=writing(model, Person("")))
