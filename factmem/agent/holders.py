@@ -276,6 +276,11 @@ class SavedHistory:
         return self._submission.failures
 
     @property
+    def skipped(self) -> int:
+        """Number of messages skipped, because they were submitted before for all that is looked for now."""
+        return self._submission.skipped
+
+    @property
     def dropped(self) -> Mapping[DropReason, int]:
         """Number of candidates and message parts dropped so far, by reason; see `Remembered.dropped`."""
         return self._submission.dropped

@@ -186,7 +186,8 @@ class MemoryRun:
     ) -> SavedHistory | None:
         """Submit the history for detection. It is on disk when this returns, and processed in the background.
 
-        Messages that were submitted before are skipped, so the whole history may be passed after each run.
+        Messages that were submitted before are skipped, so the whole history may be passed after each run. Only if it
+        is for other subjects, concepts or topics than before, they are read once more.
 
         Args:
             history: The conversation so far, each message with an id.

@@ -91,10 +91,13 @@ class Submission:
 
     Attributes:
         ids: Ids of the jobs; `Memory.resume` finds them again by these.
+        skipped: Number of messages that were not submitted again, because they were submitted before and for all that
+            is looked for now. Only `Memory.ingest_events` and the agents that use it skip messages.
     """
 
     def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
+        self.skipped: int = 0
         self._outcomes: dict[str, Remembered] = {}
         self._kept: dict[str, Callable[[], Remembered]] = {}
         self._postponed: set[str] = set()

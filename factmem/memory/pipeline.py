@@ -48,6 +48,7 @@ from factmem.memory.journal import (
     Unit,
     detailed,
     in_order,
+    is_read_again,
     rebuilt,
     settled_state,
     treatment_of,
@@ -454,7 +455,8 @@ class Pipeline:
             for item in found
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
-            if recorded.assertion.details.origin is Origin.USER
+            if not is_read_again(recorded)  # the words themselves stay as their first reading left them
+            and recorded.assertion.details.origin is Origin.USER
             and (treatment_of(recorded) or otherwise) is Treatment.FACTS
             and message_of(recorded.assertion.details) not in forgotten
         )

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from factmem import MemoryScope, MemorySubject, Message, SingleFact
+from factmem.abc import DetectionRequest
 from factmem.agent import (
     USER,
     AgentMemory,
@@ -109,6 +110,31 @@ async def test_a_node_may_wait_until_the_history_is_read() -> None:
     async with memory_over(ScriptedModel(well)) as memory:
         await save_to_memory_auto_detect_facts(plugin(memory), wait=True)(state, ALICE)
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
+
+
+async def test_a_second_node_looks_for_something_else_in_the_same_history() -> None:
+    """Other concepts, an open search and other subjects are new work; the same again is not."""
+    state = {"messages": [user("I live in Oslo. We booked 12 seats. I have a cat.")]}
+    model, team = ScriptedModel(well), MemorySubject("team", "the user's team")
+    async with memory_over(model) as memory:
+        agent = plugin(memory, concepts=())
+        for node, found in (
+            (save_to_memory(agent, [CITY], wait=True), {"Oslo"}),
+            (save_to_memory(agent, [SEATS], wait=True), {"Oslo", 12}),
+            (save_to_memory(agent, [CITY], wait=True), {"Oslo", 12}),
+            (save_to_memory(agent, [CITY, SEATS, PETS], wait=True), {"Oslo", 12, "cat"}),
+            (save_to_memory(agent, [CITY], subjects=[USER, team], wait=True), {"Oslo", 12, "cat"}),
+        ):
+            await node(state, ALICE)
+            records = await memory.list_records(concepts=[CITY, SEATS, PETS])
+            assert {record.value for record in records} == found
+        assert len(model.prompts) == 4
+        request = DetectionRequest(concepts=[CITY])
+        saved = await agent.save_facts_from_history(
+            state["messages"], looking_for=request, identity=RunIdentity(user_id="alice", session_id="monday")
+        )
+        assert saved is not None
+        assert saved.skipped == 1
 
 
 @pytest.mark.parametrize(

@@ -255,4 +255,4 @@ AGENTS_MD: Final[Mapping[str, Door]] = {
 _WHOLE: Final = "what was submitted is looked at where it is handed back, with all that it has"
 SAVED_HISTORY: Final[Mapping[str, Door]] = {
     name: Neither(_WHOLE) for name in ("pending", "outcomes", "failures", "held_by", "wait", "wait_blocking")
-} | {"dropped": Neither("is a count, without content")}
+} | dict.fromkeys(("dropped", "skipped"), Neither("is a count, without content"))
