@@ -122,7 +122,7 @@ def _text(id: object) -> str | None:
 
 
 UserId: TypeAlias = "str | Callable[[Any], object]"
-"""Where a host keeps the id of a run's user: a path of attributes and keys, or a function of the host's object."""
+"""Place of the id of a run's user in the host's object: a path of attributes and keys, or a function of that object."""
 
 
 class FailurePolicy(enum.Enum):
