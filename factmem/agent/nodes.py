@@ -163,6 +163,8 @@ def load_from_memory(
 ) -> Node:
     """Return a node that loads the known facts of some concepts; see `AgentMemory.load_facts_to_agent`.
 
+    The concepts become concepts of the agent, so that nodes with an open search find them with their types.
+
     Args:
         memory: The memory.
         concepts: The concepts, or their keywords.
@@ -174,6 +176,7 @@ def load_from_memory(
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
     wanted = listed("concepts", concepts, Concept, str)
+    memory.declare(wanted)
     about, places = _subjects(subjects), _scopes(memory, scopes)
 
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
@@ -245,7 +248,7 @@ def save_to_memory_auto_detect_facts(
 ) -> Node:
     """Return a node that submits the history for the detection of facts of any concept.
 
-    The agent's own concepts are looked for first, with their types.
+    The agent's own concepts and those of its load nodes are looked for first, with their types.
 
     Args:
         memory: The memory.
@@ -257,7 +260,7 @@ def save_to_memory_auto_detect_facts(
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    request = DetectionRequest(subjects=subjects, concepts=memory.config.concepts, open=True)
+    request = DetectionRequest(subjects=subjects, open=True)
     return _saving("save_to_memory_auto_detect_facts", memory, request, scope, state, wait=wait)
 
 

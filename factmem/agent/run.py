@@ -33,6 +33,7 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept
 from factmem.memory import Filters, Memory, Remembered, Submission
+from factmem.names import folded_keyword
 from factmem.recall import RecallMatches, RecallSettings, still_true
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
@@ -382,8 +383,11 @@ class MemoryRun:
         return attrs.evolve(message, treatment=Treatment.IGNORE, media=(), not_text=0)
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
-        if request is None:
-            return DetectionRequest(subjects=(self.user,), concepts=self.config.concepts, open=True)
+        request = DetectionRequest(open=True) if request is None else request
+        if request.open:
+            asked = {folded_keyword(concept.keyword) for concept in request.concepts}
+            own = [item for item in self.config.concepts if folded_keyword(item.keyword) not in asked]
+            request = attrs.evolve(request, concepts=(*request.concepts, *own))
         if request.subjects == (MemorySubject.EVERYTHING,):
             return attrs.evolve(request, subjects=(self.user,))
         return attrs.evolve(request, subjects=map(self._narrowed, request.subjects))

@@ -113,6 +113,7 @@ def with_facts_from_memory(
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
     wanted = None if concepts is None else listed("concepts", concepts, Concept, str)
+    memory.declare(wanted or ())
     about = None if subjects is None else listed("subjects", subjects, MemorySubject)
     places = None if scopes is None else [*map(memory.config.scope_of, listed("scopes", scopes, MemoryScope, str))]
 
