@@ -26,7 +26,8 @@
     │   ├── ModelUnavailableError          unreachable, overloaded, out of quota or too slow; retry later
     │   ├── ModelRefusedError              it refused, or its answer was filtered
     │   ├── ModelAnswerError               its answer is invalid or cut off
-    │   └── BudgetSpentError               the budget of this run is spent; the rest waits
+    │   ├── BudgetSpentError               the budget of this run is spent; the rest waits
+    │   └── ModelAwayError                 the loop that a host's model is asked in does not run; the rest waits
     ├── MemoryFileError                    a file for agents, such as an AGENTS.md, cannot be read or written
     ├── MissingPackageError (ImportError)  an optional package is not installed; the text says how
     └── ProviderError
@@ -73,6 +74,7 @@ __all__ = [
     "MissingPackageError",
     "MissingUserError",
     "ModelAnswerError",
+    "ModelAwayError",
     "ModelError",
     "ModelRefusedError",
     "ModelUnavailableError",
@@ -256,6 +258,10 @@ class ModelAnswerError(ModelError):
 
 class BudgetSpentError(ModelError):
     """Raised when a memory's `Budget` is spent. What is not read yet waits for the next process, or `Memory.resume`."""
+
+
+class ModelAwayError(ModelError):
+    """Raised when no event loop runs in which a host's model can be asked. What is not read waits for the next run."""
 
 
 class MemoryFileError(FactMemError):

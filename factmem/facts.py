@@ -120,7 +120,8 @@ class Concept(Generic[T, FactT]):
     """A typed key for facts, made with `Concept.single` or `Concept.multiple`.
 
     Attributes:
-        keyword: the unique key.
+        keyword: the unique key. Facts are found by any alike keyword, regardless of case, hyphens, underscores and
+            spaces.
         description: its meaning, for people, models and search.
         value_type: the type of a value; any type that `factmem.values` can write as JSON.
         examples: pairs of a sentence and the value that it says, shown to a language model that looks for the concept.

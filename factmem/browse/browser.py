@@ -633,8 +633,7 @@ class Browser:
             InvalidDataError: A name or the budget is not legal, or the agent takes part in no visible scope.
             OutOfViewError: One of the agent's scopes lies outside of the memory's view.
         """
-        everything, everywhere = MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT
-        cross_product = await self._reaches(scope=everywhere)
+        cross_product = await self._reaches(scope=MemoryScope.CROSS_PRODUCT)
         if not (cross_product or asked.agent or asked.feature or asked.product):
             raise InvalidDataError("these pages are confined to some scopes: name an agent, feature or product of them")
         config = AgentMemoryConfig(
@@ -645,11 +644,11 @@ class Browser:
             cross_product=cross_product,
             user=_USER.individual(asked.user) if asked.user else _USER,
             users=UserPolicy.SHARED,
-            subjects=[everything] if await self._reaches(subject=everything) else [],
             loading=Loading(budget=asked.budget),
         )
         said = [Message(content=asked.question, role="user")] if asked.question.strip() else []
-        block = await AgentMemory(config).for_run().load(said)
+        subjects = None if await self._reaches(subject=MemorySubject.EVERYTHING) else [config.user]
+        block = await AgentMemory(config).for_run().load(said, subjects=subjects)
         return Told(
             asked=asked,
             text=block.text,

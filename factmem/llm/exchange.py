@@ -14,7 +14,7 @@ import time
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, cast
 
 import anyio
@@ -129,6 +129,12 @@ class ModelExchange(Generic[AnswerT]):
             yield
         finally:
             _current.reset(token)
+
+    def context(self) -> Context:
+        """Return context variables in which this is the exchange, and which hold nothing else."""
+        context = Context()
+        context.run(_current.set, self)
+        return context
 
     def hear(self, reply: Reply) -> None:
         """Receive a response, before it is parsed."""

@@ -18,7 +18,7 @@ import attrs
 from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
-from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelUnavailableError
+from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelAwayError, ModelUnavailableError
 from factmem.hints import hinted
 from factmem.llm import Budget, Spent
 from factmem.loops import OneLoop, check_process
@@ -94,10 +94,13 @@ class Submission:
 
     Attributes:
         ids: Ids of the jobs; `Memory.resume` finds them again by these.
+        skipped: Number of messages that were not submitted again, because they were submitted before and for all that
+            is looked for now. Only `Memory.ingest_events` and the agents that use it skip messages.
     """
 
     def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
+        self.skipped: int = 0
         self._outcomes: dict[str, Remembered] = {}
         self._kept: dict[str, Callable[[], Remembered]] = {}
         self._postponed: set[str] = set()
@@ -434,7 +437,7 @@ class Worker:
             async with self._turn(len(batch)):
                 results = await _processed(reader, batch)
             for unit, result in zip(batch, results, strict=True):
-                if isinstance(result, BudgetSpentError):
+                if isinstance(result, BudgetSpentError | ModelAwayError):
                     self._postpone(unit)
                 elif isinstance(result, ModelUnavailableError) and not last:
                     again.append(unit)

@@ -92,6 +92,11 @@ class BlockingSubmission(_Twin):
         return self._submission.failures
 
     @property
+    def skipped(self) -> int:
+        """See `Submission`."""
+        return self._submission.skipped
+
+    @property
     def dropped(self) -> Mapping[DropReason, int]:
         """See `Submission.dropped`."""
         return self._submission.dropped

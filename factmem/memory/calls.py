@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from factmem.errors import ProviderClosedError
-from factmem.loops import check_process
+from factmem.loops import ProgramLoops, check_process, settle
 
 __all__ = ["Calls"]
 
@@ -29,10 +29,12 @@ class Calls:
         self._under_way: set[asyncio.Task[None]] = set()
         self._open = False
         self._process = os.getpid()
+        self._served = ProgramLoops().served()
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self._served.__enter__()
         self._open = True
         return self
 
@@ -43,6 +45,7 @@ class Calls:
         self._open = False
         if self._under_way:
             await asyncio.wait(self._under_way)
+        self._served.__exit__(exc_type, exc, traceback)
 
     @property
     def forked(self) -> bool:
@@ -72,21 +75,9 @@ class Calls:
         if not self._open:
             future.set_exception(_closed())
             return
-        task = self._loop.create_task(_run(function, future))
+        task = self._loop.create_task(settle(function, future))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-
-
-async def _run(function: Callable[[], Awaitable[T]], future: Future[T]) -> None:
-    try:
-        result = await function()
-    except Exception as error:
-        future.set_exception(error)
-    except BaseException as error:  # a cancellation ends the task as well
-        future.set_exception(error)
-        raise
-    else:
-        future.set_result(result)
 
 
 def _closed() -> ProviderClosedError:

@@ -1263,9 +1263,10 @@ class Memory:
     ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
 
-        An event is identified by its id: a second one with the same id changes nothing. Events are read in the order of
-        their times. Until then they can be recalled as they were said. A restart continues at the same point. Without a
-        model, events are kept as they are.
+        An event is identified by its id: a second one with the same id changes nothing, and is counted in
+        `Submission.skipped`; it is read once more only if other subjects, concepts or topics are looked for. Events are
+        read in the order of their times. Until then they can be recalled as they were said. A restart continues at the
+        same point. Without a model, events are kept as they are.
 
         The same event from two processes at the same moment is kept once if it has a timestamp. Without one, each
         process gives it a time, and both are kept until they are read; findings in them are kept once.

@@ -32,6 +32,7 @@ from factmem.errors import (
     EmbedderError,
     FactMemError,
     InvalidDataError,
+    ModelAwayError,
     ModelError,
     RecordNotFoundError,
     StateConflictError,
@@ -47,6 +48,7 @@ from factmem.memory.journal import (
     Unit,
     detailed,
     in_order,
+    is_read_again,
     rebuilt,
     settled_state,
     treatment_of,
@@ -173,7 +175,7 @@ class Pipeline:
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
         """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
-        if isinstance(error, BudgetSpentError):  # the words stay pending
+        if isinstance(error, BudgetSpentError | ModelAwayError):  # the words stay pending
             return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
@@ -458,7 +460,8 @@ class Pipeline:
             for item in found
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
-            if recorded.assertion.details.origin is Origin.USER
+            if not is_read_again(recorded)  # the words themselves stay as their first reading left them
+            and recorded.assertion.details.origin is Origin.USER
             and (treatment_of(recorded) or otherwise) is Treatment.FACTS
             and message_of(recorded.assertion.details) not in forgotten
         )

@@ -28,6 +28,7 @@ from factmem.memory.filters import (
 )
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.names import folded_keyword
 from factmem.providers import fact_of
 from factmem.recall import Corpus, CurrentRows, Glance, LogPart, RecallFilter, RecallMatch, chosen, hydrate, selected
 from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
@@ -87,7 +88,7 @@ class Reader:
 
     async def _current_at(self, place: Place, keyword: str) -> list[Current]:
         """Return the current, visible facts of one concept at one place, read from the store."""
-        log, context = await self._backend.history().entries(place, keyword), self._context
+        log, context = await self._entries(place, keyword), self._context
 
         def current() -> list[Current]:
             seen = [
@@ -99,6 +100,12 @@ class Reader:
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
 
         return current() if len(log) <= _FEW else await to_thread.run_sync(current)
+
+    async def _entries(self, place: Place, keyword: str) -> Sequence[LogEntry]:
+        """Return the log of one concept at one place: of its keyword, or else of alike ones."""
+        log = await self._backend.history().entries(place, keyword)
+        alike = RecallFilter(keywords=(keyword,), subject=place.subject, scope=place.scope, exact=True)
+        return log or await self._backend.mirror.log(LogPart(kept=alike))
 
     async def profile(
         self,
@@ -134,8 +141,9 @@ class Reader:
             exact=True,
         )
         found: dict[str, list[Current]] = {}
+        names = {folded_keyword(keyword): keyword for keyword in declared}
         for row in chosen(await self.visible(wanted) if declared else ()):
-            found.setdefault(row.recorded.assertion.keyword, []).append(row)
+            found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
         for schema in schemas:
             _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
         facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
@@ -328,7 +336,7 @@ class Reader:
         place = self._exact_place(wanted)
         if place is not None and wanted.keywords is not None:
             (keyword,) = wanted.keywords
-            log = await self._backend.history().entries(place, keyword)
+            log = await self._entries(place, keyword)
         else:
             log = await self._backend.mirror.log(LogPart(kept=wanted))
         sees = self._context.sight_of(wanted).sees

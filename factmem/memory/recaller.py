@@ -20,6 +20,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import Reader
+from factmem.names import folded_keyword
 from factmem.recall import (
     COMPARED,
     TELLING,
@@ -451,7 +452,7 @@ def narrowed(wanted: RecallFilter, hint: Hint) -> RecallFilter | None:
         among = hint.record_ids if wanted.record_ids is None else hint.record_ids.intersection(wanted.record_ids)
         return attrs.evolve(inside, record_ids=among)
     if hint.keyword is not None:
-        keep = wanted.keywords is None or hint.keyword in wanted.keywords
+        keep = wanted.keywords is None or folded_keyword(hint.keyword) in map(folded_keyword, wanted.keywords)
         return attrs.evolve(inside, keywords=(hint.keyword,)) if keep else None
     if hint.time is not None:
         since, until = hint.time.start, hint.time.end

@@ -426,7 +426,9 @@ class Writer:
             )
         await self._backend.provider.save(fact, place.subject, place.scope)
         wanted = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(fact.concept.keyword,))
-        return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in await self._reader.visible(wanted))
+        rows = await self._reader.visible(wanted)
+        same = [row for row in rows if row.recorded.assertion.keyword == fact.concept.keyword]
+        return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in same)
 
     async def append(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> list[Recorded]:
         """Embed and commit assertions; return them as recorded."""

@@ -9,6 +9,7 @@ import attrs
 
 from factmem.facts import FactType
 from factmem.fold import Current
+from factmem.names import folded_keyword
 from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
 
@@ -94,7 +95,7 @@ def chosen(current: Iterable[Current]) -> Sequence[Current]:
     """
     by_concept: dict[str, list[Current]] = {}
     for item in current:
-        by_concept.setdefault(item.recorded.assertion.keyword, []).append(item)
+        by_concept.setdefault(folded_keyword(item.recorded.assertion.keyword), []).append(item)
     ordered = (sorted(items, key=lambda item: item.first_said) for items in by_concept.values())
     return [kept for items in ordered for kept in strongest([_contender(item) for item in items])]
 

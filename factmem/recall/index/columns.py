@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 
 from factmem.facts import STATEMENT
+from factmem.names import folded_keyword
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,
@@ -125,7 +126,7 @@ class Columns:
         self.places: Numbered = Numbered()
         self.scopes: Numbered = Numbered()
         self.subjects: Numbered = Numbered()
-        self.keywords: Numbered = Numbered()
+        self.keywords: Keywords = Keywords()
         self.owners: Numbered = Numbered([""])
         self.labels: Numbered = Numbered([""])
         self.categories: Numbered = Numbered()
@@ -423,6 +424,32 @@ class Numbered:
     def find(self, text: str) -> int | None:
         """Return the number of a text, or None for an unknown one."""
         return self._numbers.get(text)
+
+
+class Keywords(Numbered):
+    """Distinct keywords, and which of them are alike.
+
+    Attributes:
+        kinds: The number of the first alike keyword, by the number of each keyword.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: list[int] = []
+        self._alike: dict[str, list[int]] = {}
+        super().__init__()
+
+    def number(self, text: str) -> int:
+        """See `Numbered.number`."""
+        number = super().number(text)
+        if number == len(self.kinds):
+            alike = self._alike.setdefault(folded_keyword(text), [])
+            alike.append(number)
+            self.kinds.append(alike[0])
+        return number
+
+    def alike(self, folded: str) -> Sequence[int]:
+        """Return the numbers of the keywords that are folded to a text."""
+        return self._alike.get(folded, ())
 
 
 class Growing:

@@ -121,8 +121,7 @@ def _named_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.SUBJECT:
             return np.isin(of["subject"], columns.numbers_of(condition.values), invert=condition.negate)
         case Facet.KEYWORD:
-            found = [columns.keywords.find(keyword) for keyword in condition.values]
-            numbers = [number for number in found if number is not None]
+            numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
             return np.isin(of["keyword"], numbers, invert=condition.negate)
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE:
             return None
@@ -264,9 +263,10 @@ def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
 
 def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:
     """Return the strongest rows of each concept."""
-    order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], columns.of_rows("keyword", rows)))
-    rows = rows[order]
-    keyword = columns.of_rows("keyword", rows)
+    kinds = np.array(columns.keywords.kinds, np.intp)
+    keyword = kinds[columns.of_rows("keyword", rows)]
+    order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], keyword))
+    rows, keyword = rows[order], keyword[order]
     starts = np.flatnonzero(np.append(True, keyword[1:] != keyword[:-1])) if len(rows) else rows
     contenders = _contenders(columns, rows)
     ends = [*starts[1:].tolist(), len(contenders)]
