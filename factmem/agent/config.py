@@ -54,6 +54,7 @@ __all__ = [
     "Saving",
     "SavingTime",
     "Store",
+    "UserId",
     "UserPolicy",
     "estimated_tokens",
 ]

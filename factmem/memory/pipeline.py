@@ -193,8 +193,6 @@ class Pipeline:
                 break
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
-        if left:
-            _log.warning("%d messages could not be read, and are kept as they were said: %s", len(left), error)
         outcome = await self.present_outcome(unit.words)
         kept = {recorded.record_id for recorded in left}
         created = tuple(Change(kind=ChangeKind.CREATED, record=record) for record in outcome if record.id in kept)

@@ -109,6 +109,7 @@ class Streams:
         events = conversation_from(conversation, self._context.said_now).messages
         if words_of_media:
             await self._inbox.store_and_submit(words_of_media, order)
+        submission: Submission | None = None
         async with self._backend.worker.alone(id):
             stored, skipped = await self._taken_in(stream, id, events, job, order)
             alone = self._without_words(id, events)
@@ -117,7 +118,7 @@ class Streams:
             if job is not None:
                 submission = await self._awaited(job.id, flush=flush)
                 submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
-        if job is None:
+        if submission is None:
             submission = await self._inbox.submit(stored)
             submission.drop(DropReason.NOT_TEXT, alone)
         submission.skipped = skipped

@@ -72,7 +72,8 @@ def strongest(contenders: Sequence[Contender[T]]) -> list[T]:
 
 
 def _best(contenders: Sequence[Contender[T]]) -> Contender[T]:
-    return min(contenders, key=lambda it: (it.level, -it.trust, -it.said_at))
+    """Return the contender of the strongest level that is trusted most, then newest, then last in their order."""
+    return min(reversed(contenders), key=lambda it: (it.level, -it.trust, -it.said_at))
 
 
 def _values(contenders: Sequence[Contender[T]]) -> list[T]:

@@ -254,7 +254,7 @@ MACHINE = MemorySubject("machine", "Technical environment (installed tools, OS, 
 
 @pytest.mark.parametrize("declared", [True, False], ids=["node", "method"])
 async def test_koogs_sample_works_as_it_stands(declared: bool) -> None:
-    """A node detects facts by itself, and the next one loads a concept of which the model was told nothing."""
+    """A node detects facts by itself, and the next one loads a concept of which the model was shown nothing."""
     found = [
         {"quote": "I prefer Kotlin", "message": 1, "about": "user:alice", "kind": "multiple"},
         {"quote": "It runs Linux", "message": 1, "about": "machine", "kind": "single"},

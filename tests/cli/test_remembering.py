@@ -84,7 +84,7 @@ def test_a_model_finds_out_what_was_not_said(cli: CommandLine) -> None:
 
 def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, nobody: str) -> None:
     done = cli.run("--model", nobody, "remember", SAID)
-    assert (done.code, f"kept  {SAID}" in done.out) == (1, True)
+    assert (done.code, f"created  {SAID}" in done.out) == (1, True)
     assert "1 text could not be read: the language model cannot be reached" in done.err
     assert f"factmem --store {cli.store} --model '{nobody}' dead-letters retry" in done.err
     assert len(cli.data("recall", "venue")) == 1

@@ -302,7 +302,6 @@ async def test_a_dead_letter_says_which_field_of_the_answer_was_wrong_and_holds_
     assert "value: Input should be a valid string" in letter.reason
     assert secret not in letter.reason
     assert secret not in caplog.text
-    assert letter.reason in caplog.text, "the caller's log says so at once"
 
 
 async def test_looking_for_something_without_a_model_is_refused() -> None:

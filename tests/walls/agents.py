@@ -113,6 +113,7 @@ AGENT_MEMORY: Final[Mapping[str, Door]] = {
     ),
     "run": Neither("returns a MemoryRun, whose own paths are listed"),
     "for_run": Neither("returns a MemoryRun, whose own paths are listed"),
+    "declare": Neither("names concepts to load"),
     "close": Neither("closes it"),
     "aclose": Neither("closes it"),
 }

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Numbered", "Rows", "spread", "subject_text"]
+__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Keywords", "Numbered", "Rows", "spread", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import pytest
+from psycopg import sql
 
 from factmem import Concept, Memory, SingleFact
 from factmem.errors import StoreUnavailableError
@@ -26,7 +27,8 @@ def locked(address: str) -> Iterator[None]:
     with connected(address) as connection, connection.transaction():
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]).fetchall()
         for (table,) in tables:
-            connection.execute(f'LOCK TABLE "{schema}"."{table}" IN ACCESS EXCLUSIVE MODE')
+            lock = sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE")
+            connection.execute(lock.format(sql.Identifier(schema, table)))
         yield
 
 
