@@ -197,8 +197,8 @@ class Inbox:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._reader = Reader(context.everybody, backend)
+        self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
@@ -350,7 +350,7 @@ class Inbox:
         if not holding:
             return what
         held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
-        inbox = MediaInbox(self._context, self._backend)
+        inbox = MediaInbox(self._context.everybody, self._backend)
         apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
         bare = dict(zip(held, apart.conversations, strict=True))
         return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]

@@ -107,8 +107,8 @@ class Pipeline:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._reader = Reader(context.everybody, backend)
+        self._writer = Writer(context.everybody, backend)
 
     @property
     def unit_reader(self) -> UnitReader:
@@ -225,7 +225,7 @@ class Pipeline:
     async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
         found: list[ReadUnit | FactMemError] = [ModelError("not read yet")] * len(units)
         limit = anyio.Semaphore(self._backend.concurrency)
-        in_use = await self._reader.info() if any(unit.job.infer for unit in units) else None
+        in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
 
         async def read(number: int, unit: Unit) -> None:
             async with limit:
@@ -253,7 +253,7 @@ class Pipeline:
 
     async def _detected(self, unit: Unit) -> ReadUnit:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
+        reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
         here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
