@@ -169,7 +169,7 @@ class Caller:
         roots: scopes of the view, including their children; without these and ``exact``, these are all scopes.
         exact: scopes of the view, excluding their children.
         subjects: subjects of the view; empty for all.
-        individual: the individual whose facts are read, beside those of subjects that are no individuals; None for all.
+        individual: the individual whose facts are read, beside those of other kinds of subjects; None for all.
         reviewed: whether unreviewed records are left out.
     """
 
