@@ -79,9 +79,9 @@ class Streams:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
+        self._reader = Reader(context.everybody, backend)
         self._inbox = Inbox(context, backend)
-        self._writer = Writer(context, backend)
+        self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
