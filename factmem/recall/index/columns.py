@@ -445,6 +445,7 @@ class Keywords(Numbered):
             alike = self._alike.setdefault(folded_keyword(text), [])
             alike.append(number)
             self.kinds.append(alike[0])
+            self._bytes += OBJECT
         return number
 
     def alike(self, folded: str) -> Sequence[int]:
