@@ -27,6 +27,21 @@ gc.set_threshold(50_000, 20, 50)
 QUICK = ("agent", "consolidation", "detection", "llm", "memory", "models", "observing", "recall", "vocabulary")
 """The folders whose tests run with `--quick`."""
 
+GUARD = (
+    "models",
+    "conformance",
+    "walls",
+    "recall/test_exactness.py",
+    "recall/test_exact_parts.py",
+    "recall/test_filter_views.py",
+    "providers/test_old_stores.py",
+)
+"""The suites that say what every operation means: a change of the engine leaves them as they are.
+
+Whole programs against a plain model, the conformance kit over each store, walls between tenants, viewers and views,
+recall against the naive sort, and stores that earlier versions wrote. `--guard` runs these alone.
+"""
+
 OTHER_STORES = {"sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres"}
 OTHER_VARIANTS = {"trio", *OTHER_STORES}
 """Event loops and stores that are left out with `--quick`."""
@@ -46,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="run the fast tests only: one event loop, one store, few examples"
     )
+    parser.addoption("--guard", action="store_true", help="run only the suites that no change of the engine may change")
     parser.addoption("--promises", type=Path, help="append the measured figure of each promise to this file")
     parser.addoption("--local-model", action="store_true", help="run the tests against a small model on this machine")
 
@@ -68,8 +84,10 @@ def pytest_runtest_teardown() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the import of folders that `--quick` leaves out."""
+    """Skip the import of folders that `--quick` leaves out, and of files that `--guard` does."""
     here = Path(__file__).parent
+    if config.getoption("--guard") and collection_path.is_file() and collection_path.is_relative_to(here):
+        return None if any(collection_path.is_relative_to(here / suite) for suite in GUARD) else True
     if not config.getoption("--quick") or not collection_path.is_relative_to(here) or collection_path == here:
         return None
     folder = collection_path.relative_to(here).parts[0]

@@ -23,7 +23,7 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
-from factmem.changes import changes_between
+from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
 from factmem.detection import REPEATS, covers, instructions_in
@@ -33,6 +33,7 @@ from factmem.errors import (
     EmbedderError,
     FactMemError,
     InvalidDataError,
+    ModelAwayError,
     ModelError,
     RecordNotFoundError,
     StateConflictError,
@@ -48,6 +49,7 @@ from factmem.memory.journal import (
     Unit,
     detailed,
     in_order,
+    is_read_again,
     rebuilt,
     settled_state,
     treatment_of,
@@ -108,8 +110,8 @@ class Pipeline:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._reader = Reader(context.everybody, backend)
+        self._writer = Writer(context.everybody, backend)
 
     @property
     def unit_reader(self) -> UnitReader:
@@ -172,17 +174,16 @@ class Pipeline:
         ]
 
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
-        """Keep words as they were said, marked as unread."""
+        """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
-        if isinstance(error, BudgetSpentError):  # the words stay pending
-            return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
+        stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
-        while left:
+        while left and not stays_pending:
             requests = [
                 StateRequest.of(
                     recorded,
                     state=AssertionState.FAILED,
-                    reason=failure,
+                    reason=f"{failure}: {error}" if isinstance(error, ModelError) else failure,
                     expected=AssertionState.PENDING,
                 )
                 for recorded in left
@@ -193,7 +194,19 @@ class Pipeline:
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
         outcome = await self.present_outcome(unit.words)
-        return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
+        if unit.waiting and not left:
+            return outcome
+        changes = await self._changes_by(left)
+        if stays_pending:  # no record is rolled back from words that wait
+            changes = tuple(change for change in changes if change.kind is ChangeKind.CREATED)
+        return attrs.evolve(outcome, changes=changes, failure=failure)
+
+    async def _changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
+        """Return the changes of records that words make by being kept as they were said."""
+        records, ids = {recorded.record_id for recorded in words}, {recorded.id for recorded in words}
+        before = await self._rows(set(), records, without=ids)
+        after = await self._rows(set(), records)
+        return tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts))
 
     async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
@@ -215,7 +228,7 @@ class Pipeline:
     async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
         found: list[ReadUnit | FactMemError] = [ModelError("not read yet")] * len(units)
         limit = anyio.Semaphore(self._backend.concurrency)
-        in_use = await self._reader.info() if any(unit.job.infer for unit in units) else None
+        in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
 
         async def read(number: int, unit: Unit) -> None:
             async with limit:
@@ -243,7 +256,7 @@ class Pipeline:
 
     async def _detected(self, unit: Unit) -> ReadUnit:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
+        reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
         here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
@@ -446,15 +459,19 @@ class Pipeline:
         candidates = await self._candidates(found)
         places = {item.assertion.place.key for item in candidates}
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
-        before = await self._rows(places, without=words.keys())
+        if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in planned.statements):
+            places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
+            places |= {item.unit.place.key for item in found}
+        beside = {it.record_id for it in words.values() if it.assertion.place.key not in places}
+        before = await self._rows(places, beside, without=words.keys())
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *transaction(lasting, words, keep=self._kept_words(found, planned)),
-            *await self._taken_back(found, planned, places, words.keys()),
+            *(await self._taken_back(planned, places, words.keys()) if takes_back else ()),
         ]
         receipts = await self._writer.commit(statements)
-        after = await self._rows(places)
+        after = await self._rows(places, beside)
         changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
         apart = quarantined_by(statements, receipts, words)
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
@@ -472,19 +489,17 @@ class Pipeline:
             for item in found
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
-            if recorded.assertion.details.origin is Origin.USER
+            if not is_read_again(recorded)  # the words themselves stay as their first reading left them
+            and recorded.assertion.details.origin is Origin.USER
             and (treatment_of(recorded) or otherwise) is Treatment.FACTS
             and message_of(recorded.assertion.details) not in forgotten
         )
 
     async def _taken_back(
-        self, found: Sequence[ReadUnit], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
+        self, planned: Plan, places: set[tuple[Any, ...]], waiting: Collection[str]
     ) -> list[StateRequest]:
         """Return the requests that retract earlier words together with the facts found in them."""
-        if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
-            return []
-        said_at = {recorded.assertion.place.key for item in found for recorded in item.unit.words}
-        log = await self._log_of({*places, *said_at, *(item.unit.place.key for item in found)})
+        log = await self._log_of(places)
         return await to_thread.run_sync(words_taken_back, planned.statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:
@@ -558,11 +573,14 @@ class Pipeline:
         details = attrs.evolve(said.details, expires_at=expiry)
         return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
 
-    async def _rows(self, places: Iterable[tuple[Any, ...]], *, without: Iterable[str] = ()) -> list[Current]:
-        """Return the current, visible records of some places."""
-        left_out = frozenset(without)
-        log = await self._log_of(set(places))
-        kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in left_out]
+    async def _rows(
+        self, places: set[tuple[Any, ...]], records: Collection[str], *, without: Collection[str] = ()
+    ) -> list[Current]:
+        """Return the current, visible records of some places, and some records elsewhere."""
+        log = await self._log_of(places)
+        if records:
+            log += await self._reader.log(LogPart(record_ids=records, related=True))
+        kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
         return await to_thread.run_sync(fold, kept, self._context.moment)
 
 
