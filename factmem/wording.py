@@ -1,4 +1,4 @@
-"""Wording by language: which words say something, which clauses ask or order, and what a text states.
+"""Wording by language: words with content, clauses that ask or order, and statements.
 
 The words of each language are data, in ``wording.toml``. Nothing here knows a grammar: a language is recognized by its
 words, a question by its mark or its first word, a request by its first word. In a language without a table only the
@@ -104,7 +104,7 @@ def folded(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, kw_only=True)
 class Language:
     """The words of a language.
 
@@ -167,7 +167,7 @@ def _language(name: str, data: Mapping[str, str | bool]) -> Language:
     cues["openings"] = lazy_pattern(rf"\W*(?:{cues['opening'].pattern}\W*)*")
     cues["everyday"] = _pattern([*everyday, *own], unspaced=unspaced)
     return Language(
-        name,
+        name=name,
         everyday=frozenset(everyday) | frozenset(own),
         beginnings=tuple(word[:-1] for word in everyday if word.endswith("-")),
         words=frozenset(word.strip("-") for word in chain(everyday, *lists.values())),

@@ -1,4 +1,4 @@
-"""Coverage: what of a statement the facts and statements of a block already tell, and what of it no longer holds.
+"""Coverage of statements by the facts and statements of a block, and their parts that no longer hold.
 
 A statement is compared clause by clause, by its words with content. A clause is covered by one fact or statement that
 holds all of them, by the facts found in its own message together, or by a fact that was found in just this clause. It
@@ -48,7 +48,7 @@ _Source: TypeAlias = tuple[str | None, str | None]
 
 @attrs.frozen
 class Excerpt:
-    """What is left of a statement.
+    """The rest of a statement.
 
     Attributes:
         text: The sentences that are left.
@@ -230,7 +230,7 @@ class _Value:
 
 
 class Coverage:
-    """What a block tells so far."""
+    """The facts and statements of a block so far."""
 
     def __init__(self) -> None:
         self._texts: dict[str, _Text] = {}

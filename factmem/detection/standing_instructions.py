@@ -93,7 +93,7 @@ _LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids",
 
 @attrs.frozen
 class _Lead:
-    """What stands before the verb or the object of a clause.
+    """The words before the verb or the object of a clause.
 
     Attributes:
         at: Offset of what follows it.
@@ -264,8 +264,8 @@ class _Said:
 
     def _names(self, at: int) -> bool:
         """Return whether the first word from an offset may be a name."""
-        name = _FIRST_WORD.match(self.sentence, self.language.start_of(self.sentence[at:]) + at)
-        return name is not None and bool(content_words(name[1], self.language))
+        name = _NAME.match(self.sentence, self._after(self.language.start_of(self.sentence[at:]) + at))
+        return name is not None and bool(content_words(name[0], self.language))
 
     def _after(self, at: int) -> int:
         """Return the offset of the next letter or digit."""
@@ -273,5 +273,5 @@ class _Said:
         return found.start() if found else len(self.sentence)
 
 
-_FIRST_WORD: Final = lazy_pattern(r"\W*([^\s,.!;]+)")
+_NAME: Final = lazy_pattern(r"[^\s,.!;]+")
 _LETTER: Final = lazy_pattern(r"[^\W_]")

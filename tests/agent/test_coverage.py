@@ -1,4 +1,4 @@
-"""What the block tells of statements: what no fact covers, nothing twice, nothing that says little."""
+"""Statements in the block: parts that no fact covers, nothing twice, nothing that says little."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a text states, in several languages: neither questions, requests, greetings, thanks nor reactions."""
+"""Stated parts of texts in several languages, apart from questions, requests, greetings and thanks."""
 
 from __future__ import annotations
 
