@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.agent.config import FailurePolicy, RunIdentity
+from factmem.agent.config import FailurePolicy, RunIdentity, named_in
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
@@ -82,17 +82,15 @@ class GraphRun:
         """
         configured = self.configurable
         users = (
-            _in(self.context, "user_id"),
+            named_in(self.context, "user_id"),
             configured.get("langgraph_auth_user_id"),
             configured.get("user_id"),
             self.metadata.get("user_id"),
         )
-        sessions = (_in(source, name) for source in (self.context, configured) for name in ("session_id", "thread_id"))
+        sessions = (
+            named_in(source, name) for source in (self.context, configured) for name in ("session_id", "thread_id")
+        )
         return RunIdentity.named_by({"user_id": _first(users), "session_id": _first(sessions)}, host=self)
-
-
-def _in(source: object, name: str) -> object:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
 def _first(found: Iterable[object]) -> object:
