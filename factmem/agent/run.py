@@ -33,6 +33,7 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept
 from factmem.memory import Filters, Memory, Remembered, Submission
+from factmem.memory.checks import one_or_more
 from factmem.names import folded_keyword
 from factmem.recall import RecallMatches, RecallSettings, still_true
 from factmem.records import AssertionState, FactRecord, Origin
@@ -117,7 +118,7 @@ class MemoryRun:
         self,
         history: Sequence[Message] = (),
         *,
-        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
     ) -> MemoryBlock:
@@ -130,7 +131,7 @@ class MemoryRun:
 
         Args:
             history: The conversation so far.
-            concepts: Only facts of these concepts (default: `Loading.concepts`).
+            concepts: Only facts of this concept, or of these (default: `Loading.concepts`).
             subjects: Only facts about these (default: the user and `AgentMemoryConfig.subjects`).
             scopes: Only facts in these (default: all scopes of the agent).
 
@@ -147,7 +148,7 @@ class MemoryRun:
         self.check_user()
         if hooks.before_load and not await hooks.before_load(self.identity, history):
             return MemoryBlock()
-        wanted = loading.concepts if concepts is None else tuple(concepts)
+        wanted = loading.concepts if concepts is None else one_or_more("concepts", concepts, Concept, str)
         ask = partial(
             self._best,
             history=history,

@@ -88,6 +88,7 @@ class About(TypedDict, total=False):
         source: Source of the words.
         metadata: Other details, as JSON.
         expires_at: Time of expiry.
+        ttl: The same, counted from now.
         private: Keep them for this memory's viewer alone.
         looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
             concepts first.
@@ -107,6 +108,7 @@ class About(TypedDict, total=False):
     source: str | None
     metadata: Mapping[str, Json] | None
     expires_at: dt.datetime | None
+    ttl: dt.timedelta | None
     private: bool | None
     looking_for: DetectionRequest | None
     consolidate: bool
@@ -268,7 +270,8 @@ class Inbox:
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
+        importance, scope, private = about.get("importance"), about.get("scope"), about.get("private")
+        ttl, revision_ttl = about.get("ttl"), about.get("revision_ttl")
         subject = self._context.about(about.get("subject"))
         given = FactDetails(
             importance=self._context.policies.default_importance if importance is None else importance,
@@ -283,7 +286,7 @@ class Inbox:
         )
         return Order(
             place=self._context.place(subject, scope),
-            given=self._context.owned(given, private=about.get("private")),
+            given=self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
