@@ -209,15 +209,18 @@ class Tally:
         """Take in a block."""
         lines = lines_of(block)
         told: set[str] = set()
+        typed = {line.name or "" for line in lines if line.tag == "fact"}
         for line in lines:
             if line.tag == "fact":
-                told.add(line.name or "")
                 continue
             self.counts["statements"] += 1
             held = self._held(user, line)
             if not held or held <= told:
-                self.counts["needless"] += 1
-                self.needless.append(f"{'chatter' if not held else 'repeat'}: {line.text}")
+                kind = "repeats" if held else "chatter"
+                self.counts[kind] += 1
+                self.needless.append(f"{kind}: {line.text}")
+            elif held <= typed:
+                self.counts["beside"] += 1
             told |= held
         self.counts["blocks"] += 1
         self.counts["tokens"] += estimated_tokens(block)
@@ -320,7 +323,9 @@ def _figures(model: bool, mark: int, tally: Tally, *, show: bool) -> dict[str, A
     return {
         "model": model,
         "turns": mark,
-        "chatter or repeats": f"{count['needless']} of {count['statements']}",
+        "chatter": f"{count['chatter']} of {count['statements']}",
+        "repeats": count["repeats"],
+        "beside a fact": count["beside"],
         "facts told": f"{count['facts told']} of {count['facts']}",
         "statements told": f"{count['durable told']} of {count['durable']}",
         "stale": count["stale"],

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from factmem.patterns import lazy_pattern
 from factmem.records import Evidence, FactRecord
 from factmem.stemming import stemmer
 from factmem.values import encode_value
@@ -41,6 +42,9 @@ _BESIDE: Final = 1
 """Number of words beside a value that may belong to its concept, as "dog" does in "My dog is called Bruno"."""
 _FEW: Final = 2
 """Number of words that two clauses must share before one of them may have another word beside the value."""
+
+_OPEN_END: Final = lazy_pattern(r"[,;:、，；：](?=\Z)")
+"""Mark at the end of a clause whose sentence went on with a question or a request."""
 
 _Source: TypeAlias = tuple[str | None, str | None]
 """Conversation and message."""
@@ -310,7 +314,7 @@ class Coverage:
             places = [place for value, _ in near if value.former for place in value.places(span, clauses, text)]
             places += [place for clause in clauses for words in newer for place in clause.replaced(words)]
             former += [(start - span[0] + len(said), end - span[0] + len(said)) for start, end in places]
-            said += text.text[slice(*span)]
+            said += _OPEN_END.sub("", text.text[slice(*span)])
         return Excerpt(said, tuple(_united(former)), terms)
 
     def _text(self, text: str) -> _Text:

@@ -138,7 +138,7 @@ async def test_of_a_message_the_sentences_that_state_something_are_told() -> Non
         agent = await agent_after(
             memory, "Hello! I have a bad knee. Which shoes should I buy?", "I'm in Oslo in May, any tips?"
         )
-        assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May,"]
+        assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
 
 
 async def test_what_was_said_again_is_told_once() -> None:
