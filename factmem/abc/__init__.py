@@ -32,6 +32,7 @@ from factmem.abc.detector import (
     DetectionExample,
     DetectionRequest,
     Detector,
+    Doubt,
     DropReason,
     Message,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "DetectionExample",
     "DetectionRequest",
     "Detector",
+    "Doubt",
     "DropReason",
     "Effect",
     "Embedder",

@@ -25,6 +25,7 @@ __all__ = [
     "DetectionExample",
     "DetectionRequest",
     "Detector",
+    "Doubt",
     "DropReason",
     "Message",
 ]
@@ -247,6 +248,20 @@ class DropReason(enum.Enum):
     TOO_MANY = "the model's answer holds more than the text can tell"
 
 
+@attrs.frozen
+class Doubt:
+    """Reason for not believing a candidate at once.
+
+    Attributes:
+        reason: Reason in plain words, such as "said in a list". It becomes a flag of the fact, and holds no value.
+        askable: Whether a verifier may lift the doubt. A name, a number or a date that stands neither in the message
+            nor in the one that it answers is never asked.
+    """
+
+    reason: str
+    askable: bool
+
+
 @attrs.frozen(kw_only=True)
 class Candidate:
     """A fact found by a detector, not yet applied.
@@ -259,6 +274,8 @@ class Candidate:
         cleared: Concept of which a removed statement asks to forget every value, if any.
         quarantined: Whether the fact is quarantined until it is accepted. Facts of an untrusted origin are, unless the
             detector is configured otherwise.
+        doubt: Reason for not believing the fact at once, although its origin is trusted; None if it is plainly said.
+            The fact is quarantined with the reason as a flag, unless a verifier lifts the doubt.
     """
 
     fact: Fact[Any]
@@ -269,6 +286,7 @@ class Candidate:
     quarantined: bool = attrs.field(
         default=attrs.Factory(lambda candidate: not candidate.details.origin.trusted, takes_self=True)
     )
+    doubt: Doubt | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
+from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, Doubt, DropReason
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.forget_requests import asks_to_forget
 from factmem.detection.passages import words_of
@@ -189,13 +189,14 @@ class _Check:
         return [
             Candidate(
                 fact=meaning.concept.fact(values, timestamp=said.timestamp),
-                details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics, flags=flags),
+                details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics),
                 subject=subject,
                 removed=meaning.removed,
                 cleared=meaning.cleared,
-                quarantined=bool(flags),
+                quarantined=False,
+                doubt=doubt,
             )
-            for values, flags in ((meaning.values, ()), (meaning.unclear, (UNCLEAR,)))
+            for values, doubt in ((meaning.values, None), (meaning.unclear, Doubt(UNCLEAR, askable=True)))
             if values
         ]
 

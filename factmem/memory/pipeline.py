@@ -287,9 +287,11 @@ class Pipeline:
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
         repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
         flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
+        if candidate.doubt is not None:
+            flags = (*flags, candidate.doubt.reason)
         details = detailed(unit.given_for(words), attrs.evolve(candidate.details, evidence=evidence, flags=flags))
         fact = self._writer.dated(candidate.fact)
-        quarantined = candidate.quarantined or repeated
+        quarantined = candidate.quarantined or repeated or candidate.doubt is not None
         if (
             candidate.cleared is not None
             and not quarantined

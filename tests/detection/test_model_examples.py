@@ -134,7 +134,7 @@ async def test_a_third_person_keeps_the_name(read: Callable[..., Any]) -> None:
     answer = {"allergies": [{**cited, "values": ["Bo: shellfish"]}, {**cited, "values": ["shellfish"]}]}
     said = ["My brother Bo is allergic to shellfish."]
     found = (await read(said, DetectionRequest(subjects=[USER], concepts=[ALLERGIES]), answer)).detection
-    assert [(item.fact.values, item.quarantined) for item in found.candidates] == [
+    assert [(item.fact.values, item.doubt is not None) for item in found.candidates] == [
         (("Bo: shellfish",), False),
         (("shellfish",), True),
     ]

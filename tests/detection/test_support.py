@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from factmem.abc import Conversation, Detection, DetectionRequest, DropReason, Message
+from factmem.abc import Conversation, Detection, DetectionRequest, Doubt, DropReason, Message
 from factmem.detection import InstructorDetector
 from factmem.detection.candidates import UNCLEAR
 from factmem.facts import STATEMENT, Concept
@@ -30,7 +30,7 @@ LOST_UNSEEN: Final = 3
 
 
 def _is_believed(found: Detection) -> bool:
-    return any(not item.quarantined for item in found.candidates)
+    return any(not item.quarantined and item.doubt is None for item in found.candidates)
 
 
 def _listed(wrong: Sequence[Case]) -> str:
@@ -110,7 +110,7 @@ async def test_each_drop_is_counted_with_its_reason(
 async def test_what_words_cannot_decide_waits_in_quarantine_with_a_flag() -> None:
     found = await detect(Case("diet", "vegan", "I only have salads at lunch.", "I only have salads"))
     (candidate,) = found.candidates
-    assert (candidate.quarantined, candidate.details.flags, found.dropped) == (True, (UNCLEAR,), {})
+    assert (candidate.doubt, found.dropped) == (Doubt(UNCLEAR, askable=True), {})
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_values_of_one_finding_are_judged_one_by_one() -> None:
     item = {"quote": "I play chess and might try go", "message": 1, "values": ["chess", "go", "arson"]}
     hobby = CONCEPTS["hobby"]
     found = await _read("I play chess and might try go.", DetectionRequest(concepts=[hobby]), {"hobby": [item]})
-    held = [(item.fact.values, item.quarantined) for item in found.candidates if item.fact.concept == hobby]
+    held = [(item.fact.values, item.doubt is not None) for item in found.candidates if item.fact.concept == hobby]
     assert held == [(("chess",), False), (("go",), True)]
     assert found.dropped == {DropReason.VALUE_NOT_SAID: 1}
 
