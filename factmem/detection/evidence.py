@@ -446,13 +446,18 @@ class _Judge:
         lead = [at for at in range(first, last + 1) if not words[at].is_mark]
         if not self.citation.own:
             return None
+        if isinstance(value, str) and (start := self._enumerated(place, clause)) is not None:
+            return None if not self._cues("others", start, clause[1]) else _OTHERS
         unknown = set(lead) - self._covered(first, last, negated=value is False)
         if len(unknown) > (1 if isinstance(value, str) and language.find("self", words, first, first + 1) else 0):
             return _OTHERS if language.find("others", words, first, last) else _NOT_PLAIN
         if self._cues("others", *clause) - set(range(place[0], place[1] + 1)):
             return _OTHERS
         related = self._related(first, clause[1]) - set(range(place[0], place[1] + 1))
-        after = (place[1] + 1, min(clause[1], place[1] + (8 if language.is_unspaced else 4)))
+        after = (place[1] + 1, min(clause[1], place[1] + 4))
+        if language.is_unspaced:
+            pauses = (at for at in range(place[1] + 1, len(words)) if self.citation.passage.is_pause(at))
+            after = (place[1] + 1, min(next(pauses, len(words)) - 1, place[1] + 8))
         own = language.find("self", words, first, last) or language.find("self", words, *after)
         verb = language.find("verbs", words, first, last) or language.find("verbs", words, place[0], after[1])
         verb = verb or language.find("endings", words, place[1], place[1])
@@ -466,6 +471,30 @@ class _Judge:
         if related and self._is_about_thing():
             return None
         return None if self._answers(place, clause) else _NO_SPEAKER
+
+    def _enumerated(self, place: Found, clause: Found) -> int | None:
+        """Return where the clause begins whose list a value continues: "I grow figs, plums and *pears*"; None if none does."""
+        language, words, passage = self._language, self._words, self.citation.passage
+        assert language is not None, "it was checked"
+        first, sentence = clause[0], passage.sentence(*place)
+        lead = [at for at in range(first, place[0]) if not words[at].is_mark]
+        joins = {one for one, _ in language.find("and", words, *sentence)}
+        if set(lead) - self._covered(first, place[0] - 1):
+            return None
+        while first > sentence[0]:
+            border = next((at for at in range(first - 1, sentence[0] - 1, -1) if not words[at].is_mark or passage.is_pause(at)), None)
+            if border is None or (words[border].text not in ",、，،" and border not in joins):
+                return None
+            part = self._clause((border, border), sentence) if words[border].is_mark else (border, border)
+            first = self._clause((max(sentence[0], border - 1),) * 2, sentence)[0]
+            here = [at for at in range(first, border) if not words[at].is_mark]
+            own = language.find("self", words, first, border) or (language.drops_pronouns and language.find("verbs", words, first, border))
+            unknown = set(here) - self._covered(first, border)
+            if own and here and language.find("verbs", words, first, border):
+                return first if len(unknown) <= _LONGEST_ASIDE and min(unknown, default=border) > own[0][1] else None
+            if len(here) > _LONGEST_ASIDE or not part:
+                return None
+        return None
 
     def _is_about_thing(self) -> bool:
         return bool(self.citation.names - {"user"})
@@ -586,24 +615,26 @@ class _Judge:
         behind = place[1] + 1
         symbols = [words[at].text for at in (place[0] - 1, behind) if 0 <= at < len(words)]
         units = {_CURRENCIES[mark] for mark in symbols if mark in _CURRENCIES}
-        topic = self._units_of_topic()
-        for name, entries in {**language.of_group("measures"), **language.of_group("units")}.items():
-            if any(one == behind for one, _ in search(language.pattern(entries), words, behind, behind + 1)):
-                units.add(name)
-        if units and topic and not units & topic:
-            return _UNIT
+        for group in ("measures", "units"):
+            topic = self._units_of_topic(group)
+            for name, entries in language.of_group(group).items():
+                if any(one == behind for one, _ in search(language.pattern(entries), words, behind, behind + 1)):
+                    units.add(name)
+            if units and topic and not units & topic:
+                return _UNIT
         if units or behind > clause[1]:
             return None
         known = self._covered(behind, clause[1]) | {one for one, _ in language.find("common", words, behind, behind)}
         return None if behind in known or words[behind].is_mark else _OTHER_THING
 
-    def _units_of_topic(self) -> set[str]:
-        """Return the units that the concept names, in English."""
-        english = language_named("en")
-        text = f"{self.concept.keyword.replace('_', ' ')} {self.concept.description}"
-        words = words_of(text)
-        groups = {**english.of_group("measures"), **english.of_group("units")}
-        return {name for name, entries in groups.items() if search(english.pattern([*entries, name]), words, 0, len(words) - 1)}
+    def _units_of_topic(self, group: str) -> set[str]:
+        """Return the units of a group that the concept names."""
+        language = self._language
+        assert language is not None, "it was checked"
+        words = words_of(f"{self.concept.keyword.replace('_', ' ')} {self.concept.description}")
+        names = {one.text for one in words} & set(language.of_group(group))
+        english = language_named("en").of_group(group)
+        return names | {name for name, found in english.items() if search(language.pattern(found), words, 0, len(words) - 1)}
 
     # Around the sentence
 
@@ -611,14 +642,14 @@ class _Judge:
         """Return the doubt that the rest of the sentence, the next ones, or the task of the message give."""
         language, words, passage = self._language, self._words, self.citation.passage
         assert language is not None, "it was checked"
-        reach = (sentence or clause)[1]
-        for _ in range(_NEXT):
-            if reach + 1 < len(words):
-                reach = passage.sentence(reach + 1, reach + 1)[1]
-        start = clause[1] + 1
+        start, ends = clause[1] + 1, (sentence or clause)[1]
+        reach = ends
+        while reach + 1 < len(words) and self._length(ends + 1, reach) < _LONGEST_ASIDE:
+            reach = passage.sentence(reach + 1, reach + 1)[1]
         if language.find("fix", words, start, reach):
             return Doubt(_CORRECTED, askable=True)
-        if any(self._opens(at) for at in self._openings(start, reach)):
+        openings = list(self._openings(start, reach))
+        if any(self._takes_back(at) for at in openings[:1] + [at for at in openings if at > ends][:1]):
             return Doubt(_CORRECTED, askable=True)
         near = passage.sentence(clause[0], clause[1])
         after = passage.sentence(near[1] + 1, near[1] + 1) if near[1] + 1 < len(words) else near
@@ -639,10 +670,23 @@ class _Judge:
                 yield at
                 fresh = False
 
-    def _opens(self, at: int) -> bool:
-        language = self._language
+    def _length(self, first: int, last: int) -> int:
+        return sum(not word.is_mark for word in self._words[first : last + 1])
+
+    def _takes_back(self, at: int) -> bool:
+        """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
+        language, words = self._language, self._words
         assert language is not None, "it was checked"
-        return any(one == at for one, _ in language.find("back", self._words, at, at + 3))
+        ends = next((end for end in range(at, len(words)) if self.citation.passage.is_pause(end) or end in self.citation.passage.ends), len(words))
+        for name in ("back", "contrast"):
+            for first, last in language.find(name, words, at, at + 3):
+                if first != at:
+                    continue
+                if name == "contrast":
+                    return any(self._cues(cue, last + 1, ends) for cue in _CUES)
+                if not language.find("negate", words, first, last) or self._length(last + 1, ends) == 0:
+                    return True
+        return False
 
     def _is_worked_on(self) -> bool:
         """Return whether the message, or one before it, asks for work on a text, or plays a role."""

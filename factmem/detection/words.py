@@ -150,7 +150,7 @@ class Passage:
             return True
         ordinal = before.text.isdigit() and len(before.text) <= _LONGEST_ORDINAL and self.text[following.start].isalpha()
         initial = len(before.text) == 1 and before.is_name and before.text != "i"
-        return not (ordinal or initial or before.text in _SHORTENED or self.text[following.start].islower())
+        return not (ordinal or initial or before.text in _SHORTENED)
 
 
 _FENCE: Final = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
