@@ -334,11 +334,13 @@ class _Judge:
             return Doubt(_FALSE, askable=True)
         keyword = [word for word in self.concept.keyword.lower().split("_") if word not in _LIGHT]
         places: list[Found] = []
-        for number, word in enumerate(keyword):
-            found = [(at, at) for at, said in enumerate(words) if self._is_related(said.text, {word})]
+        said = 0
+        for word in keyword:
+            found = [(at, at) for at, one in enumerate(words) if self._is_related(one.text, {word})]
             found = found or search(language.pattern(self._translated([word])), words, 0, len(words) - 1)
-            places = found if number == 0 else _joined(places, found)
-        if not places:
+            said += bool(found)
+            places = (_joined(places, found) if places else found) if found else places
+        if 2 * said < len(keyword) or not places:
             return self._doubt_of_yes(keyword) if value else Doubt(_FALSE, askable=True)
         return self._best(places, value)
 
@@ -449,7 +451,8 @@ class _Judge:
         if isinstance(value, str) and (start := self._enumerated(place, clause)) is not None:
             return None if not self._cues("others", start, clause[1]) else _OTHERS
         unknown = set(lead) - self._covered(first, last, negated=value is False)
-        if len(unknown) > (1 if isinstance(value, str) and language.find("self", words, first, first + 1) else 0):
+        most = (2 if isinstance(value, str) else 0 if isinstance(value, bool) else 1) if language.find("self", words, first, first + 1) else 0
+        if len(unknown) > most:
             return _OTHERS if language.find("others", words, first, last) else _NOT_PLAIN
         if self._cues("others", *clause) - set(range(place[0], place[1] + 1)):
             return _OTHERS
@@ -462,7 +465,7 @@ class _Judge:
         verb = language.find("verbs", words, first, last) or language.find("verbs", words, place[0], after[1])
         verb = verb or language.find("endings", words, place[1], place[1])
         mine = language.find("my", words, first, last)
-        if own and (verb or related or language.table.get("nominal")):
+        if own and (verb or related or unknown or language.table.get("nominal")):
             return None
         if verb and language.drops_pronouns or verb and language.table.get("verb_first") and lead[:1] == [verb[0][0]]:
             return None
@@ -614,15 +617,16 @@ class _Judge:
             return None
         behind = place[1] + 1
         symbols = [words[at].text for at in (place[0] - 1, behind) if 0 <= at < len(words)]
-        units = {_CURRENCIES[mark] for mark in symbols if mark in _CURRENCIES}
+        measured_in = {_CURRENCIES[mark] for mark in symbols if mark in _CURRENCIES}
         for group in ("measures", "units"):
-            topic = self._units_of_topic(group)
+            topic, units = self._units_of_topic(group), measured_in if group == "measures" else set()
             for name, entries in language.of_group(group).items():
                 if any(one == behind for one, _ in search(language.pattern(entries), words, behind, behind + 1)):
-                    units.add(name)
+                    units = units | {name}
             if units and topic and not units & topic:
                 return _UNIT
-        if units or behind > clause[1]:
+            measured_in = measured_in | units
+        if measured_in or behind > clause[1]:
             return None
         known = self._covered(behind, clause[1]) | {one for one, _ in language.find("common", words, behind, behind)}
         return None if behind in known or words[behind].is_mark else _OTHER_THING
