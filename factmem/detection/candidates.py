@@ -5,22 +5,20 @@ from __future__ import annotations
 import collections
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, Doubt, DropReason
+from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
-from factmem.detection.forget_requests import asks_to_forget
-from factmem.detection.passages import words_of
 from factmem.detection.prompts import texts_of_examples
 from factmem.detection.redaction import redact
-from factmem.detection.stances import Stance
-from factmem.detection.support import Citation, is_enough, support_of
 from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.detection.utterances import QuotedWords
 from factmem.detection.windows import Excerpt, Window
+from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Evidence, FactDetails, Origin
@@ -130,31 +128,19 @@ def _size(data: Json, most: int) -> int:
     return size
 
 
-UNCLEAR: Final = "not clearly said"
-"""Flag of a fact that waits in quarantine because the words of its quote do not decide about it."""
-_REASONS: Final[dict[Stance, DropReason]] = {
-    Stance.DENIED: DropReason.DENIED,
-    Stance.ASKED: DropReason.ASKED,
-    Stance.QUOTED: DropReason.QUOTED,
-    Stance.NOT_SAID: DropReason.VALUE_NOT_SAID,
-}
-
-
 @attrs.frozen
 class _Meaning:
     """Meaning of an extraction: values of a concept, whether they are removed, and the concept that is cleared.
 
     Attributes:
         concept: the concept.
-        values: the values that the quote states.
-        unclear: the values about which its words do not decide.
+        values: the values, by the doubt about them.
         removed: whether the values are removed.
         cleared: the concept that is cleared.
     """
 
     concept: Concept[Any, Any]
-    values: Sequence[Any]
-    unclear: Sequence[Any] = ()
+    values: Mapping[Doubt | None, Sequence[Any]]
     removed: bool = False
     cleared: Concept[Any, Any] | None = None
 
@@ -171,7 +157,7 @@ class _Check:
     _cited: dict[tuple[int, int, int], Citation] = attrs.field(factory=dict, init=False)
 
     def candidates(self, finding: Extraction) -> list[Candidate]:
-        """Return the candidates of an extraction: what its quote states, and, quarantined, what is unclear.
+        """Return the candidates of an extraction: what its quote says plainly, and, with a doubt, what it does not.
 
         There is none if it belongs to the window before, or has no value left.
         """
@@ -196,20 +182,19 @@ class _Check:
                 quarantined=False,
                 doubt=doubt,
             )
-            for values, doubt in ((meaning.values, None), (meaning.unclear, Doubt(UNCLEAR, askable=True)))
-            if values
+            for doubt, values in meaning.values.items()
         ]
 
     def _best_meaning(
         self, finding: Extraction, excerpt: Excerpt, places: Sequence[Evidence]
     ) -> tuple[_Meaning, Evidence]:
-        """Return the meaning of an extraction at the first place of its quote that states a value, or at the first."""
+        """Return the meaning of an extraction at the first place of its quote that plainly says a value, or at the first."""
         first: tuple[_Meaning, Evidence, _Drops] | None = None
         for evidence in places:
             dropped = _Drops()
             meaning = self._meaning(finding, self._citation(excerpt, evidence), dropped)
             first = first or (meaning, evidence, dropped)
-            if meaning.values:
+            if None in meaning.values:
                 first = meaning, evidence, dropped
                 break
         assert first is not None, "a quote that was found has a place"
@@ -222,34 +207,27 @@ class _Check:
         start, end = evidence.start or 0, evidence.end or 0
         if (known := self._cited.get((said.position, start, end))) is not None:
             return known
+        before = self._before(excerpt)
         self._cited[said.position, start, end] = made = Citation(
-            passage=said.readable.passage(start, end),
-            said_at=said.timestamp,
-            heard=self._heard.get(said.origin, frozenset()),
-            asked=self._before(excerpt),
+            text=said.readable,
+            quote=(start, end),
+            asked=before[0].utterance.text if before and before[0].utterance.origin.trusted else "",
+            earlier=tuple(other.utterance.text for other in before),
             names=self._names,
+            own=said.origin is Origin.USER,
         )
         return made
 
     @functools.cached_property
-    def _heard(self) -> dict[Origin, frozenset[str]]:
-        """The stems of all that was said in the window, by origin."""
-        heard: dict[Origin, set[str]] = {}
-        for excerpt in self.window.excerpts:
-            heard.setdefault(excerpt.utterance.origin, set()).update(excerpt.words.stems)
-        return {origin: frozenset(stems) for origin, stems in heard.items()}
-
-    @functools.cached_property
     def _names(self) -> frozenset[str]:
-        """The words that name subjects and speakers, which a sentence may hold though nobody said them."""
+        """The words that name subjects and speakers."""
         labels = [*self.task.subjects, *(item.utterance.speaker or "" for item in self.window.excerpts)]
         return frozenset(word.text for label in labels for word in words_of(label.replace("_", " ")))
 
-    def _before(self, excerpt: Excerpt) -> str:
-        """Return the words that a message answers: those of a trusted message right before it."""
+    def _before(self, excerpt: Excerpt) -> list[Excerpt]:
+        """Return the messages before one, the latest first."""
         at = next((at for at, other in enumerate(self.window.excerpts) if other is excerpt), 0)
-        before = self.window.excerpts[at - 1] if at else None
-        return before.words.text if before is not None and before.utterance.origin.trusted else ""
+        return [item for item in self.window.excerpts[:at][::-1] if item.utterance is not excerpt.utterance]
 
     def _is_parroted(self, finding: Extraction, said: str) -> bool:
         """Return whether an extraction repeats a worked example that the cited message does not support."""
@@ -279,34 +257,28 @@ class _Check:
     def _supported(
         self, found: Sequence[Json], concept: Concept[Any, Any], citation: Citation, dropped: _Drops
     ) -> _Meaning:
-        """Return the values that a quote states, and those about which its words do not decide; count the others."""
-        stated: list[Any] = []
-        unclear: list[Any] = []
+        """Return the values of a quote, by the doubt about them; count those that are dropped."""
+        values: dict[Doubt | None, list[Any]] = {}
         for value in _values(found, concept, citation.quoted, dropped):
-            stance = support_of(value, concept, citation)
-            if stance in (Stance.STATED, Stance.UNCLEAR):
-                kept = redact(value).text if concept == STATEMENT else value
-                (stated if stance is Stance.STATED else unclear).append(kept)
-            else:
-                short = stance is Stance.NOT_SAID and not is_enough(citation)
-                dropped[DropReason.QUOTE_TOO_SHORT if short else _REASONS[stance]] += 1
-        return _Meaning(concept, stated, unclear)
+            kept = redact(value).text if concept == STATEMENT else value
+            values.setdefault(doubt_of(value, concept, citation), []).append(kept)
+        return _Meaning(concept, values)
 
     def _forgotten(self, forgotten: Forgotten, citation: Citation, dropped: _Drops) -> _Meaning:
         """Return the value, the concept or, in words, the memory to be forgotten."""
-        if (asked := asks_to_forget(citation.passage)) is not Stance.STATED:
-            raise _DroppedError(_REASONS.get(asked, DropReason.VALUE_NOT_SAID))
+        doubt = doubt_of_request(citation)
         concept = self.vocabulary.find(forgotten.keyword) if forgotten.keyword else None
         concept = None if concept == STATEMENT else concept
         if concept is not None and forgotten.value is not None:
             values = _valid([forgotten.value], concept, citation.quoted)
-            if values and support_of(values[0], concept, citation) < Stance.QUOTED:
-                return _Meaning(concept, values, removed=True)
+            if values and is_said(values[0], concept, citation):
+                return _Meaning(concept, {doubt: values}, removed=True)
             concept = None  # to clear all values because one could not be read would be too much
         words = redact(forgotten.text).text
-        if says_nothing(words) or support_of(words, STATEMENT, citation) >= Stance.QUOTED:
+        if says_nothing(words) or not is_said(words, STATEMENT, citation):
             words = citation.quoted
-        return _Meaning(STATEMENT, _values([words], STATEMENT, "", dropped), removed=True, cleared=concept)
+        values = _values([words], STATEMENT, "", dropped)
+        return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
     def _subject(self, finding: Extraction) -> MemorySubject | None:
         subjects = self.task.subjects

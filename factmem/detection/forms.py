@@ -219,7 +219,7 @@ def _days_of(one: str, two: str, three: str, language: Language | None) -> set[d
     return found
 
 
-def time_places(time: dt.time, text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
+def time_places(time: dt.time, text: str, words: Sequence[Word]) -> list[Found]:
     """Return where a time of day is said."""
     if not words:
         return []
@@ -247,7 +247,7 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
     if language is None:
         return []
     seconds, found = Decimal(length // dt.timedelta(microseconds=1)) / 1_000_000, []
-    for unit, names in language.of_group("units").items():
+    for unit, names in language.group("units").items():
         pattern = language.pattern(names)
         for first, last in number_places(seconds / _UNITS[unit], words, language):
             behind = search(pattern, words, last + 1, last + 3)

@@ -72,7 +72,7 @@ class Language:
         return frozenset(entries(self.table.get(name, "")))
 
     @functools.lru_cache(maxsize=64)  # noqa: B019 - languages live as long as the process
-    def of_group(self, group: str) -> Mapping[str, Sequence[str]]:
+    def group(self, group: str) -> Mapping[str, Sequence[str]]:
         """Return the entries of each list of a group: units, measures or nouns."""
         return {name: entries(text) for name, text in self.table.get(group, {}).items()}
 
