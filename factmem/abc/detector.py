@@ -225,6 +225,17 @@ class DetectionRequest:
         """Whether to look for facts of any concept: if requested, or if nothing else is."""
         return self.open or not (self.concepts or self.topics)
 
+    @property
+    def aims(self) -> frozenset[str]:
+        """Names of all that is looked for and of the subjects, for comparison."""
+        named = (
+            ("subject", (str(subject) for subject in self.subjects)),
+            ("concept", (concept.keyword for concept in self.concepts)),
+            ("topic", (topic.label for topic in self.topics)),
+            ("open", ("",) if self.searches_openly else ()),
+        )
+        return frozenset(f"{kind}:{name}" for kind, names in named for name in names)
+
 
 class DropReason(enum.Enum):
     """Reason for dropping a candidate, or a part of a message before detection."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 
@@ -33,12 +33,15 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept
 from factmem.memory import Filters, Memory, Remembered, Submission
+from factmem.names import folded_keyword
 from factmem.recall import RecallMatches, RecallSettings, still_true
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 
@@ -85,15 +88,23 @@ class MemoryRun:
         """
         if self.identity.user_id is not None:
             return
-        if private:
-            raise MissingUserError(
-                "this run names no user, who would own what is kept privately: give user_id to AgentMemory.run(), or "
-                "to the host's own context of the run"
+        where = self.config.user_id
+        if isinstance(where, str):
+            found = f"the host's run has no {where}, where AgentMemoryConfig looks for it: give it there"
+        elif where is not None:
+            found = "the function user_id of AgentMemoryConfig found none: return one"
+        else:
+            found = (
+                "give user_id to the host's own context of the run, say where else the host keeps it (such as "
+                'AgentMemoryConfig(user="deps.user.id"), a path or a function)'
             )
+        found += ", or give user_id to AgentMemory.run()"
+        if private:
+            raise MissingUserError(f"this run names no user, who would own what is kept privately: {found}")
         if self.config.users is UserPolicy.REQUIRED and self.config.user.individual_name is None:
             raise MissingUserError(
-                "this run names no user, and its memory keeps users apart: give user_id to AgentMemory.run(), or to "
-                'the host\'s own context of the run; or set users="shared", if all users may share one memory'
+                f"this run names no user, and its memory keeps users apart: {found}; or set "
+                'users="shared", if all users may share one memory'
             )
 
     @property
@@ -124,6 +135,8 @@ class MemoryRun:
 
         Raises:
             MissingUserError: The user is unknown.
+            InvalidDataError: An argument is invalid, such as a scope that is not one of the agent's.
+            CapabilityError: The provider cannot be read in this way.
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
@@ -143,6 +156,8 @@ class MemoryRun:
         )
         try:
             found = await self.held.use(ask)
+        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
+            raise
         except FactMemError as error:
             self.failed("nothing could be loaded", error, loading.on_failure)
             return MemoryBlock()
@@ -172,7 +187,8 @@ class MemoryRun:
     ) -> SavedHistory | None:
         """Submit the history for detection. It is on disk when this returns, and processed in the background.
 
-        Messages that were submitted before are skipped, so the whole history may be passed after each run.
+        Messages that were submitted before are skipped, so the whole history may be passed after each run. Only if it
+        is for other subjects, concepts or topics than before, they are read once more.
 
         Args:
             history: The conversation so far, each message with an id.
@@ -229,7 +245,9 @@ class MemoryRun:
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
-        return self.held.use_blocking(lambda memory: self._beside(memory).load(history))
+        loading = self.config.loading
+        block = self.use_blocking(lambda run: run.load(history), "nothing could be loaded", loading.on_failure)
+        return MemoryBlock() if block is None else block
 
     def save_blocking(self, history: Sequence[Message]) -> SavedHistory | None:
         """Save like `save`, without an event loop; hooks run in the memory's loop.
@@ -237,12 +255,35 @@ class MemoryRun:
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
-        saved = self.held.use_blocking(lambda memory: self._beside(memory).save(history))
+        saving = self.config.saving
+        saved = self.use_blocking(
+            lambda run: run.save(history), "the history could not be submitted", saving.on_failure
+        )
         return None if saved is None else saved.held_by(self.held)
 
-    def _beside(self, memory: Memory) -> MemoryRun:
-        """Return this run, in the event loop of its memory."""
-        return attrs.evolve(self, held=OpenMemoryHolder(memory))
+    def use_blocking(self, work: Callable[[MemoryRun], Awaitable[T]], what: str, policy: FailurePolicy) -> T | None:
+        """Call an async function of this run without an event loop, in that of its memory.
+
+        Args:
+            work: The function. It is given this run, for use in that event loop.
+            what: See `failed`.
+            policy: Treatment of a memory that cannot be opened; the function treats other errors.
+
+        Returns:
+            Its result; None if the memory cannot be opened, and that was logged.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+            FactMemError: The memory cannot be opened, and the policy is `FailurePolicy.RAISE`.
+        """
+        try:
+            self.held.open_blocking()
+        except CapabilityError:
+            raise
+        except FactMemError as error:
+            self.failed(what, error, policy)
+            return None
+        return self.held.use_blocking(lambda memory: work(attrs.evolve(self, held=OpenMemoryHolder(memory))))
 
     def failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
         """Raise or log an error of the memory, as a policy says.
@@ -256,13 +297,17 @@ class MemoryRun:
             case FailurePolicy.RAISE:
                 raise error
             case FailurePolicy.LOG:
-                _log.warning("%s: %s", what, type(error).__name__)
+                _log.warning("%s: %s: %s", what, type(error).__name__, error)
             case _:
                 assert_never(policy)
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
-        """Return the view of this run: the user's private records and public ones, in the agent's scopes."""
-        seen = memory if self.identity.user_id is None else memory.as_viewer(self.identity.user_id)
+        """Return the view of this run, in the agent's scopes: the user's private records and public ones.
+
+        Facts about other individuals are read by naming them, as `Memory.as_viewer` says.
+        """
+        name = self.identity.user_id
+        seen = memory if name is None else memory.as_viewer(name, individual=self.user)
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
         view = seen.slice(named, exact=shared, read_only=False)
@@ -330,7 +375,7 @@ class MemoryRun:
             trigger=saving.trigger,
             subject=self.user,
             scope=scope,
-            looking_for=looking_for,
+            looking_for=looking_for if memory.reads_words else None,
             private=saving.private,
             origins=saving.origins,
         )
@@ -342,8 +387,11 @@ class MemoryRun:
         return attrs.evolve(message, treatment=Treatment.IGNORE, media=(), not_text=0)
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
-        if request is None:
-            return DetectionRequest(subjects=(self.user,), concepts=self.config.concepts, open=True)
+        request = DetectionRequest(open=True) if request is None else request
+        if request.open:
+            asked = {folded_keyword(concept.keyword) for concept in request.concepts}
+            own = [item for item in self.config.concepts if folded_keyword(item.keyword) not in asked]
+            request = attrs.evolve(request, concepts=(*request.concepts, *own))
         if request.subjects == (MemorySubject.EVERYTHING,):
             return attrs.evolve(request, subjects=(self.user,))
         return attrs.evolve(request, subjects=map(self._narrowed, request.subjects))
@@ -430,11 +478,14 @@ class MemoryTools:
             limit: Maximum number of memories, from 1 to 50.
         """
         self.run.check_user()
+        loading = self.run.config.loading
         try:
             matches = await self.run.held.use(partial(self._recalled, query=query, limit=max(1, min(limit, _MOST))))
         except InvalidDataError as error:
             return f"Nothing was looked up: {error}"
-        loading = self.run.config.loading
+        except FactMemError as error:
+            self.run.failed("nothing could be looked up", error, loading.on_failure)
+            return "Nothing was looked up: the memory cannot be read now."
         records = [match.record for match in matches] if loading.overtaken else still_true(matches)
         block = rendered(records, loading.budget, loading.count_tokens, ids=True)
         answer = block.text or "Nothing is known about that."
@@ -453,6 +504,9 @@ class MemoryTools:
             outcome = await self.run.held.use(partial(self._saved, text=text))
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was saved: {error}"
+        except FactMemError as error:
+            self.run.failed("nothing could be saved", error, self.run.config.saving.on_failure)
+            return "Nothing was saved: the memory cannot be written now."
         if outcome.unrepresented and not outcome.records:
             return "Nothing was saved: the store cannot keep who said it."
         if any(record.state is AssertionState.QUARANTINED for record in outcome.records):
@@ -475,6 +529,9 @@ class MemoryTools:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
+        except FactMemError as error:
+            self.run.failed("nothing could be taken back", error, self.run.config.saving.on_failure)
+            return "Nothing was taken back: the memory cannot be written now."
         return f"Taken back: {retracted}."
 
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from factmem.abc import MemoryObserver
 from factmem.errors import InvalidDataError
 from factmem.providers import default_store
 
-__all__ = ["address_of", "check_keywords", "check_parts", "check_store", "listed", "observers_in"]
+__all__ = ["address_of", "check_parts", "check_store", "listed", "observers_in"]
 
 T = TypeVar("T")
 
@@ -58,18 +58,6 @@ def check_parts(**parts: object) -> None:
         raise InvalidDataError(
             f"{name} takes an object with {methods}, not {_kind(part)}: give one, or leave it out", path=f"$.{name}"
         )
-
-
-def check_keywords(given: Collection[str], known: Collection[str]) -> None:
-    """Raise `TypeError` unless keyword arguments are among the known ones, as Python does for a signature.
-
-    Args:
-        given: Their names.
-        known: The names of all that there are.
-    """
-    if unknown := set(given) - set(known):
-        names = ", ".join(map(repr, sorted(unknown)))
-        raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(known)}")
 
 
 def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:

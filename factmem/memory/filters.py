@@ -47,7 +47,7 @@ class Filters(TypedDict, total=False):
     """Conditions on records, combined by AND. An empty list matches nothing, None matches everything.
 
     Attributes:
-        scope: Scope, with its subtree.
+        scope: Scope, with its subtree; or a whole branch such as ``/product``, or ``/`` for everything.
         exact: Leave out the subtree.
         subject: Subject (and individual).
         subjects: One of these subjects (and individuals).

@@ -7,6 +7,7 @@ import datetime as dt
 import itertools
 import logging
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypedDict
@@ -37,12 +38,11 @@ from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundErro
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
-from factmem.memory.checks import check_keywords
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
 from factmem.memory.jobs import Job, JobKind
-from factmem.memory.journal import Unit, in_order, job_id, to_pending
+from factmem.memory.journal import Unit, in_order, job_id, read_again, to_pending
 from factmem.memory.media import MediaInbox
 from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
@@ -58,6 +58,7 @@ from factmem.records import (
     AssertionState,
     FactDetails,
     FactRecord,
+    LogEntry,
     MetadataMerge,
     Origin,
     Place,
@@ -224,7 +225,7 @@ class Inbox:
     ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
-        if about.get("looking_for") is None:
+        if about.get("looking_for") is None and self._backend.reads_words:
             subjects = (self._context.about(about.get("subject")),)
             about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
         order = self.ordered(about)
@@ -254,11 +255,9 @@ class Inbox:
         """Return checked details of a submission.
 
         Raises:
-            TypeError: A keyword argument is not one of `About`.
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        check_keywords(about, About.__annotations__)
         importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
         subject = self._context.about(about.get("subject"))
         given = FactDetails(
@@ -283,16 +282,26 @@ class Inbox:
         )
 
     def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
+        """Return what to look for; a request without a model would silently find nothing.
+
+        Raises:
+            CapabilityError: There is no model.
+            InvalidDataError: It is not a request.
+        """
         if request is None:
             return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
         if not isinstance(request, DetectionRequest):
             raise InvalidDataError(
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
             )
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         if request.subjects == (_EVERYTHING,):
             request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         asked = {concept.keyword for concept in request.concepts}
         more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
         if not more:
@@ -388,6 +397,9 @@ class Inbox:
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
+            jobs = [item.job for item, each in zip(taken, assertions, strict=True) for _ in each]
+            known = zip(receipts, jobs, strict=True)
+            unread |= await self.read_again([(receipt.recorded, job) for receipt, job in known if not receipt.new])
         stored, at = [], 0
         for item, said in zip(taken, assertions, strict=True):
             mine = tuple(receipts[at : at + len(said)])
@@ -403,6 +415,35 @@ class Inbox:
             dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
             stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
         return stored
+
+    async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
+        """Let words that were submitted before wait once more, if they are to be read for something else.
+
+        Args:
+            words: The words, each with the job that they are submitted with now.
+
+        Returns:
+            The waiting revisions by the ids of the words.
+        """
+        wanted = [
+            (recorded, job)
+            for recorded, job in words
+            if job is not None and job.kind is JobKind.DETECT and recorded.assertion.job is not None
+        ]
+        if not wanted:
+            return {}
+        log = await self._reader.log(LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True))
+        records = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
+        logs: dict[str | None, list[LogEntry]] = defaultdict(list)
+        for entry in log:
+            logs[records.get(entry.id if isinstance(entry, Recorded) else entry.assertion_id)].append(entry)
+        revisions = {
+            recorded.id: revision
+            for recorded, job in wanted
+            if (revision := read_again(recorded, job, logs[recorded.record_id])) is not None
+        }
+        receipts = await self._writer.receipts(list(revisions.values()))
+        return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
     async def _distinct(
         self, taken: Sequence[Taken]

@@ -22,7 +22,7 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
-from factmem.changes import changes_between
+from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
 from factmem.detection import REPEATS
@@ -32,6 +32,7 @@ from factmem.errors import (
     EmbedderError,
     FactMemError,
     InvalidDataError,
+    ModelAwayError,
     ModelError,
     RecordNotFoundError,
     StateConflictError,
@@ -47,6 +48,7 @@ from factmem.memory.journal import (
     Unit,
     detailed,
     in_order,
+    is_read_again,
     rebuilt,
     settled_state,
     treatment_of,
@@ -171,9 +173,9 @@ class Pipeline:
         ]
 
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
-        """Keep words as they were said, marked as unread."""
+        """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
-        if isinstance(error, BudgetSpentError):  # the words stay pending
+        if isinstance(error, BudgetSpentError | ModelAwayError):  # the words stay pending
             return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
         while left:
@@ -181,7 +183,7 @@ class Pipeline:
                 StateRequest.of(
                     recorded,
                     state=AssertionState.FAILED,
-                    reason=failure,
+                    reason=f"{failure}: {error}" if isinstance(error, ModelError) else failure,
                     expected=AssertionState.PENDING,
                 )
                 for recorded in left
@@ -192,7 +194,9 @@ class Pipeline:
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
         outcome = await self.present_outcome(unit.words)
-        return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
+        kept = {recorded.record_id for recorded in left}
+        created = tuple(Change(kind=ChangeKind.CREATED, record=record) for record in outcome if record.id in kept)
+        return attrs.evolve(outcome, changes=created, failure=failure) if left or not unit.waiting else outcome
 
     async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
@@ -429,7 +433,8 @@ class Pipeline:
         candidates = await self._candidates(found)
         places = {item.assertion.place.key for item in candidates}
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
-        before = await self._rows(places, without=words.keys())
+        changing = places | {recorded.assertion.place.key for recorded in words.values()}
+        before = await self._rows(changing, without=words.keys())
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
@@ -437,7 +442,7 @@ class Pipeline:
             *await self._taken_back(found, planned, places, words.keys()),
         ]
         receipts = await self._writer.commit(statements)
-        after = await self._rows(places)
+        after = await self._rows(changing)
         changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
         apart = quarantined_by(statements, receipts, words)
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
@@ -455,7 +460,8 @@ class Pipeline:
             for item in found
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
-            if recorded.assertion.details.origin is Origin.USER
+            if not is_read_again(recorded)  # the words themselves stay as their first reading left them
+            and recorded.assertion.details.origin is Origin.USER
             and (treatment_of(recorded) or otherwise) is Treatment.FACTS
             and message_of(recorded.assertion.details) not in forgotten
         )

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 import attrs
 
 from factmem.errors import InvalidDataError
+from factmem.names import folded_keyword
 from factmem.patterns import linear_search
 from factmem.recall.text.analysis import plain
 from factmem.records import Recorded
@@ -186,8 +187,8 @@ class RecallFilter:
         subjects: Keep these subjects (and individuals).
         places: Keep these places, given by their `Place.key`.
         within: Predicate on scopes.
-        keywords: Keep these concepts.
-        without_keywords: Leave out these concepts.
+        keywords: Keep these concepts, by any alike keyword; see `factmem.names.folded_keyword`.
+        without_keywords: Leave out these concepts, by any alike keyword.
         categories: Keep these categories.
         topics: Keep these topics.
         sources: Keep these sources.
@@ -253,9 +254,9 @@ class RecallFilter:
         if self.places is not None:
             yield OneOf(Facet.PLACE, self.places)
         if self.keywords is not None:
-            yield OneOf(Facet.KEYWORD, self.keywords)
+            yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.keywords)})
         if self.without_keywords is not None:
-            yield OneOf(Facet.KEYWORD, self.without_keywords, negate=True)
+            yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.without_keywords)}, negate=True)
         if self.record_ids is not None:
             yield OneOf(Facet.RECORD_ID, self.record_ids)
         if self.categories is not None:
@@ -301,8 +302,8 @@ class RecallFilter:
 class Facet(enum.Enum):
     """A property of records that filters look at.
 
-    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. TEXT is the value as text,
-    which no column holds.
+    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. KEYWORD is folded. TEXT is
+    the value as text, which no column holds.
     """
 
     SCOPE = enum.auto()
@@ -324,7 +325,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SCOPE: lambda it: it.assertion.place.scope,
     Facet.SUBJECT: lambda it: it.assertion.place.subject.key,
     Facet.PLACE: lambda it: it.assertion.place.key,
-    Facet.KEYWORD: lambda it: it.assertion.keyword,
+    Facet.KEYWORD: lambda it: folded_keyword(it.assertion.keyword),
     Facet.RECORD_ID: lambda it: it.record_id,
     Facet.CATEGORY: lambda it: frozenset(it.assertion.details.categories),
     Facet.TOPIC: lambda it: frozenset(it.assertion.details.topics),

@@ -50,6 +50,7 @@ import attrs
 import numpy as np
 
 from factmem.errors import InvalidDataError
+from factmem.hints import hinted
 from factmem.validators import fraction, weight
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ def _known(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
         )
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class RecallSettings:
     """Weights of recall.

@@ -8,11 +8,22 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
-from factmem.abc import Action, KeepsHistory, Known, Novelty, Prompt, Receipt, Statement, Verdict, Verdicts
+from factmem import AgentMemoryProvider, Concept, Memory, Message, SingleFact
+from factmem.abc import (
+    Action,
+    DetectionRequest,
+    KeepsHistory,
+    Known,
+    Novelty,
+    Prompt,
+    Receipt,
+    Statement,
+    Verdict,
+    Verdicts,
+)
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
-from tests.memory.telling import PETS, log_of, said, talk, well
+from tests.memory.telling import CITY, PETS, log_of, said, talk, well
 from tests.memory.telling import opened as with_model
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
@@ -75,6 +86,22 @@ async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvid
     await memory.undo(kept.changes)
     with pytest.raises(RecordNotFoundError):
         await memory.undo(kept.changes)
+
+
+@pytest.mark.parametrize("found", [[], [{"quote": "Faro", "message": 1, "value": "Lund"}]], ids=["nothing", "dropped"])
+async def test_the_words_that_a_model_finds_nothing_in_are_a_change_that_can_be_undone(
+    provider: AgentMemoryProvider, clock: FakeClock, found: list[dict[str, Any]]
+) -> None:
+    model = ScriptedModel(
+        lambda prompt, answer: {name: found if name == "city" else [] for name in answer.model_fields}
+    )
+    async with Memory(provider, model=model, concepts=[CITY], embedder=HashEmbedder(), clock=clock) as memory:
+        kept = await memory.remember(
+            Message(content="The ferry to Faro leaves at nine."), looking_for=DetectionRequest(concepts=[CITY])
+        )
+        assert [change.record.id for change in kept.changes] == [record.id for record in kept]
+        await memory.undo(kept.changes)
+        assert len(await memory.list_records()) == 0
 
 
 async def test_many_changes_are_undone_together(

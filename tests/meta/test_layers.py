@@ -17,6 +17,7 @@ VOCABULARY = {
     "findings",
     "fold",
     "hidden",
+    "hints",
     "json_stream",
     "lazy_names",
     "media",

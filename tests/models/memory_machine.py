@@ -171,7 +171,7 @@ class MemoryMachine(RuleBasedStateMachine):
             lambda plain: plain.save(words, private),
         )
         if done is not None:
-            assert [seen(record) for record in result] == [shown(it, (it,), it.it.state) for it, _ in done]
+            assert [seen(record) for record in result] == [shown(it, (it,), it.state) for it, _ in done]
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, reason=_reasons)
     def retract(self, which: list[int], who: tuple[str | None, str | None, int], reason: str | None) -> None:

@@ -229,6 +229,7 @@ WAITING: Final[Mapping[str, Door]] = {
     "acting_as": Neither("returns the same memory, for another actor"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
     "traces": Reads([Way(lambda asked: asked.memory.traces(*asked.ids), Shows.KEPT)]),
+    "reads_words": Neither("says whether there is a model"),
     "quarantine": Neither("returns a Quarantine, whose own paths are listed"),
     "dead_letters": Neither("returns DeadLetters, whose own paths are listed"),
     "as_of": Neither("returns a reader of another moment, tested by all calls of READING"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-from factmem.agent import AgentMemory, Node, RunIdentity, StateAccess
+from factmem.agent import AgentMemory, GraphRun, Node, RunIdentity, StateAccess
 from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.facts import Concept
+from factmem.loops import is_async
 from factmem.memory.checks import listed
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -30,47 +30,39 @@ __all__ = ["ADDED_MESSAGES", "identity_here", "identity_of", "runnable", "with_f
 NodeT = TypeVar("NodeT", bound=Callable[..., Any])
 
 
-def identity_of(context: object, config: Mapping[str, Any] | None = None) -> RunIdentity:
-    """Return the identity of a run of LangGraph or LangChain.
+def identity_of(context: object, config: Mapping[str, Any] | None = None, state: Any = None) -> RunIdentity:
+    """Return the identity of a run of LangGraph or LangChain; see `factmem.agent.GraphRun`.
 
     Args:
         context: The run's context: a mapping, an object, or None.
         config: The run's config (default: the config of the current runnable).
+        state: The state.
 
     Raises:
         InvalidNameError: An id is not legal.
     """
-    configurable = (ensure_config() if config is None else config).get("configurable") or {}
-
-    def named(*names: str) -> str | None:
-        found = (_of(source, name) for source in (context, configurable) for name in names)
-        return next((str(value) for value in found if value is not None), None)
-
-    return RunIdentity(user_id=named("user_id"), session_id=named("session_id", "thread_id"))
+    given: Any = ensure_config() if config is None else config
+    return GraphRun(context=context, config=given, state=state).identity
 
 
-def _of(source: object, name: str) -> object:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+def identity_here(state: Any = None) -> RunIdentity:
+    """Return the identity of the current run; empty outside of a run.
 
-
-def identity_here() -> RunIdentity:
-    """Return the identity of the current run; empty outside of a run."""
+    Args:
+        state: The state.
+    """
     try:
         runtime: Runtime[Any] | None = get_runtime()
     except RuntimeError:
         runtime = None
-    return identity_of(None if runtime is None else runtime.context)
+    return identity_of(None if runtime is None else runtime.context, state=state)
 
 
 def _replacing(history: list[Any]) -> Mapping[str, Any]:
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *history]}
 
 
-def _identity_of_state(state: object) -> RunIdentity:
-    return identity_here()
-
-
-ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=_identity_of_state)
+ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=identity_here)
 """Access to states whose ``messages`` are reduced by ``add_messages``.
 
 The list of messages is replaced as a whole, so that outdated memory blocks disappear. Identities are read as in
@@ -121,6 +113,7 @@ def with_facts_from_memory(
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
     wanted = None if concepts is None else listed("concepts", concepts, Concept, str)
+    memory.declare(wanted or ())
     about = None if subjects is None else listed("subjects", subjects, MemorySubject)
     places = None if scopes is None else [*map(memory.config.scope_of, listed("scopes", scopes, MemoryScope, str))]
 
@@ -131,11 +124,11 @@ def with_facts_from_memory(
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
     def who(given: Any) -> RunIdentity:
-        return state.identity(given).or_else(identity_here())
+        return state.identity(given).or_else(identity_here(given))
 
     if not callable(node):
         raise InvalidDataError(f"a node is a function of the state, not a {type(node).__name__}", path="$.node")
-    if inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(type(node).__call__):
+    if is_async(node):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
             history = await with_facts(given, who(given))
@@ -146,7 +139,9 @@ def with_facts_from_memory(
 
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
         identity = who(given)
-        history = memory.for_run().held.use_blocking(lambda _: with_facts(given, identity))
+        run, policy = memory.for_run(identity), memory.config.loading.on_failure
+        shown = run.use_blocking(lambda _: with_facts(given, identity), "nothing could be loaded", policy)
+        history = [*state.messages(given)] if shown is None else shown
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
 
