@@ -257,6 +257,9 @@ class DropReason(enum.Enum):
     ASKED = "its quote stands in a question"
     QUOTED = "its quote is somebody else's words between quotation marks"
     TOO_MANY = "the model's answer holds more than the text can tell"
+    NOT_CONFIRMED = "a verifier says that its words do not state it"
+    REFUSED_BEFORE = "the same value was refused in the inbox"
+    WAITING_ALREADY = "the same value waits in the inbox already"
 
 
 @attrs.frozen

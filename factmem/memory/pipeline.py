@@ -69,6 +69,7 @@ from factmem.memory.read_units import (
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.ttl import TtlOperation, expires_at
+from factmem.memory.verification import Decisions, Doubted, is_doubted, one_by_one, settled
 from factmem.memory.writer import Writer
 from factmem.observing import current_call, nested
 from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
@@ -258,16 +259,22 @@ class Pipeline:
             if not item.assertion.only_shown
         }
         shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
-        asserted: list[tuple[Assertion, bool]] = []
         dropped = Counter(detection.dropped)
-        for candidate in detection.candidates:
-            message = message_of(candidate.details)
-            if message in positions:
-                said = self._asserted(candidate, unit, positions[message], here)
-                asserted += [(assertion, candidate.removed) for assertion in said]
-            elif message not in shown:
-                dropped[DropReason.QUOTE_NOT_FOUND] += 1
-        return ReadUnit(unit=unit, candidates=tuple(asserted), dropped=dict(dropped))
+        cited = [message_of(candidate.details) for candidate in detection.candidates]
+        dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
+        found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+
+        def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
+            return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
+
+        doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
+        single = [part for item in doubtful for part in one_by_one(item)]
+        decisions = Decisions(await self._reader.log(LogPart(apart=True)) if single else ())
+        doubted = [Doubted(item, decisions.on(said)) for item in single for said in asserted(item)]
+        left, unconfirmed = await settled(doubted, conversation, self._backend, self._context.viewer)
+        certain = [item for item in found if item not in doubtful]
+        said = [(assertion, item.removed) for item in (*certain, *left) for assertion in asserted(item)]
+        return ReadUnit(unit=unit, candidates=tuple(said), dropped=dict(+(dropped + unconfirmed)))
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
         """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
