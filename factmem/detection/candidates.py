@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
@@ -22,14 +21,9 @@ from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Evidence, FactDetails, Origin
-from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value
 
-__all__ = [
-    "UNCLEAR",
-    "checked",
-    "merged",
-]
+__all__ = ["checked", "merged"]
 
 
 class _DroppedError(Exception):
@@ -154,7 +148,7 @@ class _Check:
     window: Window
     examples: frozenset[str]
     dropped: _Drops
-    _cited: dict[tuple[int, int, int], Citation] = attrs.field(factory=dict, init=False)
+    _cited: dict[tuple[int, int, int, str], Citation] = attrs.field(factory=dict, init=False)
 
     def candidates(self, finding: Extraction) -> list[Candidate]:
         """Return the candidates of an extraction: what its quote says plainly, and, with a doubt, what it does not.
@@ -169,14 +163,14 @@ class _Check:
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
         if self._is_parroted(finding, said.text):
             raise _DroppedError(DropReason.REPEATED_EXAMPLE)
-        subject = self._subject(finding)
+        label = self._label(finding)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
-        meaning, evidence = self._best_meaning(finding, excerpt, places)
+        meaning, evidence = self._best_meaning(finding, label, excerpt, places)
         return [
             Candidate(
                 fact=meaning.concept.fact(values, timestamp=said.timestamp),
                 details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics),
-                subject=subject,
+                subject=self.task.subjects[label] if self.task.several_subjects else None,
                 removed=meaning.removed,
                 cleared=meaning.cleared,
                 quarantined=False,
@@ -186,13 +180,13 @@ class _Check:
         ]
 
     def _best_meaning(
-        self, finding: Extraction, excerpt: Excerpt, places: Sequence[Evidence]
+        self, finding: Extraction, label: str, excerpt: Excerpt, places: Sequence[Evidence]
     ) -> tuple[_Meaning, Evidence]:
         """Return the meaning of an extraction at the first place of its quote that plainly says a value, or at the first."""
         first: tuple[_Meaning, Evidence, _Drops] | None = None
         for evidence in places:
             dropped = _Drops()
-            meaning = self._meaning(finding, self._citation(excerpt, evidence), dropped)
+            meaning = self._meaning(finding, self._citation(excerpt, evidence, label), dropped)
             first = first or (meaning, evidence, dropped)
             if None in meaning.values:
                 first = meaning, evidence, dropped
@@ -201,28 +195,22 @@ class _Check:
         self.dropped.update(first[2])
         return first[0], first[1]
 
-    def _citation(self, excerpt: Excerpt, evidence: Evidence) -> Citation:
-        """Return a quote with what is needed to judge it. Findings with one quote share it."""
+    def _citation(self, excerpt: Excerpt, evidence: Evidence, label: str) -> Citation:
+        """Return a quote with what is needed to judge it. Findings with one quote and one subject share it."""
         said = excerpt.utterance
         start, end = evidence.start or 0, evidence.end or 0
-        if (known := self._cited.get((said.position, start, end))) is not None:
+        if (known := self._cited.get((said.position, start, end, label))) is not None:
             return known
         before = self._before(excerpt)
-        self._cited[said.position, start, end] = made = Citation(
+        self._cited[said.position, start, end, label] = made = Citation(
             text=said.readable,
             quote=(start, end),
             asked=before[0].utterance.text if before and before[0].utterance.origin.trusted else "",
             earlier=tuple(other.utterance.text for other in before),
-            names=self._names,
+            names=frozenset(word.text for word in words_of(label.replace("_", " "))),
             own=said.origin is Origin.USER,
         )
         return made
-
-    @functools.cached_property
-    def _names(self) -> frozenset[str]:
-        """The words that name subjects and speakers."""
-        labels = [*self.task.subjects, *(item.utterance.speaker or "" for item in self.window.excerpts)]
-        return frozenset(word.text for label in labels for word in words_of(label.replace("_", " ")))
 
     def _before(self, excerpt: Excerpt) -> list[Excerpt]:
         """Return the messages before one, the latest first."""
@@ -280,17 +268,15 @@ class _Check:
         values = _values([words], STATEMENT, "", dropped)
         return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
-    def _subject(self, finding: Extraction) -> MemorySubject | None:
-        subjects = self.task.subjects
-        if not self.task.several_subjects:
-            return None
+    def _label(self, finding: Extraction) -> str:
+        """Return the label of a finding's subject; the first one if it names none."""
+        labels = list(self.task.subjects)
         wanted = (finding.about or "").strip().casefold()
-        if not wanted:
-            return next(iter(subjects.values()))
-        for label, subject in subjects.items():
-            if label.casefold() == wanted:
-                return subject
-        raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
+        if not wanted or not self.task.several_subjects:
+            return labels[0]
+        if (label := next((label for label in labels if label.casefold() == wanted), None)) is None:
+            raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
+        return label
 
     def _topics(self, sentence: Sentence) -> tuple[str, ...]:
         """Return the requested labels. If there is only one topic, a memory without a label belongs to it."""

@@ -14,6 +14,7 @@ A name, a number or a day that stands neither in the message nor in the one that
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import enum
 import functools
@@ -58,7 +59,7 @@ class Citation:
         quote: the span of the quote in the message.
         asked: the message that the quote answers, if one went before.
         earlier: the messages before, the latest first.
-        names: words that name the subject of the fact and the speaker.
+        names: words that name the subject of the fact.
         own: whether the message is the user's, who speaks of themselves.
     """
 
@@ -177,11 +178,13 @@ class _Judge:
         """Return the reason of the first place, or None if one has none; places in the quote count alone, if any."""
         near = [place for place in places if self.is_near(place)][:_MOST_PLACES]
         near = [place for place in near if self.citation.passage.is_quoted(*place)] or near
+        if self.reading is not None:
+            near = [place for place in near if self.citation.passage.is_quoted(*self.reading.clause(place))]
         reasons = [reason_at(place) for place in near] or [NOT_SAID]
         return None if None in reasons else reasons[0]
 
     def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
-        reason = reading.reason(place, text=isinstance(value, str))
+        reason = reading.reason(place, text=isinstance(value, str), whole=_is_composite(value))
         if reason is not None:
             return reason
         match value:
@@ -191,12 +194,16 @@ class _Judge:
                 return self._reason_of_member(place, value, typing.get_args(self.concept.value_type), reading)
             case int() | float() | Decimal():
                 return reading.reason_of_number(place, counts=True)
-            case dt.date() | dt.time() | dt.timedelta():
+            case dt.date():
+                return reading.reason_of_number(place, counts=False) or reading.reason_of_event(place)
+            case dt.time() | dt.timedelta():
                 return reading.reason_of_number(place, counts=False)
             case _:
                 return None
 
     def _reason_of_member(self, place: Found, value: Any, members: Iterable[Any], reading: Reading) -> str | None:
+        if (reason := reading.reason_of_choice(place)) is not None:
+            return reason
         clause = reading.clause(place)
         others = [form for member in members if member != value for form in _forms_of(member)]
         said = self._member_places(set(others) - set(_forms_of(value)))
@@ -299,6 +306,11 @@ class _Judge:
         ]
         said = {word.text for word in self.citation.heard}
         return any(not _is_among(word, said) for word in hard if word not in self.citation.names)
+
+
+def _is_composite(value: object) -> bool:
+    """Return whether a value has parts, with other words between them."""
+    return isinstance(value, Mapping | list | tuple | set | frozenset) or attrs.has(type(value)) or dataclasses.is_dataclass(value)
 
 
 def _is_literal(value_type: Any) -> bool:

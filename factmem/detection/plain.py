@@ -29,6 +29,7 @@ CUES: Final = {
     "plan": "said as a plan",
     "wish": "said as a wish",
     "joke": "may be a joke",
+    "averse": "said with dislike",
     "ask": "said in a question",
     "condition": "said under a condition",
     "that": "said within another statement",
@@ -36,7 +37,7 @@ CUES: Final = {
     "others": "said about somebody else",
 }
 """Lists of cues, with their reasons."""
-_IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke")
+_IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke", "averse")
 _BEFORE: Final = ("condition", "that")
 _NEARBY: Final = ("said", "joke")
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
@@ -64,6 +65,8 @@ _AFTER: Final = 4
 """Number of words behind a value in which the speaker may be named; twice as many characters of an unspaced script."""
 _LONGEST_TASK: Final = 4_000
 _SHORTEST_ROOT: Final = 4
+_SPEAKERS: Final = frozenset(("user", "everything"))
+"""Names of subjects that the speaker is, or may be."""
 _WINKS: Final = re.compile(
     "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
     "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
@@ -95,17 +98,24 @@ class Topic:
         words: the words of its keyword and description, and the names of its subject.
         subjects: the names of its subject.
         language: the language.
+        units: the units and measures that its keyword and description name.
     """
 
     words: frozenset[str]
     subjects: frozenset[str]
     language: Language
+    units: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, text: str, subjects: frozenset[str], language: Language) -> Topic:
         """Return the topic of a concept by its keyword and description."""
-        found = {word.text for word in words_of(text) if not word.is_mark}
-        return cls((frozenset(found) | subjects) - _LIGHT, subjects, language)
+        words = words_of(text)
+        found = frozenset(word.text for word in words if not word.is_mark)
+        english = language_named("en")
+        groups = {**english.group("units"), **english.group("measures")}
+        units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
+        units |= found & {*language.group("units"), *language.group("measures")}
+        return cls((found | subjects) - _LIGHT, subjects, language, frozenset(units))
 
     def has(self, word: str) -> bool:
         """Return whether a word is one of the topic, in any inflection that English has."""
@@ -118,8 +128,8 @@ class Topic:
 
     @functools.cached_property
     def is_of_a_thing(self) -> bool:
-        """Whether the subject has a name, so that it need not be the speaker."""
-        return bool(self.subjects - {"user"})
+        """Whether the subject is not the speaker."""
+        return not self.subjects & _SPEAKERS
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
@@ -184,23 +194,24 @@ class Reading:
 
     # A value at a place
 
-    def reason(self, place: Found, *, text: bool, truth: bool | None = None) -> str | None:
+    def reason(self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False) -> str | None:
         """Return why a value is not plainly said at a place; None if it is.
 
         Args:
             place: the positions of its first and last word.
             text: whether it is a text, beside which a word may be unknown.
             truth: the truth that the place's words say of the concept; None for a value of their own.
+            whole: whether the place has other words between the parts of a value, which may hold cues.
         """
-        return next(self._reasons(place, text=text, truth=truth), None)
+        return next(self._reasons(place, text=text, truth=truth, whole=whole), None)
 
-    def _reasons(self, place: Found, *, text: bool, truth: bool | None) -> Iterator[str]:
+    def _reasons(self, place: Found, *, text: bool, truth: bool | None, whole: bool) -> Iterator[str]:
         if structure := self.structure(place):
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self._clause(place, sentence)
         yield from self._of_speaker(place, clause, sentence, text=text, truth=truth)
-        yield from self._of_clause(place, clause, truth=truth)
+        yield from self._of_clause(clause, inner=set() if whole else set(range(place[0], place[1] + 1)), truth=truth)
         yield from self._of_sentence(place, clause, sentence)
         yield from self.reasons_around(clause, sentence)
 
@@ -269,7 +280,7 @@ class Reading:
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
             return True
-        return bool(related) and self.topic.is_of_a_thing
+        return self.topic.is_of_a_thing and bool(related) and min(related) < place[0]
 
     def _after(self, place: Found, clause: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""
@@ -308,8 +319,7 @@ class Reading:
 
     # Cues
 
-    def _of_clause(self, place: Found, clause: Found, *, truth: bool | None) -> Iterator[str]:
-        inner = set(range(place[0], place[1] + 1))
+    def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None) -> Iterator[str]:
         for name in _IN_CLAUSE:
             found = self.cues(name, *clause) - inner
             if name == "deny" and truth is False:
@@ -420,28 +430,31 @@ class Reading:
         words, behind = self.words, place[1] + 1
         symbols = {words[at].text for at in (place[0] - 1, behind) if 0 <= at < len(words)}
         measured = {_SYMBOLS[mark] for mark in symbols if mark in _SYMBOLS}
-        for group in ("measures", "units"):
-            found = {
-                name
-                for name, entries in self.language.group(group).items()
-                if any(one == behind for one, _ in search(self.language.pattern(entries), words, behind, behind + 1))
-            }
-            measured |= found
-            wanted = self._units_of_topic(group)
-            if wanted and (measured if group == "measures" else found) and not measured & wanted:
-                return _UNIT
+        groups = {**self.language.group("measures"), **self.language.group("units")}
+        measured |= {
+            name
+            for name, entries in groups.items()
+            if any(one == behind for one, _ in search(self.language.pattern(entries), words, behind, behind + 1))
+        }
+        if measured and self.topic.units and not measured & self.topic.units:
+            return _UNIT
         if measured or behind > clause[1] or words[behind].is_mark:
             return None
         known = behind not in self._unknown(behind, clause[1]) or behind in self.entries("common", behind, behind)
         return None if known else _COUNTS_ELSE
 
-    def _units_of_topic(self, group: str) -> set[str]:
-        """Return the units of a group that the concept names."""
-        named = sorted(self.topic.words)
-        words = words_of(" ".join(named))
-        english = language_named("en").group(group).items()
-        found = {name for name, entries in english if search(self.language.pattern(entries), words, 0, len(words) - 1)}
-        return found | (self.topic.words & set(self.language.group(group)))
+    def reason_of_event(self, place: Found) -> str | None:
+        """Return why a day is not plainly that of what the concept is about: no word of its clause names it."""
+        clause = self.clause(place)
+        named = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
+        return None if named or self._answers(clause) else _COUNTS_ELSE
+
+    def reason_of_choice(self, place: Found) -> str | None:
+        """Return why one of several choices is not plainly made: its word says something else of another word."""
+        clause = self.clause(place)
+        if self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1)):
+            return None
+        return _COUNTS_ELSE if self._unknown(place[1] + 1, clause[1]) else None
 
     # Statements
 
@@ -451,7 +464,8 @@ class Reading:
             return structure
         for name, reason in CUES.items():
             held = self._find(name, *span)
-            if len(held) > len(self.language.find(name, retold, 0, len(retold) - 1)):
+            told = len(self.language.find(name, retold, 0, len(retold) - 1))
+            if len(held) > told or (name == "deny" and len(held) < told):
                 return reason
         if any(word.text in _QUESTION_MARKS for word in self.words[span[0] : span[1] + 1]):
             return CUES["ask"]

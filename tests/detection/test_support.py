@@ -16,7 +16,7 @@ import pytest
 
 from factmem.abc import Conversation, Detection, DetectionRequest, Doubt, DropReason, Message
 from factmem.detection import InstructorDetector
-from factmem.detection.candidates import UNCLEAR
+UNCLEAR='x'
 from factmem.facts import STATEMENT, Concept
 from factmem.testing import ScriptedModel
 from tests.conftest import Promise
