@@ -24,6 +24,8 @@ _REST: Final = "ǂ"
 """Stands for ``*`` in an entry while it is read; a letter, so that it stays within its word."""
 _FEWEST: Final = 0.12
 """Minimum weight of a text's words in its language, by their number."""
+_LETTER: Final = 0.5
+"""Weight of a letter that no other table has."""
 _CLEAR: Final = 1.3
 """How much more a text's words weigh in its language than in any other."""
 
@@ -132,11 +134,23 @@ def _weights() -> Mapping[str, Mapping[str, float]]:
     for name in _languages():
         language = language_named(name)
         common = {word for entry in language.words("common") for word in entry.split()}
-        other = {word for list_name in _TELLING for entry in language.words(list_name) for word in entry.split()}
+        lists = [language.words(list_name) for list_name in _TELLING]
+        lists += [forms for group in ("nouns", "units") for forms in language.group(group).values()]
+        other = {word for found in lists for entry in found for word in entry.split()}
         for word in common | other:
             if len(word) > 1 or word in common:
                 found.setdefault(word, {})[name] = 1.0 if word in common else 0.5
     return {word: {name: held / len(names) for name, held in names.items()} for word, names in found.items()}
+
+
+@functools.cache
+def _letters() -> Mapping[str, str]:
+    """Return the letters that only one of the Latin tables has, with its language."""
+    owners: dict[str, list[str]] = {}
+    for name in _languages():
+        for letter in language_named(name).table.get("letters", ""):
+            owners.setdefault(letter, []).append(name)
+    return {letter: names[0] for letter, names in owners.items() if len(names) == 1}
 
 
 _SCRIPTS: Final = (
@@ -171,14 +185,14 @@ def _name_of(text: str) -> str | None:
     for word in words:
         for name, weight in _weights().get(word.text, {}).items():
             scores[name] = scores.get(name, 0) + weight
-    if not scores:
+    written = {char for word in words if not word.is_name for char in sample[word.start : word.end] if char.isalpha()}
+    for name in (_letters()[char] for char in written if char in _letters()):
+        scores[name] = scores.get(name, 0) + _LETTER
+    fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]
+    best, *rest = sorted(fitting, key=lambda name: -scores[name]) or [None]
+    if best is None or scores[best] < _FEWEST * len(words) or any(scores[best] < _CLEAR * scores[name] for name in rest):
         return None
-    best, *rest = sorted(scores, key=lambda name: -scores[name])
-    if rest and scores[best] < _CLEAR * scores[rest[0]] or scores[best] < _FEWEST * len(words):
-        return None
-    written = "".join(sample[word.start : word.end] for word in words if not word.is_name)
-    own = _LATIN.union(language_named(best).table.get("letters", ""))
-    return best if own.issuperset(filter(str.isalpha, written)) else None
+    return best
 
 
 _LATIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz")

@@ -137,8 +137,10 @@ class Topic:
 
     @functools.cached_property
     def _nouns(self) -> re.Pattern[str]:
-        roots = [name for name in self.language.group("nouns") if self._names(name)]
-        return self.language.pattern(noun for name in roots for noun in self.language.group("nouns")[name])
+        nouns, alike = self.language.group("nouns"), language_named("en").group("nouns")
+        named = {name for name in {*nouns, *alike} if self._names(name)}
+        named |= {other for name in named & set(alike) for other in alike[name] if other in nouns}
+        return self.language.pattern(noun for name in named for noun in nouns.get(name, ()))
 
     def _names(self, noun: str) -> bool:
         if stemmer()(noun) in self._stems:
@@ -365,15 +367,22 @@ class Reading:
         reach = sentence[1]
         while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
             reach = self.passage.sentence(reach + 1, reach + 1)[1]
-        openings = list(self._openings(clause[1] + 1, reach))
-        telling = openings[:1] + [at for at in openings if at > sentence[1]][:1]
-        if self.entries("fix", clause[1] + 1, reach) or any(map(self._takes_back, telling)):
+        after = [*self._leading(clause[1] + 1, reach), *self._leading(sentence[1] + 1, reach)]
+        if self.entries("fix", clause[1] + 1, reach) or any(map(self._takes_back, after)):
             yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
         if winks or self.entries("joke", sentence[1] + 1, reach):
             yield CUES["joke"]
         if self._is_worked_on(clause):
             yield _WORKED_ON
+
+    def _leading(self, first: int, last: int) -> Iterator[int]:
+        """Yield the position of the first opening, and of those that only filling words part from it."""
+        for at in self._openings(first, last):
+            yield at
+            ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
+            if set(self._said(at, ends)) - self.entries("fill", at, ends):
+                return
 
     def _openings(self, first: int, last: int) -> Iterator[int]:
         """Yield the positions of words that begin a clause or a sentence."""
