@@ -26,8 +26,8 @@ from typing import Any, Final, Literal
 import attrs
 
 from factmem.abc import Doubt
-from factmem.detection.forms import Found, day_places, length_places, number_places, text_places, time_places
-from factmem.detection.languages import Language, language_of
+from factmem.detection.forms import Found, day_places, length_places, number_places, scales, text_places, time_places
+from factmem.detection.languages import Language, language_of, search
 from factmem.detection.plain import NOT_SAID, Reading, Topic
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.facts import STATEMENT, Concept
@@ -44,8 +44,10 @@ _LONG: Final = 6
 _LONGEST_STATEMENT: Final = 400
 _MOST_PLACES: Final = 16
 _SHORTEST_ROOT: Final = 4
-_SMALL: Final = 13
-"""Numbers below this one are looked for in words, to know whether a message says any."""
+_COUNTED: Final = 12
+"""A number up to this one can be counted from words that name none: "my twins"."""
+_NUMBERS: Final = (*range(20), *range(20, 100, 10), 100, 1_000)
+"""Numbers that are looked for in words, to know whether a message says any."""
 _OF_KEYWORDS: Final = frozenset(("is", "has", "have", "had", "does", "do", "can", "user", "the", "a", "own", "owns", "in", "of"))
 """Words of a keyword that a sentence need not have."""
 
@@ -274,8 +276,10 @@ class _Judge:
                 return False
             case _ if _is_literal(self.concept.value_type):
                 return False
-            case int() | float() | Decimal() | dt.timedelta():
-                return not self._says_number
+            case int() | float() | Decimal():
+                return abs(value) > _COUNTED and not self._says_number
+            case dt.timedelta():
+                return not (self._says_number or self._says_unit)
             case dt.date() | dt.time():
                 return not (self._says_number or self._says_day)
             case str() | bytes():
@@ -288,7 +292,17 @@ class _Judge:
         words, language = self.citation.heard, self.citation.language
         if language is None or any(char.isdigit() for word in words for char in word.text):
             return True
-        return any(number_places(Decimal(number), words, language) for number in range(_SMALL))
+        if any(number_places(Decimal(number), words, language) for number in _NUMBERS):
+            return True
+        return any(word.text in scales(language.name) for word in words)
+
+    @functools.cached_property
+    def _says_unit(self) -> bool:
+        words, language = self.citation.heard, self.citation.language
+        if language is None:
+            return True
+        units = (entry for entries in language.group("units").values() for entry in entries)
+        return bool(search(language.pattern(units), words, 0, len(words) - 1))
 
     @functools.cached_property
     def _says_day(self) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from factmem.detection.languages import Language, search
 from factmem.detection.words import Word, words_of
 
-__all__ = ["Found", "day_places", "length_places", "number_places", "numbers_at", "text_places", "time_places"]
+__all__ = ["Found", "day_places", "length_places", "number_places", "numbers_at", "scales", "text_places", "time_places"]
 
 Found: TypeAlias = tuple[int, int]
 """The positions of the first and the last word of something that is said."""
@@ -84,7 +84,7 @@ def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
 def number_places(value: Decimal, words: Sequence[Word], language: Language | None) -> list[Found]:
     """Return where a number is said, in figures or in words, with its scale."""
     found: list[Found] = []
-    scale = _scales(language.name) if language is not None else {}
+    scale = scales(language.name) if language is not None else {}
     for at, word in enumerate(words):
         numbers = numbers_at(word, language)[:1]
         following = at + 1
@@ -106,7 +106,8 @@ def number_places(value: Decimal, words: Sequence[Word], language: Language | No
 
 
 @functools.cache
-def _scales(name: str) -> dict[str, int]:
+def scales(name: str) -> dict[str, int]:
+    """Return the words of a language that multiply a number, with their factors."""
     from factmem.detection.languages import language_named
 
     pairs = (entry.rsplit(" ", 1) for entry in str(language_named(name).table.get("scale", "")).split(", "))

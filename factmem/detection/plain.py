@@ -65,8 +65,6 @@ _AFTER: Final = 4
 """Number of words behind a value in which the speaker may be named; twice as many characters of an unspaced script."""
 _LONGEST_TASK: Final = 4_000
 _SHORTEST_ROOT: Final = 4
-_SPEAKERS: Final = frozenset(("user", "everything"))
-"""Names of subjects that the speaker is, or may be."""
 _WINKS: Final = re.compile(
     "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
     "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
@@ -129,7 +127,13 @@ class Topic:
     @functools.cached_property
     def is_of_a_thing(self) -> bool:
         """Whether the subject is not the speaker."""
-        return not self.subjects & _SPEAKERS
+        return "user" not in self.subjects
+
+    @functools.cached_property
+    def is_averse(self) -> bool:
+        """Whether a concept is about what somebody dislikes or cannot bear."""
+        words = words_of(" ".join(self.words))
+        return bool(language_named("en").find("averse", words, 0, len(words) - 1))
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
@@ -178,8 +182,8 @@ class Reading:
     def cues(self, name: str, first: int, last: int) -> set[int]:
         """Return the positions of a list's entries, without those that are allowed, or the topic's."""
         found = self.entries(name, first, last)
-        if not found:
-            return found
+        if not found or (name == "averse" and self.topic.is_averse):
+            return set()
         found -= self.entries("allowed", first, last)
         return found if name in _OF_EVERY_TOPIC else found - self.topic.places(self.words, first, last)
 
@@ -282,7 +286,8 @@ class Reading:
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
             return True
-        return self.topic.is_of_a_thing and bool(related) and min(related) < place[0]
+        before = {at for at in related if at < place[0]}
+        return self.topic.is_of_a_thing and bool(before) and (bool(verbs) or self.language.is_unspaced)
 
     def _after(self, place: Found, clause: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""
