@@ -2,8 +2,8 @@
 
     python benchmarks/evidence.py [--held] [--json]
 
-A case is a message, a quote from it, and a value that a model derives from the quote; the value is forged if the speaker
-does not say it. The detector reads each case with a model that answers so, and three verifiers settle what it doubts:
+A case is a message, a quote from it, and a value that a model derives from the quote; the value is forged if the
+speaker does not say it. The detector reads each case with a model that answers so; three verifiers settle its doubts:
 
 - *none*: what is not plainly said waits.
 - *label*: it answers as the case is labelled. It shows that the parts work together, and says nothing of a real model.
@@ -16,9 +16,9 @@ The sets:
 - *new, building half*: written apart from the code; it was built with this half in view.
 - *new, held half* (``--held``): the other half, opened once.
 
-A line of ``evidence_cases`` has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between ``[[``
-and ``]]``. ``A: ... >>`` before it is the assistant's previous message. A line that begins with ``#`` names the kind of the
-cases below it.
+A line of ``evidence_cases`` has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between
+``[[`` and ``]]``. ``A: ... >>`` before it is the assistant's previous message. A line that begins with ``#`` names the
+kind of the cases below it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,10 @@ class Case:
 
 def sets(*, held: bool = False) -> dict[str, list[Case]]:
     """Return the cases of each set."""
-    found = {"known": [case for name in ("first", "second", "third") for case in _written(name)], "unseen": [*_written("unseen")]}
+    found = {
+        "known": [case for name in ("first", "second", "third") for case in _written(name)],
+        "unseen": [*_written("unseen")],
+    }
     for half in blind_sets.HALVES if held else blind_sets.HALVES[:1]:
         found[f"new, {half} half"] = list(map(_packed, blind_sets.read("evidence", half)))
     return found
@@ -292,26 +295,33 @@ async def measured(cases: Mapping[str, Iterable[Case]]) -> dict[_Key, Count]:
 def summed(counts: Iterable[Count]) -> Count:
     """Return the sum of some outcomes."""
     several = list(counts)
-    fates = {name: sum((collections.Counter(one.fates[name]) for one in several), collections.Counter()) for name in VERIFIERS}
+    fates = {
+        name: sum((collections.Counter(one.fates[name]) for one in several), collections.Counter())
+        for name in VERIFIERS
+    }
     return Count(sum(one.cases for one in several), fates)
 
 
 def figures(found: Mapping[_Key, Count]) -> dict[str, Count]:
-    """Return the outcomes by set and sort; those of a new set by English and other languages too."""
+    """Return the outcomes by sort and set, of both old sets, and of the new one by English and other languages."""
     sums: dict[str, list[Count]] = {}
     for (name, honest, language, _), count in found.items():
         sort = "honest" if honest else "forged"
         sums.setdefault(f"{sort}, {name}", []).append(count)
+        if not language:
+            sums.setdefault(f"{sort}, old", []).append(count)
         if language:
             sums.setdefault(f"{sort}, {name}, {'English' if language == 'en' else 'other languages'}", []).append(count)
     return {name: summed(counts) for name, counts in sums.items()}
 
 
 def misses(found: Mapping[str, Count]) -> list[str]:
-    """Return the names of the figures that miss their goals."""
+    """Return the names of the figures that miss their goals; the old sets have one together."""
     missed = []
     for name, count in found.items():
         sort, _, rest = name.partition(", ")
+        if rest in ("known", "unseen"):
+            continue
         if sort == "forged":
             good = count.share("believed") <= (4 / 150 if rest.startswith("new") else 0.01)
         else:
@@ -350,7 +360,9 @@ def main() -> None:
                 if honest is sort and language:
                     by_kind.setdefault(f"{name}: [{language}]", []).append(count)
             rows = {name: summed(counts) for name, counts in by_kind.items()}
-            console.print(_table("honest, by kind and language" if sort else "forged, by kind and language", rows), markup=False)
+            console.print(
+                _table("honest, by kind and language" if sort else "forged, by kind and language", rows), markup=False
+            )
     if missed := misses(totals):
         print(f"goals missed: {'; '.join(missed)}", file=sys.stderr)
         sys.exit(1)

@@ -46,9 +46,11 @@ _MOST_PLACES: Final = 16
 _SHORTEST_ROOT: Final = 4
 _COUNTED: Final = 12
 """A number up to this one can be counted from words that name none: "my twins"."""
-_NUMBERS: Final = (*range(20), *range(20, 100, 10), 100, 1_000)
+_NUMBERS: Final = (*range(101), 1_000)
 """Numbers that are looked for in words, to know whether a message says any."""
-_OF_KEYWORDS: Final = frozenset(("is", "has", "have", "had", "does", "do", "can", "user", "the", "a", "own", "owns", "in", "of"))
+_OF_KEYWORDS: Final = frozenset(
+    ("is", "has", "have", "had", "does", "do", "can", "user", "the", "a", "own", "owns", "in", "of")
+)
 """Words of a keyword that a sentence need not have."""
 
 
@@ -277,7 +279,7 @@ class _Judge:
             case _ if _is_literal(self.concept.value_type):
                 return False
             case int() | float() | Decimal():
-                return abs(value) > _COUNTED and not self._says_number
+                return abs(value) > _COUNTED and not (self._says_number or self._says(value))
             case dt.timedelta():
                 return not (self._says_number or self._says_unit)
             case dt.date() | dt.time():
@@ -295,6 +297,9 @@ class _Judge:
         if any(number_places(Decimal(number), words, language) for number in _NUMBERS):
             return True
         return any(word.text in scales(language.name) for word in words)
+
+    def _says(self, value: Any) -> bool:
+        return bool(number_places(Decimal(str(value)), self.citation.heard, self.citation.language))
 
     @functools.cached_property
     def _says_unit(self) -> bool:
@@ -324,7 +329,11 @@ class _Judge:
 
 def _is_composite(value: object) -> bool:
     """Return whether a value has parts, with other words between them."""
-    return isinstance(value, Mapping | list | tuple | set | frozenset) or attrs.has(type(value)) or dataclasses.is_dataclass(value)
+    return (
+        isinstance(value, Mapping | list | tuple | set | frozenset)
+        or attrs.has(type(value))
+        or dataclasses.is_dataclass(value)
+    )
 
 
 def _is_literal(value_type: Any) -> bool:
@@ -366,5 +375,5 @@ def _is_among(word: str, said: Collection[str]) -> bool:
         return True
     if any(map(str.isdigit, word)):
         return any(word in one for one in said)
-    root = word[:_SHORTEST_ROOT]
+    root = word[: min(_SHORTEST_ROOT, max(_SHORTEST_ROOT - 1, len(word) - 1))]
     return any(one.startswith(root) and abs(len(one) - len(word)) <= _SHORTEST_ROOT for one in said)

@@ -17,7 +17,16 @@ from typing import Final, TypeAlias
 from factmem.detection.languages import Language, search
 from factmem.detection.words import Word, words_of
 
-__all__ = ["Found", "day_places", "length_places", "number_places", "numbers_at", "scales", "text_places", "time_places"]
+__all__ = [
+    "Found",
+    "day_places",
+    "length_places",
+    "number_places",
+    "numbers_at",
+    "scales",
+    "text_places",
+    "time_places",
+]
 
 Found: TypeAlias = tuple[int, int]
 """The positions of the first and the last word of something that is said."""
@@ -27,7 +36,15 @@ _LONGEST_ENDING: Final = 4
 _SHORTEST_STEM: Final = 4
 _FARTHEST_PART: Final = 6
 _LARGEST_SPELLED: Final = 10_000_000
-_UNITS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000, "year": 31_536_000}
+_UNITS: Final = {
+    "second": 1,
+    "minute": 60,
+    "hour": 3_600,
+    "day": 86_400,
+    "week": 604_800,
+    "month": 2_592_000,
+    "year": 31_536_000,
+}
 
 
 # Text
@@ -67,12 +84,14 @@ def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
         return []
     plain = re.sub(r"['’\u00a0\u202f]", "", word.text).replace("−", "-")
     comma = language is not None and language.table.get("decimal") == ","
-    readings = (("." , ","), (",", ".")) if comma else ((",", "."), (".", ","))
+    readings = ((".", ","), (",", ".")) if comma else ((",", "."), (".", ","))
     found: list[Decimal] = []
     for thousands, point in readings:
         parts = plain.split(point)
         groups = parts[0].split(thousands)
-        grouped = len(groups) == 1 or (all(len(group) == 3 for group in groups[1:]) and 0 < len(groups[0].lstrip("-")) <= 3)
+        grouped = len(groups) == 1 or (
+            all(len(group) == 3 for group in groups[1:]) and 0 < len(groups[0].lstrip("-")) <= 3
+        )
         if len(parts) <= 2 and grouped and not (len(parts) == 2 and thousands in parts[1]):
             try:
                 found.append(Decimal("".join(groups) + ("." + parts[1] if len(parts) == 2 else "")))
@@ -166,9 +185,15 @@ def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
 
 # Days, times, lengths
 
-_WRITTEN_DAY: Final = re.compile(r"(?<!\d)(\d{1,4})(?:[./-]|\s?[年년]\s?)(\d{1,2})(?:[./-]|\s?[月월]\s?)(\d{1,4})(?!\d)")
-_WRITTEN_TIME: Final = re.compile(r"(?<![\d.,])(\d{1,2})[:.hH](\d{2})(?:[:.]\d{2})?\s*([ap]\.?m\b)?(?!\d)", re.IGNORECASE)
-_ORDINAL_ENDINGS: Final = frozenset(("st", "nd", "rd", "th", "º", "ª", "o", "a", "er", "re", "e", "ème", "eme", "de", "ste"))
+_WRITTEN_DAY: Final = re.compile(
+    r"(?<!\d)(\d{1,4})(?:[./-]|\s?[年년]\s?)(\d{1,2})(?:[./-]|\s?[月월]\s?)(\d{1,4})(?!\d)"
+)
+_WRITTEN_TIME: Final = re.compile(
+    r"(?<![\d.,])(\d{1,2})[:.hH](\d{2})(?:[:.]\d{2})?\s*([ap]\.?m\b)?(?!\d)", re.IGNORECASE
+)
+_ORDINAL_ENDINGS: Final = frozenset(
+    ("st", "nd", "rd", "th", "º", "ª", "o", "a", "er", "re", "e", "ème", "eme", "de", "ste")
+)
 
 
 def day_places(day: dt.date, text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
@@ -191,7 +216,10 @@ def day_places(day: dt.date, text: str, words: Sequence[Word], language: Languag
             days = [near.start + place for place, _ in _part_places(day.day, part, language, ordinal=True)]
             years = [(near.start + one, near.start + two) for one, two in _part_places(day.year, part, language)]
             found += [
-                (min(at, one, *year), max(at, one, *year)) for one in days for year in years if one not in range(year[0], year[1] + 1)
+                (min(at, one, *year), max(at, one, *year))
+                for one in days
+                for year in years
+                if one not in range(year[0], year[1] + 1)
             ][:1]
     return found
 

@@ -123,7 +123,21 @@ def _languages() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-_TELLING: Final = ("self", "my", "verbs", "fill", "deny", "others", "past", "maybe", "plan", "months", "days", "breaks", "you")
+_TELLING: Final = (
+    "self",
+    "my",
+    "verbs",
+    "fill",
+    "deny",
+    "others",
+    "past",
+    "maybe",
+    "plan",
+    "months",
+    "days",
+    "breaks",
+    "you",
+)
 """Lists whose words show a language beside its common ones, with half of their weight."""
 
 
@@ -190,7 +204,11 @@ def _name_of(text: str) -> str | None:
         scores[name] = scores.get(name, 0) + _LETTER
     fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]
     best, *rest = sorted(fitting, key=lambda name: -scores[name]) or [None]
-    if best is None or scores[best] < _FEWEST * len(words) or any(scores[best] < _CLEAR * scores[name] for name in rest):
+    if (
+        best is None
+        or scores[best] < _FEWEST * len(words)
+        or any(scores[best] < _CLEAR * scores[name] for name in rest)
+    ):
         return None
     return best
 

@@ -122,6 +122,11 @@ class Topic:
     def places(self, words: Sequence[Word], first: int, last: int) -> set[int]:
         """Return the positions of the topic's words among others, in English or in the language."""
         own = {at for at in range(first, last + 1) if self.has(words[at].text)}
+        return own | self.named(words, first, last)
+
+    def named(self, words: Sequence[Word], first: int, last: int) -> set[int]:
+        """Return the positions of the topic's words in the form that it has them: "lived" is none of "lives"."""
+        own = {at for at in range(first, last + 1) if words[at].text in self.words}
         return own | {at for one, two in search(self._nouns, words, first, last) for at in range(one, two + 1)}
 
     @functools.cached_property
@@ -185,11 +190,11 @@ class Reading:
         if not found or (name == "averse" and self.topic.is_averse):
             return set()
         found -= self.entries("allowed", first, last)
-        return found if name in _OF_EVERY_TOPIC else found - self.topic.places(self.words, first, last)
+        return found if name in _OF_EVERY_TOPIC else found - self.topic.named(self.words, first, last)
 
     def entries(self, name: str, first: int, last: int) -> set[int]:
         """Return the positions of a list's entries."""
-        return {at for one, two in self._find(name, first, last) for at in range(one, two + 1)}
+        return self._within(name, self.words, first, last)
 
     def _find(self, name: str, first: int, last: int) -> list[Found]:
         return self.language.find(name, self.words, first, last)
@@ -282,11 +287,13 @@ class Reading:
         if self.entries("self", first, last) or self.entries("self", place[1] + 1, after):
             if verbs or related or unknown or table.get("nominal"):
                 return True
-        if verbs and (table.get("prodrop") or (table.get("verb_first") and min(verbs) == self._said(first, place[1])[0])):
+        if verbs and (
+            table.get("prodrop") or (table.get("verb_first") and min(verbs) == self._said(first, place[1])[0])
+        ):
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
             return True
-        before = {at for at in related if at < place[0]}
+        before = {at for at in related - verbs if at < place[0]}
         return self.topic.is_of_a_thing and bool(before) and (bool(verbs) or self.language.is_unspaced)
 
     def _after(self, place: Found, clause: Found) -> int:
@@ -306,7 +313,12 @@ class Reading:
         before = (at for at in range(marks[0] - 1, -1, -1) if asked[at].text in ".!\n。！")
         first = next(before, -1) + 1
         said = {word.text for word in asked[first : marks[0]]}
-        return bool(self.language.find("you", asked, first, marks[0])) or any(map(self.topic.has, said))
+        yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
+        others -= yours | self.topic.named(asked, first, marks[0])
+        return not others and (bool(yours) or any(map(self.topic.has, said)))
+
+    def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
+        return {at for one, two in self.language.find(name, words, first, last) for at in range(one, two + 1)}
 
     def _continues_list(self, place: Found, clause: Found, sentence: Found) -> bool:
         """Return whether a value continues the list of an earlier clause: "I grow figs, plums and *pears*"."""
@@ -361,7 +373,11 @@ class Reading:
 
     def _is_asked(self, clause: Found, sentence: Found) -> bool:
         """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""
-        marks = [at for at in range(clause[1], min(sentence[1] + 2, len(self.words))) if self.words[at].text in _QUESTION_MARKS]
+        marks = [
+            at
+            for at in range(clause[1], min(sentence[1] + 2, len(self.words)))
+            if self.words[at].text in _QUESTION_MARKS
+        ]
         rest = self._said(clause[1] + 1, sentence[1])
         return bool(marks) and (len(rest) < _SHORT or set(rest) <= self.entries("tags", clause[1] + 1, sentence[1]))
 
@@ -403,6 +419,8 @@ class Reading:
     def _takes_back(self, at: int) -> bool:
         """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
         ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
+        if len(self._said(at, ends)) <= _SHORT and self.cues("maybe", at, ends):
+            return True
         for first, last in self._find("contrast", at, at + _SHORT):
             if first == at and any(self.cues(name, last + 1, ends) for name in _IN_CLAUSE):
                 return True

@@ -32,7 +32,9 @@ _ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
 _ENDS: Final = frozenset(".!?…。！？؟।｡")
 _CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
 _PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~")  # noqa: RUF001 - marks of other scripts
-_SHORTENED: Final = frozenset(("dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "approx", "ca", "no", "nr", "ul"))
+_SHORTENED: Final = frozenset(
+    ("dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "approx", "ca", "no", "nr", "ul")
+)
 """Words that end with a full stop within a sentence."""
 _LONGEST_ORDINAL: Final = 2
 
@@ -122,13 +124,17 @@ class Passage:
         if not 0 < at < len(self.words) - 1:
             return False
         before, after = self.words[at - 1].text, self.words[at + 1].text
-        return before.isdigit() and len(before) <= _LONGEST_ORDINAL and after.isdigit() and len(after) > _LONGEST_ORDINAL
+        return (
+            before.isdigit() and len(before) <= _LONGEST_ORDINAL and after.isdigit() and len(after) > _LONGEST_ORDINAL
+        )
 
     def _touches(self, at: int, step: int) -> bool:
         other = at + step
         if not 0 <= other < len(self.words) or self.words[other].is_mark:
             return False
-        return self.words[other].end == self.words[at].start if step < 0 else self.words[other].start == self.words[at].end
+        return (
+            self.words[other].end == self.words[at].start if step < 0 else self.words[other].start == self.words[at].end
+        )
 
     def _is_end(self, at: int) -> bool:
         words, word = self.words, self.words[at]
@@ -148,7 +154,9 @@ class Passage:
         before = words[at - 1] if at else None
         if before is None or before.is_mark:
             return True
-        ordinal = before.text.isdigit() and len(before.text) <= _LONGEST_ORDINAL and self.text[following.start].isalpha()
+        ordinal = (
+            before.text.isdigit() and len(before.text) <= _LONGEST_ORDINAL and self.text[following.start].isalpha()
+        )
         initial = len(before.text) == 1 and before.is_name and before.text != "i"
         return not (ordinal or initial or before.text in _SHORTENED)
 
@@ -163,7 +171,9 @@ _SPEAKER: Final = lazy_pattern(
     r"^[ \t]*(?:@?\w[\w .'’-]{0,30}\[[^\]\n]*\]|\[[^\]\n]*\d[^\]\n]*\][ \t]*\w+[\w .'’-]{0,30}|\w+[\w .'’-]{0,30}\n(?=[ \t]*[\"“„«]))[^\n]*$",
     re.MULTILINE,
 )
-_CODE_LINE: Final = lazy_pattern(r"^[^\n]*(?:[{}<>=]|\w\(\w*=|^[ \t]*[\w.-]+:[ \t]*[\w\"'.-]+[ \t]*$(?=\n[ \t]+[\w.-]+:))[^\n]*$", re.MULTILINE)
+_CODE_LINE: Final = lazy_pattern(
+    r"^[^\n]*(?:[{}<>=]|\w\(\w*=|^[ \t]*[\w.-]+:[ \t]*[\w\"'.-]+[ \t]*$(?=\n[ \t]+[\w.-]+:))[^\n]*$", re.MULTILINE
+)
 _STAGED: Final = lazy_pattern(r"(?<![*\w])\*[^*\n]{3,}\*(?![*\w])")
 _MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")  # noqa: RUF001 - marks of other scripts
 _CLOSING: Final = {
@@ -197,7 +207,9 @@ class ReadableText:
         """Return the words around a quote at an offset."""
         first = self._border(start - REACH, start)
         return Passage(
-            text=self.text, quote=(start, end), words=tuple(words_of(self.text, first, min(len(self.text), end + REACH)))
+            text=self.text,
+            quote=(start, end),
+            words=tuple(words_of(self.text, first, min(len(self.text), end + REACH))),
         )
 
     def structure_at(self, start: int, end: int) -> str | None:
@@ -214,7 +226,10 @@ class ReadableText:
         staged = [found.span() for found in _STAGED.finditer(text)]
         return (
             ("said in code", list(zip(marks[:-1:2], marks[1::2], strict=False))),
-            ("said in code", [found.span() for pattern in (_INLINE_CODE, _CODE_LINE) for found in pattern.finditer(text)]),
+            (
+                "said in code",
+                [found.span() for pattern in (_INLINE_CODE, _CODE_LINE) for found in pattern.finditer(text)],
+            ),
             ("said in a quotation", list(_without_inner(quoted))),
             ("said in a table", rows if len(rows) > 1 or "|" in text else []),
             ("said in a list", [found.span() for found in _LISTED.finditer(text)]),
