@@ -182,7 +182,7 @@ class _Check:
     def _best_meaning(
         self, finding: Extraction, label: str, excerpt: Excerpt, places: Sequence[Evidence]
     ) -> tuple[_Meaning, Evidence]:
-        """Return the meaning of an extraction at the first place of its quote that plainly says a value, or at the first."""
+        """Return the meaning of an extraction where its quote first says a value plainly, or where it first stands."""
         first: tuple[_Meaning, Evidence, _Drops] | None = None
         for evidence in places:
             dropped = _Drops()

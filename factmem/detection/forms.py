@@ -1,7 +1,7 @@
 """Forms of values: where a text says a value, in figures or in words of its language.
 
-Forms are made from the value and looked up in the text, so that nothing has to be parsed: numbers in words come from the
-rules of the Unicode CLDR, months and units from the tables of languages.
+Forms are made from the value and looked up in the text, so that nothing has to be parsed: numbers in words come from
+the rules of the Unicode CLDR, months and units from the tables of languages.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -204,7 +205,7 @@ def day_places(day: dt.date, text: str, words: Sequence[Word], language: Languag
     start, end = words[0].start, words[-1].end
     for match in _WRITTEN_DAY.finditer(text, start, end):
         if _days_of(match[1], match[2], match[3], language) == {day}:
-            found.append(_covering(words, *match.span()))
+            found.append(_covering(words, *match.span()))  # noqa: PERF401 - more is added below
     if language is None:
         return found
     months = [entry.split() for entry in str(language.table["months"]).split(", ")]
@@ -258,7 +259,7 @@ def time_places(time: dt.time, text: str, words: Sequence[Word]) -> list[Found]:
         if (hour, int(match[2])) == (time.hour, time.minute):
             found.append(_covering(words, *match.span()))
     if time.minute == 0:
-        for at, (word, following) in enumerate(zip(words, words[1:], strict=False)):
+        for at, (word, following) in enumerate(itertools.pairwise(words)):
             half = following.text if following.text in ("am", "pm") else None
             if word.text.isdigit() and half and _hour(int(word.text), half) == time.hour:
                 found.append((at, at + 1))

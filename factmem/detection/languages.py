@@ -18,7 +18,7 @@ import attrs
 
 from factmem.detection.words import Word, words_of
 
-__all__ = ["Language", "entries", "language_of", "language_named"]
+__all__ = ["Language", "entries", "language_named", "language_of"]
 
 _REST: Final = "ǂ"
 """Stands for ``*`` in an entry while it is read; a letter, so that it stays within its word."""

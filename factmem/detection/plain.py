@@ -1,9 +1,9 @@
 """Plain statements: whether a value at a place of a text is said plainly by the speaker, of what a concept is about.
 
 A plain clause begins with the speaker (a pronoun, or a verb where a language drops it) or with what the concept is
-about; each word before the value is one that its language's table knows, or the concept's own. No cue speaks against it:
-in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`); each has a
-reach here, and a reason in plain words.
+about; each word before the value is one that its language's table knows, or the concept's own. No cue speaks against
+it: in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`);
+each has a reach here, and a reason in plain words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 
 from factmem.detection.forms import Found, numbers_at
-from factmem.detection.languages import Language, language_named, search
+from factmem.detection.languages import Language, entries, language_named, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
 
@@ -81,9 +81,12 @@ _SYMBOLS: Final = {
     "°": "degree",
 }
 _LIGHT: Final = frozenset(
-    "a about an and any are as at be been by can current currently did do does for from get gets had has have how in is it"
-    " its main many much my name number of on one or own owns per person s some t that the their them they this to user"
-    " users was were what when where whether which who with year years your".split()
+    entries(
+        "a, about, an, and, any, are, as, at, be, been, by, can, current, currently, did, do, does, for, from, get, gets, had,"
+        "has, have, how, in, is, it, its, main, many, much, my, name, number, of, on, one, or, own, owns, per, person, s,"
+        "some, t, that, the, their, them, they, this, to, user, users, was, were, what, when, where, whether, which, who,"
+        "with, year, years, your"
+    )
 )
 """Words of a concept that do not say what it is about."""
 
@@ -267,9 +270,9 @@ class Reading:
             yield CUES["others"]
         first, last = clause[0], place[0] - 1
         unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
-        if text and not unknown and not self._speaks(place, clause, unknown):
-            if self._continues_list(place, clause, sentence):
-                return
+        alone = text and not unknown and not self._speaks(place, clause, unknown)
+        if alone and self._continues_list(place, clause, sentence):
+            return
         most = 0 if truth is not None or not self.entries("self", first, first + 1) else 2 if text else 1
         if len(unknown) > most:
             yield _WORDY
@@ -284,9 +287,9 @@ class Reading:
         verbs = self.entries("verbs", first, last) or self.entries("verbs", place[0], after)
         verbs = verbs or self.entries("endings", place[1], place[1])
         table = self.language.table
-        if self.entries("self", first, last) or self.entries("self", place[1] + 1, after):
-            if verbs or related or unknown or table.get("nominal"):
-                return True
+        oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
+        if oneself and (verbs or related or unknown or table.get("nominal")):
+            return True
         if verbs and (
             table.get("prodrop") or (table.get("verb_first") and min(verbs) == self._said(first, place[1])[0])
         ):
@@ -308,7 +311,7 @@ class Reading:
         asked = words_of(self.asked)
         marks = [at for at, word in enumerate(asked) if word.text in _QUESTION_MARKS]
         begins = self.words[0].start == 0 and not self._unknown(0, clause[0] - 1)
-        if len(marks) != 1 or not begins or self.passage.ends[:1] < [clause[0]] and self.passage.ends:
+        if len(marks) != 1 or not begins or (self.passage.ends[:1] < [clause[0]] and self.passage.ends):
             return False
         before = (at for at in range(marks[0] - 1, -1, -1) if asked[at].text in ".!\n。！")
         first = next(before, -1) + 1

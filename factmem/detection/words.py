@@ -31,7 +31,7 @@ _TOKEN: Final = lazy_pattern(
 _ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
 _ENDS: Final = frozenset(".!?…。！？؟।｡")
 _CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
-_PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~")  # noqa: RUF001 - marks of other scripts
+_PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~")
 _SHORTENED: Final = frozenset(
     ("dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "approx", "ca", "no", "nr", "ul")
 )
@@ -43,7 +43,7 @@ def folded(word: str) -> str:
     """Return a word without differences of case, width, accents and digits of other scripts."""
     if word.isascii():
         return word.lower()
-    plain = unicodedata.normalize("NFKC", word).casefold().replace("ı", "i")  # noqa: RUF001 - the Turkish letter
+    plain = unicodedata.normalize("NFKC", word).casefold().replace("ı", "i")
     plain = _ACCENTS.sub("", unicodedata.normalize("NFD", plain))
     plain = "".join(str(unicodedata.digit(char)) if char.isdigit() and not char.isascii() else char for char in plain)
     return unicodedata.normalize("NFC", plain).translate(_ALIKE)
@@ -168,14 +168,15 @@ _LISTED: Final = lazy_pattern(r"^[ \t]*(?:[-*•·‣◦+–—]|\(?(?:\d{1,3}|[
 _NUMBERED: Final = lazy_pattern(r"^[ \t]*\d{1,2}[ \t]+[^\W\d][^\n]*$", re.MULTILINE)
 _ROW: Final = lazy_pattern(r"^[^\n]*(?:[^\n|]\|[^\n|]|\t[^\n]*\S|;[^\n;]*;| / [^\n]* / )[^\n]*$", re.MULTILINE)
 _SPEAKER: Final = lazy_pattern(
-    r"^[ \t]*(?:@?\w[\w .'’-]{0,30}\[[^\]\n]*\]|\[[^\]\n]*\d[^\]\n]*\][ \t]*\w+[\w .'’-]{0,30}|\w+[\w .'’-]{0,30}\n(?=[ \t]*[\"“„«]))[^\n]*$",
+    r"^[ \t]*(?:@?\w[\w .'’-]{0,30}\[[^\]\n]*\]|\[[^\]\n]*\d[^\]\n]*\][ \t]*\w+[\w .'’-]{0,30}"
+    r"|\w+[\w .'’-]{0,30}\n(?=[ \t]*[\"“„«]))[^\n]*$",
     re.MULTILINE,
 )
 _CODE_LINE: Final = lazy_pattern(
     r"^[^\n]*(?:[{}<>=]|\w\(\w*=|^[ \t]*[\w.-]+:[ \t]*[\w\"'.-]+[ \t]*$(?=\n[ \t]+[\w.-]+:))[^\n]*$", re.MULTILINE
 )
 _STAGED: Final = lazy_pattern(r"(?<![*\w])\*[^*\n]{3,}\*(?![*\w])")
-_MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")  # noqa: RUF001 - marks of other scripts
+_MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")
 _CLOSING: Final = {
     '"': '"”“',
     "“": '”"',
@@ -184,8 +185,8 @@ _CLOSING: Final = {
     "»": "«",
     "「": "」",
     "『": "』",
-    "‘": "’'",  # noqa: RUF001 - a typographic quotation mark
-    "'": "'’",  # noqa: RUF001 - a typographic quotation mark
+    "‘": "’'",
+    "'": "'’",
     "＂": "＂",
 }
 """Marks that open a quotation, with the marks that close it."""
@@ -261,14 +262,14 @@ def _between_marks(text: str) -> Iterator[Span]:
         elif opened and mark in _CLOSING[opened[0]] and not _is_inside_word(text, at):
             yield opened[1], at + 1
             opened = None
-        elif (opened is None or opened[0] in "'‘") and mark in _CLOSING and _opens(text, at):  # noqa: RUF001
+        elif (opened is None or opened[0] in "'‘") and mark in _CLOSING and _opens(text, at):
             opened = mark, at
     if opened and opened[0] in _UNCLOSED:
         yield opened[1], len(text)
 
 
 def _is_inside_word(text: str, at: int) -> bool:
-    return text[at] in "'’" and text[at + 1 : at + 2].isalnum()  # noqa: RUF001
+    return text[at] in "'’" and text[at + 1 : at + 2].isalnum()
 
 
 def _opens(text: str, at: int) -> bool:
