@@ -27,7 +27,7 @@ import attrs
 
 from factmem.abc import Doubt
 from factmem.detection.forms import Found, day_places, length_places, number_places, scales, text_places, time_places
-from factmem.detection.languages import Language, language_of, search
+from factmem.detection.languages import Language, language_named, language_of, search
 from factmem.detection.plain import NOT_SAID, Reading, Topic
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.facts import STATEMENT, Concept
@@ -323,6 +323,9 @@ class _Judge:
             for at, word in enumerate(words)
             if word.text[-1:].isdigit() or (word.is_name and (at > 0 or all_names))
         ]
+        if self._says_number or self._says_day:  # from which a date may be worked out
+            months = {name for entry in language_named("en").words("months") for name in entry.split()}
+            hard = [text for text in hard if not text[-1:].isdigit() and text not in months]
         said = {word.text for word in self.citation.heard}
         return any(not _is_among(word, said) for word in hard if word not in self.citation.names)
 
