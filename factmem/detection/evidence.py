@@ -26,7 +26,15 @@ from typing import Any, Final, Literal
 import attrs
 
 from factmem.abc import Doubt
-from factmem.detection.forms import Found, day_places, length_places, number_places, scales, text_places, time_places
+from factmem.detection.forms import (
+    Found,
+    day_places,
+    length_places,
+    number_places,
+    says_number,
+    text_places,
+    time_places,
+)
 from factmem.detection.languages import Language, language_named, language_of, search
 from factmem.detection.plain import NOT_SAID, Reading, Topic
 from factmem.detection.words import Passage, ReadableText, Word, words_of
@@ -39,6 +47,8 @@ _UNREAD: Final = "said in a language that is not recognized"
 _NOWHERE: Final = "a name, a number or a date that nobody said"
 _NOT_A_REQUEST: Final = "not a plain request to forget"
 _SEVERAL: Final = "one of several"
+_HEARD: Final = 5_000
+"""Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 _LONG: Final = 6
 """A text of this number of words is compared as a statement."""
 _LONGEST_STATEMENT: Final = 400
@@ -46,8 +56,6 @@ _MOST_PLACES: Final = 16
 _SHORTEST_ROOT: Final = 4
 _COUNTED: Final = 12
 """A number up to this one can be counted from words that name none: "my twins"."""
-_NUMBERS: Final = (*range(101), 1_000)
-"""Numbers that are looked for in words, to know whether a message says any."""
 _OF_KEYWORDS: Final = frozenset(
     ("is", "has", "have", "had", "does", "do", "can", "user", "the", "a", "own", "owns", "in", "of")
 )
@@ -86,8 +94,32 @@ class Citation:
 
     @functools.cached_property
     def heard(self) -> Sequence[Word]:
-        """The words of the message, and of the one that it answers."""
-        return [*words_of(self.asked), *words_of(self.text.text)]
+        """The words of the message, and of the one that it answers, if they are not too far from the quote."""
+        text, (start, end) = self.text.text, self.quote
+        return [*words_of(self.asked[-_HEARD:]), *words_of(text, max(0, start - _HEARD), min(len(text), end + _HEARD))]
+
+    @functools.cached_property
+    def says_number(self) -> bool:
+        """Whether they have a number, or may have one."""
+        return self.language is None or says_number(self.heard, self.language)
+
+    @functools.cached_property
+    def says_day(self) -> bool:
+        """Whether they have a day or a month, or may have one."""
+        return self._hears("days") or self._hears("months")
+
+    @functools.cached_property
+    def says_unit(self) -> bool:
+        """Whether they have a unit of time, or may have one."""
+        units = self.language.group("units").values() if self.language else ()
+        return self._hears(entry for entries in units for entry in entries)
+
+    def _hears(self, wanted: str | Iterable[str]) -> bool:
+        words, language = self.heard, self.language
+        if language is None:
+            return True
+        pattern = language.pattern(language.words(wanted) if isinstance(wanted, str) else wanted)
+        return bool(search(pattern, words, 0, len(words) - 1))
 
     @property
     def quoted(self) -> str:
@@ -279,40 +311,18 @@ class _Judge:
             case _ if _is_literal(self.concept.value_type):
                 return False
             case int() | float() | Decimal():
-                return abs(value) > _COUNTED and not (self._says_number or self._says(value))
+                return abs(float(value)) > _COUNTED and not (self.citation.says_number or self._says(value))
             case dt.timedelta():
-                return not (self._says_number or self._says_unit)
+                return not (self.citation.says_number or self.citation.says_unit)
             case dt.date() | dt.time():
-                return not (self._says_number or self._says_day)
+                return not (self.citation.says_number or self.citation.says_day)
             case str() | bytes():
                 return self._has_unsaid_name(value if isinstance(value, str) else value.decode(errors="replace"))
             case _:
                 return any(map(self._is_nowhere, _parts_of(value)))
 
-    @functools.cached_property
-    def _says_number(self) -> bool:
-        words, language = self.citation.heard, self.citation.language
-        if language is None or any(char.isdigit() for word in words for char in word.text):
-            return True
-        if any(number_places(Decimal(number), words, language) for number in _NUMBERS):
-            return True
-        return any(word.text in scales(language.name) for word in words)
-
     def _says(self, value: Any) -> bool:
         return bool(number_places(Decimal(str(value)), self.citation.heard, self.citation.language))
-
-    @functools.cached_property
-    def _says_unit(self) -> bool:
-        words, language = self.citation.heard, self.citation.language
-        if language is None:
-            return True
-        units = (entry for entries in language.group("units").values() for entry in entries)
-        return bool(search(language.pattern(units), words, 0, len(words) - 1))
-
-    @functools.cached_property
-    def _says_day(self) -> bool:
-        words, language = self.citation.heard, self.citation.language
-        return language is None or any(language.find(name, words, 0, len(words) - 1) for name in ("days", "months"))
 
     def _has_unsaid_name(self, text: str) -> bool:
         """Return whether a text has a name or a number that was not said, in any inflection."""
@@ -323,7 +333,7 @@ class _Judge:
             for at, word in enumerate(words)
             if word.text[-1:].isdigit() or (word.is_name and (at > 0 or all_names))
         ]
-        if self._says_number or self._says_day:  # from which a date may be worked out
+        if self.citation.says_number or self.citation.says_day:  # from which a date may be worked out
             months = {name for entry in language_named("en").words("months") for name in entry.split()}
             hard = [text for text in hard if not text[-1:].isdigit() and text not in months]
         said = {word.text for word in self.citation.heard}

@@ -13,10 +13,13 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from factmem.detection.languages import Language, search
+from factmem.detection.languages import Language, language_named, search
 from factmem.detection.words import Word, words_of
+
+if TYPE_CHECKING:
+    from unicode_rbnf import RbnfEngine
 
 __all__ = [
     "Found",
@@ -24,7 +27,7 @@ __all__ = [
     "length_places",
     "number_places",
     "numbers_at",
-    "scales",
+    "says_number",
     "text_places",
     "time_places",
 ]
@@ -104,7 +107,7 @@ def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
 def number_places(value: Decimal, words: Sequence[Word], language: Language | None) -> list[Found]:
     """Return where a number is said, in figures or in words, with its scale."""
     found: list[Found] = []
-    scale = scales(language.name) if language is not None else {}
+    scale = _scales(language.name) if language is not None else {}
     for at, word in enumerate(words):
         numbers = numbers_at(word, language)[:1]
         following = at + 1
@@ -125,11 +128,23 @@ def number_places(value: Decimal, words: Sequence[Word], language: Language | No
     return found
 
 
-@functools.cache
-def scales(name: str) -> dict[str, int]:
-    """Return the words of a language that multiply a number, with their factors."""
-    from factmem.detection.languages import language_named
+def says_number(words: Sequence[Word], language: Language) -> bool:
+    """Return whether some words have a number: in figures, or one of the common ones in words."""
+    if any(char.isdigit() for word in words for char in word.text):
+        return True
+    return any(word.text in _scales(language.name) for word in words) or bool(
+        search(_common_numbers(language.name), words, 0, len(words) - 1)
+    )
 
+
+@functools.cache
+def _common_numbers(name: str) -> re.Pattern[str]:
+    forms = {form for value in (*range(101), 1_000) for form in _rules(name, value, ordinal=False)}
+    return _pattern_of(forms, name) or re.compile(r"(?!)")
+
+
+@functools.cache
+def _scales(name: str) -> dict[str, int]:
     pairs = (entry.rsplit(" ", 1) for entry in str(language_named(name).table.get("scale", "")).split(", "))
     return {words_of(word)[0].text: int(factor) for word, factor in pairs}
 
@@ -159,15 +174,13 @@ def _rules(name: str, value: int, *, ordinal: bool) -> set[str]:
 
 
 @functools.cache
-def _engine(name: str) -> object:
+def _engine(name: str) -> RbnfEngine:
     from unicode_rbnf import RbnfEngine
 
     return RbnfEngine.for_language(name)
 
 
 def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
-    from factmem.detection.languages import language_named
-
     language = language_named(name)
     joiner = words_of(str(language.table.get("and", "")))
     between = rf"(?: {joiner[0].text})? " if joiner else " "

@@ -148,8 +148,10 @@ def _weights() -> Mapping[str, Mapping[str, float]]:
     for name in _languages():
         language = language_named(name)
         common = {word for entry in language.words("common") for word in entry.split()}
-        lists = [language.words(list_name) for list_name in _TELLING]
-        lists += [forms for group in ("nouns", "units") for forms in language.group(group).values()]
+        lists = [
+            *(language.words(list_name) for list_name in _TELLING),
+            *(forms for group in ("nouns", "units") for forms in language.group(group).values()),
+        ]
         other = {word for found in lists for entry in found for word in entry.split()}
         for word in common | other:
             if len(word) > 1 or word in common:
@@ -203,12 +205,10 @@ def _name_of(text: str) -> str | None:
     for name in (_letters()[char] for char in written if char in _letters()):
         scores[name] = scores.get(name, 0) + _LETTER
     fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]
-    best, *rest = sorted(fitting, key=lambda name: -scores[name]) or [None]
-    if (
-        best is None
-        or scores[best] < _FEWEST * len(words)
-        or any(scores[best] < _CLEAR * scores[name] for name in rest)
-    ):
+    if not fitting:
+        return None
+    best, *rest = sorted(fitting, key=lambda name: -scores[name])
+    if scores[best] < _FEWEST * len(words) or any(scores[best] < _CLEAR * scores[name] for name in rest):
         return None
     return best
 

@@ -82,10 +82,10 @@ _SYMBOLS: Final = {
 }
 _LIGHT: Final = frozenset(
     entries(
-        "a, about, an, and, any, are, as, at, be, been, by, can, current, currently, did, do, does, for, from, get, gets,"
-        "had, has, have, how, in, is, it, its, main, many, much, my, name, number, of, on, one, or, own, owns, per,"
-        "person, s, some, t, that, the, their, them, they, this, to, user, users, was, were, what, when, where, whether,"
-        "which, who, with, year, years, your"
+        "a, about, an, and, any, are, as, at, be, been, by, can, current, currently, did, do, does, for, from, "
+        "get, gets, had, has, have, how, in, is, it, its, main, many, much, my, name, number, of, on, one, or, "
+        "own, owns, per, person, s, some, t, that, the, their, them, they, this, to, user, users, was, were, what, "
+        "when, where, whether, which, who, with, year, years, your"
     )
 )
 """Words of a concept that do not say what it is about."""

@@ -23,6 +23,7 @@ from factmem.testing import ScriptedModel
 CITY: Final = Concept.single("city", "City where the user lives")
 AGE: Final = Concept.single("age", "The user's age in years", int)
 SMOKES: Final = Concept.single("smokes", "Whether the user smokes", bool)
+THEME: Final[Any] = Literal["dark", "light"]
 NOWHERE: Final = "a name, a number or a date that nobody said"
 
 
@@ -176,7 +177,7 @@ def test_a_cue_or_a_structure_is_the_reason_of_waiting(text: str, why: str) -> N
         ("My commute takes 40 minutes.", dt.timedelta(minutes=40), Concept.single("commute", "How long", dt.timedelta)),
         ("I'm vegan.", Diet.VEGAN, Concept.single("diet", "The user's diet", Diet)),
         ("Ich bin Vegetarierin.", Diet.VEGETARIAN, Concept.single("diet", "The user's diet", Diet)),
-        ("My theme is dark.", "dark", Concept.single("theme", "The theme", Literal["dark", "light"])),
+        ("My theme is dark.", "dark", Concept.single("theme", "The theme", THEME)),
         ("I smoke.", True, SMOKES),
         ("I don't smoke.", False, SMOKES),
         ("Ich rauche nicht.", False, SMOKES),
@@ -200,7 +201,7 @@ def test_a_value_of_any_type_is_found_in_its_canonical_form(text: str, value: An
         ("I am about 41.", 41, AGE),
         ("12 is too many seats.", 12, Concept.single("seats", "How many seats they need", int)),
         ("We got married on 20 June 2015.", dt.date(2015, 6, 20), Concept.single("birthday", "When born", dt.date)),
-        ("I only eat a light lunch.", "light", Concept.single("theme", "The theme", Literal["dark", "light"])),
+        ("I only eat a light lunch.", "light", Concept.single("theme", "The theme", THEME)),
         ("We use Python but not Rust.", ["Python", "Rust"], Concept.single("stack", "Languages used", list[str])),
         ("I smoke? Hardly.", True, SMOKES),
         ("I don't smoke.", True, SMOKES),
