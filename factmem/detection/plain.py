@@ -270,7 +270,7 @@ class Reading:
             yield CUES["others"]
         first, last = clause[0], place[0] - 1
         unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
-        alone = text and not unknown and not self._speaks(place, clause, unknown)
+        alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
         most = 0 if truth is not None or not self.entries("self", first, first + 1) else 2 if text else 1
@@ -498,9 +498,10 @@ class Reading:
         if structure := self.structure(span):
             return structure
         for name, reason in CUES.items():
-            held = self._find(name, *span)
+            allowed = self.entries("allowed", *span)
+            held = sum(first not in allowed for first, _ in self._find(name, *span))
             told = len(self.language.find(name, retold, 0, len(retold) - 1))
-            if len(held) > told or (name == "deny" and len(held) < told):
+            if held > told or (name == "deny" and held < told):
                 return reason
         if any(word.text in _QUESTION_MARKS for word in self.words[span[0] : span[1] + 1]):
             return CUES["ask"]
