@@ -135,7 +135,7 @@ def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doub
 def doubt_of_request(citation: Citation) -> Doubt | None:
     """Return why a quote is no plain request to forget something; None if it is one."""
     judge = _Judge(STATEMENT, citation)
-    if (reading := judge.reading) is None:
+    if (reading := judge.reading) is None or not citation.passage.words:
         return Doubt(_UNREAD, askable=True)
     if structure := reading.structure(judge.quoted):
         return Doubt(structure, askable=True)
@@ -177,8 +177,9 @@ class _Judge:
     @functools.cached_property
     def quoted(self) -> Found:
         """The positions of the first and the last word of the quote."""
-        words = self.citation.passage.words
+        words, start = self.citation.passage.words, self.citation.quote[0]
         inside = [at for at in range(len(words)) if self.citation.passage.is_quoted(at, at)]
+        inside = inside or [max(0, sum(word.end <= start for word in words) - 1)]  # a quote of spaces
         return inside[0], inside[-1]
 
     @functools.cached_property
@@ -198,6 +199,8 @@ class _Judge:
 
     def doubt(self, value: Any) -> Doubt | None:
         """Return why a value is not plainly said; None if it is."""
+        if not self.citation.passage.words:
+            return Doubt(NOT_SAID, askable=True)
         if self._is_nowhere(value):
             return Doubt(_NOWHERE, askable=False)
         if (reading := self.reading) is None:

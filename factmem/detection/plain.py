@@ -19,6 +19,7 @@ from factmem.detection.forms import Found, numbers_at
 from factmem.detection.languages import Language, entries, language_named, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
+from factmem.subjects import MemorySubject
 
 __all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
 
@@ -124,18 +125,23 @@ class Topic:
 
     def places(self, words: Sequence[Word], first: int, last: int) -> set[int]:
         """Return the positions of the topic's words among others, in English or in the language."""
-        own = {at for at in range(first, last + 1) if self.has(words[at].text)}
+        own = {at for at in range(max(0, first), min(last + 1, len(words))) if self.has(words[at].text)}
         return own | self.named(words, first, last)
 
     def named(self, words: Sequence[Word], first: int, last: int) -> set[int]:
         """Return the positions of the topic's words in the form that it has them: "lived" is none of "lives"."""
-        own = {at for at in range(first, last + 1) if words[at].text in self.words}
+        own = {at for at in range(max(0, first), min(last + 1, len(words))) if words[at].text in self.words}
         return own | {at for one, two in search(self._nouns, words, first, last) for at in range(one, two + 1)}
 
     @functools.cached_property
     def is_of_a_thing(self) -> bool:
         """Whether the subject is not the speaker."""
         return "user" not in self.subjects
+
+    @property
+    def is_of_anything(self) -> bool:
+        """Whether the subject names nobody and no thing."""
+        return MemorySubject.EVERYTHING.name in self.subjects
 
     @functools.cached_property
     def is_averse(self) -> bool:
@@ -273,7 +279,8 @@ class Reading:
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
-        most = 0 if truth is not None or not self.entries("self", first, first + 1) else 2 if text else 1
+        oneself = truth is None and self.entries("self", first, first + 1)
+        most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
         if len(unknown) > most:
             yield _WORDY
         if not (self._speaks(place, clause, unknown) or self._answers(clause)):
@@ -296,8 +303,13 @@ class Reading:
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
             return True
-        before = {at for at in related - verbs if at < place[0]}
-        return self.topic.is_of_a_thing and bool(before) and (bool(verbs) or self.language.is_unspaced)
+        before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
+        return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
+
+    def _counts_topic(self, place: Found) -> bool:
+        """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
+        behind = place[1] + 1
+        return self.topic.is_of_anything and behind in self.topic.places(self.words, behind, behind)
 
     def _after(self, place: Found, clause: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""

@@ -10,6 +10,8 @@ from typing import Any, Final, Literal
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Doubt, DropReason, Message, Topic
 from factmem.detection import InstructorDetector
@@ -288,6 +290,38 @@ def test_only_a_plain_request_forgets(text: str, plain: bool) -> None:
     assert (doubt is None) is plain
     assert doubt is None or doubt.askable
     assert is_said("Oslo", CITY, citation) is ("Oslo" in text)
+
+
+VALUES: Final[list[tuple[Any, Concept[Any, Any]]]] = [
+    ("Oslo", CITY),
+    (34, AGE),
+    (False, SMOKES),
+    (Diet.VEGAN, Concept.single("diet", "The user's diet", Diet)),
+    (dt.datetime(2024, 5, 8, 12), Concept.single("meeting", "When they meet", dt.datetime)),
+    (dt.timedelta(hours=1), Concept.single("commute", "How long it takes", dt.timedelta)),
+    (["a", "34"], Concept.single("list", "A list", list[str])),
+    ("The user lives in Oslo and smokes.", STATEMENT),
+]
+
+
+PIECES: Final = "I live in Oslo not if 34 and my don't . , ? ! : ( ) - 住 在 、 я не 8 May 2024 hour"
+
+
+@given(
+    st.lists(st.sampled_from([*PIECES.split(), '"', "\n", "  "]), min_size=1, max_size=14),
+    st.sampled_from(VALUES),
+    st.sampled_from(["user", "everything", "venue"]),
+    st.data(),
+)
+def test_no_words_make_the_judge_fail(
+    words: list[str], value: tuple[Any, Concept[Any, Any]], subject: str, data: st.DataObject
+) -> None:
+    text = " ".join(words)
+    start = data.draw(st.integers(0, len(text) - 1))
+    quote = (start, data.draw(st.integers(start + 1, len(text))))
+    citation = Citation(text=ReadableText(text), quote=quote, asked="Where?", names=frozenset({subject}))
+    assert doubt_of(*value, citation) is None or text
+    assert doubt_of_request(citation) is None or text
 
 
 # Through the detector
