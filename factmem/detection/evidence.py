@@ -133,7 +133,7 @@ def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doub
 
 
 def doubt_of_request(citation: Citation) -> Doubt | None:
-    """Return why a quote is no plain request to forget something; None if it is one."""
+    """Return why a quote does not plainly ask to forget something; None if it does."""
     judge = _Judge(STATEMENT, citation)
     if (reading := judge.reading) is None or not citation.passage.words:
         return Doubt(_UNREAD, askable=True)

@@ -18,7 +18,7 @@ import attrs
 
 from factmem.detection.words import Word, words_of
 
-__all__ = ["Language", "entries", "language_named", "language_of"]
+__all__ = ["Language", "entries", "language_named", "language_of", "search"]
 
 _REST: Final = "ǂ"
 """Stands for ``*`` in an entry while it is read; a letter, so that it stays within its word."""
@@ -27,7 +27,7 @@ _FEWEST: Final = 0.12
 _LETTER: Final = 0.5
 """Weight of a letter that no other table has."""
 _CLEAR: Final = 1.3
-"""How much more a text's words weigh in its language than in any other."""
+"""Minimum ratio of the weight of a text's words in its language to that in any other."""
 
 
 def entries(text: str) -> list[str]:
@@ -92,7 +92,7 @@ class Language:
         return search(self._patterns[name], words, first, last)
 
     def pattern(self, found: Iterable[str]) -> re.Pattern[str]:
-        """Return a pattern for `search` of entries that are no list of the table."""
+        """Return a pattern for `search` of entries from outside the lists."""
         return _pattern(tuple(sorted(set(found))))
 
 

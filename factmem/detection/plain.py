@@ -94,7 +94,7 @@ _LIGHT: Final = frozenset(
 
 @attrs.frozen
 class Topic:
-    """What a concept is about, in the language of a passage.
+    """Subject matter of a concept, in the language of a passage.
 
     Attributes:
         words: the words of its keyword and description, and the names of its subject.
@@ -209,7 +209,7 @@ class Reading:
         return self.language.find(name, self.words, first, last)
 
     def structure(self, place: Found) -> str | None:
-        """Return the reason of words that are no running text."""
+        """Return the reason of words outside running text."""
         return self.text.structure_at(self.words[place[0]].start, self.words[place[1]].end)
 
     # A value at a place
@@ -254,7 +254,7 @@ class Reading:
         return self.passage.is_pause(at) or (at in breaks and not (before and self.language.is_unspaced))
 
     def _said(self, first: int, last: int) -> list[int]:
-        """Return the positions of words that are no marks."""
+        """Return the positions of words, without marks."""
         return [at for at in range(max(first, 0), last + 1) if not self.words[at].is_mark]
 
     def _unknown(self, first: int, last: int, *names: str) -> set[int]:

@@ -1,4 +1,4 @@
-"""Words of a text in any script, with the marks between them, its sentences, and what is no running text in it.
+"""Words of a text in any script, with the marks between them, its sentences, and its parts that are not running text.
 
 Words are folded (width, case, accents). Scripts without spaces, and Korean, whose particles join their words, give one
 word a character, so that the same search finds a phrase in every language.
@@ -20,7 +20,7 @@ from factmem.patterns import lazy_pattern
 
 __all__ = ["Passage", "ReadableText", "Word", "folded", "words_of"]
 
-REACH: Final = 1_200
+_REACH: Final = 1_200
 """Maximum length of the text read before and behind a quote, in characters."""
 
 _UNSPACED: Final = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\u3131-\u318e"
@@ -206,15 +206,15 @@ class ReadableText:
 
     def passage(self, start: int, end: int) -> Passage:
         """Return the words around a quote at an offset."""
-        first = self._border(start - REACH, start)
+        first = self._border(start - _REACH, start)
         return Passage(
             text=self.text,
             quote=(start, end),
-            words=tuple(words_of(self.text, first, min(len(self.text), end + REACH))),
+            words=tuple(words_of(self.text, first, min(len(self.text), end + _REACH))),
         )
 
     def structure_at(self, start: int, end: int) -> str | None:
-        """Return what a span stands in that is no running text, in plain words; None for running text."""
+        """Return the structure that a span stands in, such as "said in a list"; None for running text."""
         return next((name for name, spans in self._structures if _holds(spans, start, end)), None)
 
     @functools.cached_property

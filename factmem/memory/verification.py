@@ -63,7 +63,7 @@ def one_by_one(candidate: Candidate) -> Iterator[Candidate]:
 
 
 class Decisions:
-    """What became of values that waited in quarantine before, by place, owner and concept."""
+    """Outcomes of values that waited in quarantine before, by place, owner and concept."""
 
     def __init__(self, log: Sequence[LogEntry]) -> None:
         states, apart = states_of(log), never_accepted(log)
