@@ -166,7 +166,8 @@ _INLINE_CODE: Final = lazy_pattern(r"`[^`\n]+`")
 _QUOTED_LINE: Final = lazy_pattern(r"^[ \t]*>[^\n]*$", re.MULTILINE)
 _LISTED: Final = lazy_pattern(r"^[ \t]*(?:[-*•·‣◦+–—]|\(?(?:\d{1,3}|[a-z])[.)](?=\s))[^\n]*$", re.MULTILINE)
 _NUMBERED: Final = lazy_pattern(r"^[ \t]*\d{1,2}[ \t]+[^\W\d][^\n]*$", re.MULTILINE)
-_ROW: Final = lazy_pattern(r"^[^\n]*(?:[^\n|]\|[^\n|]|\t[^\n]*\S|;[^\n;]*;| / [^\n]* / )[^\n]*$", re.MULTILINE)
+_LINE: Final = lazy_pattern(r"[^\n]+")
+_BAR: Final = lazy_pattern(r"[^|]\|[^|]")
 _SPEAKER: Final = lazy_pattern(
     r"^[ \t]*(?:@?\w[\w .'’-]{0,30}\[[^\]\n]*\]|\[[^\]\n]*\d[^\]\n]*\][ \t]*\w+[\w .'’-]{0,30}"
     r"|\w+[\w .'’-]{0,30}\n(?=[ \t]*[\"“„«]))[^\n]*$",
@@ -222,7 +223,7 @@ class ReadableText:
         text = self.text
         marks = [*(found.start() for found in _FENCE.finditer(text)), len(text)]
         numbered = [found.span() for found in _NUMBERED.finditer(text)]
-        rows = [found.span() for found in _ROW.finditer(text)]
+        rows = [found.span() for found in _LINE.finditer(text) if _is_row(found[0])]
         quoted = sorted([*(found.span() for found in _QUOTED_LINE.finditer(text)), *_between_marks(text)])
         staged = [found.span() for found in _STAGED.finditer(text)]
         return (
@@ -244,6 +245,11 @@ class ReadableText:
         if at <= 0:
             return 0
         return next((place for place in range(at, min(at + 40, before)) if self.text[place].isspace()), at)
+
+
+def _is_row(line: str) -> bool:
+    """Return whether a line has cells: parted by bars, tabs, semicolons or spaced slashes."""
+    return bool(_BAR.search(line)) or "\t" in line.strip() or line.count(";") > 1 or line.count(" / ") > 1
 
 
 def _holds(spans: Sequence[Span], start: int, end: int) -> bool:
