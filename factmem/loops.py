@@ -187,6 +187,7 @@ class ProgramLoops:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
+        self._process = os.getpid()
         self._threads: dict[asyncio.AbstractEventLoop, int] = {}
         self._blocked: list[asyncio.AbstractEventLoop | None] = []
         self._calls: set[_Call] = set()
@@ -220,6 +221,8 @@ class ProgramLoops:
             return
         with self._guard:
             self.blocking = loop is None
+            if self._process != os.getpid():  # a forked process has none of its parent's loops
+                self._process, self._threads = os.getpid(), {}
             self._threads = {known: thread for known, thread in self._threads.items() if not known.is_closed()}
             if loop is not None:
                 self.known = True

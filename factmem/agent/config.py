@@ -57,6 +57,7 @@ __all__ = [
     "UserId",
     "UserPolicy",
     "estimated_tokens",
+    "named_in",
 ]
 
 
@@ -99,8 +100,8 @@ class RunIdentity:
             host: The host's own object of the run (default: the context).
         """
         return cls(
-            user_id=_text(_named(context, "user_id")),
-            session_id=_text(_named(context, "session_id")),
+            user_id=_text(named_in(context, "user_id")),
+            session_id=_text(named_in(context, "session_id")),
             host=context if host is None else host,
         )
 
@@ -115,8 +116,9 @@ class RunIdentity:
         )
 
 
-def _named(context: Any, name: str) -> Any:
-    return context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
+def named_in(source: Any, name: str) -> Any:
+    """Return an attribute of an object, or an item of a mapping; None if there is none."""
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
 def _text(id: object) -> str | None:
@@ -472,7 +474,7 @@ class AgentMemoryConfig:
         if host is None:
             return identity
         if isinstance(self.user_id, str):
-            found = _text(functools.reduce(_named, self.user_id.split("."), host))
+            found = _text(functools.reduce(named_in, self.user_id.split("."), host))
         elif self.user_id is not None:
             found = _text(self.user_id(host))
         return attrs.evolve(identity, user_id=found, host=None)

@@ -20,11 +20,11 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.agent.config import FailurePolicy, RunIdentity
+from factmem.agent.config import FailurePolicy, RunIdentity, named_in
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.memory.checks import listed
+from factmem.memory.checks import one_or_more
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
@@ -82,17 +82,15 @@ class GraphRun:
         """
         configured = self.configurable
         users = (
-            _in(self.context, "user_id"),
+            named_in(self.context, "user_id"),
             configured.get("langgraph_auth_user_id"),
             configured.get("user_id"),
             self.metadata.get("user_id"),
         )
-        sessions = (_in(source, name) for source in (self.context, configured) for name in ("session_id", "thread_id"))
+        sessions = (
+            named_in(source, name) for source in (self.context, configured) for name in ("session_id", "thread_id")
+        )
         return RunIdentity.named_by({"user_id": _first(users), "session_id": _first(sessions)}, host=self)
-
-
-def _in(source: object, name: str) -> object:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
 def _first(found: Iterable[object]) -> object:
@@ -155,10 +153,10 @@ _PLAIN: Final = StateAccess[Any]()
 
 def load_from_memory(
     memory: AgentMemory,
-    concepts: Iterable[Concept[Any, Any] | str],
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str],
     *,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None = None,
+    scopes: MemoryScope | ScopeKind | Iterable[SaveScope] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Return a node that loads the known facts of some concepts; see `AgentMemory.load_facts_to_agent`.
@@ -167,15 +165,15 @@ def load_from_memory(
 
     Args:
         memory: The memory.
-        concepts: The concepts, or their keywords.
-        subjects: Subjects of the facts (default: the user and the agent's subjects).
-        scopes: Scopes of the facts, as scopes, kinds or paths (default: all scopes of the agent).
+        concepts: A concept, or several of them or of their keywords.
+        subjects: A subject of the facts, or several (default: the user and the agent's subjects).
+        scopes: A scope of the facts, or several, as scopes, kinds or paths (default: all scopes of the agent).
         state: Access to the state.
 
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    wanted = listed("concepts", concepts, Concept, str)
+    wanted = one_or_more("concepts", concepts, Concept, str)
     memory.declare(wanted)
     about, places = _subjects(subjects), _scopes(memory, scopes)
 
@@ -188,8 +186,8 @@ def load_from_memory(
 def load_all_facts_from_memory(
     memory: AgentMemory,
     *,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None = None,
+    scopes: MemoryScope | ScopeKind | Iterable[SaveScope] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Return a node that loads the known facts of all concepts; see `AgentMemory.load_all_facts_to_agent`.
@@ -213,9 +211,9 @@ def load_all_facts_from_memory(
 
 def save_to_memory(
     memory: AgentMemory,
-    concepts: Iterable[Concept[Any, Any]],
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any]],
     *,
-    subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
+    subjects: MemorySubject | Iterable[MemorySubject] = MemorySubject.EVERYTHING,
     scope: SaveScope | Iterable[SaveScope] | None = None,
     wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
@@ -224,8 +222,8 @@ def save_to_memory(
 
     Args:
         memory: The memory.
-        concepts: The concepts.
-        subjects: Possible subjects of the facts (default: the user).
+        concepts: A concept or several.
+        subjects: A possible subject of the facts, or several (default: the user).
         scope: Scope of the facts, as a scope, a kind or a path, or several of these (default: `Saving.scope`). The
             history is processed once per scope.
         wait: Whether to wait until the history is processed, so that the next node finds its facts.
@@ -241,7 +239,7 @@ def save_to_memory(
 def save_to_memory_auto_detect_facts(
     memory: AgentMemory,
     *,
-    subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
+    subjects: MemorySubject | Iterable[MemorySubject] = MemorySubject.EVERYTHING,
     scope: SaveScope | Iterable[SaveScope] | None = None,
     wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
@@ -252,7 +250,7 @@ def save_to_memory_auto_detect_facts(
 
     Args:
         memory: The memory.
-        subjects: Possible subjects of the facts (default: the user).
+        subjects: A possible subject of the facts, or several (default: the user).
         scope: Scope of the facts; see `save_to_memory`.
         wait: Whether to wait until the history is processed; see `save_to_memory`.
         state: Access to the state.
@@ -276,8 +274,7 @@ def _saving(
     *,
     wait: bool,
 ) -> Node:
-    one = scope is None or isinstance(scope, MemoryScope | ScopeKind | str)
-    places = (None,) if scope is None else _scopes(memory, [scope] if one else scope)
+    places = (None,) if scope is None else _scopes(memory, [scope] if isinstance(scope, str) else scope)
     if not places:
         raise InvalidDataError("there is no scope to save in: name one, or leave scope out", path="$.scope")
 
@@ -340,13 +337,13 @@ def _replace(state: Any, update: Mapping[str, Any]) -> None:
             setattr(state, name, value)
 
 
-def _subjects(subjects: Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
-    return None if subjects is None else listed("subjects", subjects, MemorySubject)
+def _subjects(subjects: MemorySubject | Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
+    return None if subjects is None else one_or_more("subjects", subjects, MemorySubject)
 
 
 def _scopes(memory: AgentMemory, scopes: Any) -> Any:
     """Resolve scopes, kinds and paths to scopes of the agent."""
     if scopes is None:
         return None
-    given = listed("scopes", scopes, MemoryScope, ScopeKind, str)
+    given = one_or_more("scopes", scopes, MemoryScope, ScopeKind, str)
     return tuple(dict.fromkeys(map(memory.config.scope_of, given)))

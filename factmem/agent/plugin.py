@@ -249,7 +249,7 @@ class AgentMemory:
     async def load_facts_to_agent(
         self,
         history: Sequence[NativeT],
-        concepts: Iterable[Concept[Any, Any] | str],
+        concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str],
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
@@ -261,7 +261,7 @@ class AgentMemory:
 
         Args:
             history: Messages of a supported framework, dicts as in the APIs of OpenAI, or `factmem.Message`.
-            concepts: The concepts, or their keywords.
+            concepts: A concept, or several of them or of their keywords.
             subjects: The subjects (default: the user and the agent's subjects).
             scopes: The scopes (default: all scopes of the agent).
             identity: The identity of the run.

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar, assert_never
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
-from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
+from factmem.agent.config import AgentMemoryConfig, FailurePolicy, Loading, RunIdentity, UserPolicy
 from factmem.agent.hearing import Hearing
 from factmem.agent.history import conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
@@ -33,11 +33,13 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept
 from factmem.memory import Filters, Memory, Remembered, Submission
+from factmem.memory.checks import one_or_more
 from factmem.names import folded_keyword
 from factmem.recall import RecallMatches, RecallSettings, still_true
-from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
+from factmem.wording import content_words, folded, language_of
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
 
@@ -51,8 +53,8 @@ _LONGEST_QUERY: Final = 4_000
 _MOST_INSTRUCTIONS: Final = 50
 """Maximum number of standing instructions considered, newest first."""
 
-_ROOM_FOR_OTHERS: Final = 4
-"""Factor of the limit of statements, since the assistant's may rank before the user's."""
+_MOST_OF_ASSISTANT: Final = 10
+"""Maximum number of the assistant's statements considered, best first."""
 
 
 @attrs.frozen(kw_only=True)
@@ -116,7 +118,7 @@ class MemoryRun:
         self,
         history: Sequence[Message] = (),
         *,
-        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
     ) -> MemoryBlock:
@@ -129,7 +131,7 @@ class MemoryRun:
 
         Args:
             history: The conversation so far.
-            concepts: Only facts of these concepts (default: `Loading.concepts`).
+            concepts: Only facts of this concept, or of these (default: `Loading.concepts`).
             subjects: Only facts about these (default: the user and `AgentMemoryConfig.subjects`).
             scopes: Only facts in these (default: all scopes of the agent).
 
@@ -146,7 +148,7 @@ class MemoryRun:
         self.check_user()
         if hooks.before_load and not await hooks.before_load(self.identity, history):
             return MemoryBlock()
-        wanted = loading.concepts if concepts is None else tuple(concepts)
+        wanted = loading.concepts if concepts is None else one_or_more("concepts", concepts, Concept, str)
         ask = partial(
             self._best,
             history=history,
@@ -164,7 +166,7 @@ class MemoryRun:
         records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
             records = await hooks.after_load(self.identity, records)
-        return rendered_block(records, loading, earlier=found.earlier)
+        return rendered_block(records, loading, earlier=found.earlier, newer=found.newer)
 
     def hear(self, history: Sequence[Message]) -> None:
         """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
@@ -336,28 +338,30 @@ class MemoryRun:
             view,
             query,
             subjects=subjects,
-            overtaken=loading.overtaken,
-            min_score=loading.min_score,
+            loading=loading,
             settings=self.config.recall,
         )
         typed, statements = _kinds(concepts)
-        found, earlier = [], {}
-        if typed is not None:
-            for record, before in await look_up(loading.limit, typed, history=True):
-                found.append(record)
-                earlier[record.id] = tuple(item for revision in before for item in revision.evidence)
+        facts = _Found() if typed is None else await look_up(loading.limit, typed, history=True)
+        found, newer = list(facts.records), facts.newer
         if statements:
             # A listing by topic is fast in a large store: it reads one column and computes no scores.
             standing = await view.list_records(
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
-            about = await look_up(_ROOM_FOR_OTHERS * loading.limit + len(current), Filters(concepts=[STATEMENT]))
+            said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
+            own = await look_up(loading.limit + len(current), said, known=facts.earlier)
+            about, newer = [*own.records], own.newer
+            if loading.assistant_share:
+                replies = await look_up(_MOST_OF_ASSISTANT, {**said, "assistant": True})
+                about += [record for record in replies.records if _answers(query, record)]
             instructions = [*filter(is_instruction, standing)]
             kept = in_force(instructions, instruction_in)
             overtaken = {record.id for record in instructions} - {record.id for record in kept}
-            found = [*kept, *found, *(record for record, _ in about if record.id not in overtaken)]
-        unsaid = {record.id: record for record in found if not _is_stated_in(current, record)}
-        return _Found(records=tuple(unsaid.values()), earlier=earlier)
+            found = [*kept, *found, *(record for record in about if record.id not in overtaken)]
+        told = {message.content.strip() for message in history}
+        unsaid = {record.id: record for record in found if not _is_stated_in(current, told, record)}
+        return _Found(records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer)
 
     async def _submitted(
         self,
@@ -402,10 +406,17 @@ class MemoryRun:
 
 @attrs.frozen(kw_only=True)
 class _Found:
-    """Loaded records, each kind best first, and the evidence of their earlier values by record id."""
+    """Loaded records, each kind best first.
+
+    Attributes:
+        records: The records.
+        earlier: Their earlier revisions by record id.
+        newer: Newer statements that overtake some, by record id.
+    """
 
     records: tuple[FactRecord[Any], ...] = ()
-    earlier: Mapping[str, Sequence[Evidence]] = attrs.field(factory=dict)
+    earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
+    newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
 
 
 def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:
@@ -423,21 +434,46 @@ async def _looked_up(
     wanted: Filters,
     *,
     subjects: tuple[MemorySubject, ...],
-    overtaken: bool,
-    min_score: float,
+    loading: Loading,
     settings: RecallSettings | None,
+    known: Collection[str] = (),
     history: bool = False,
-) -> list[tuple[FactRecord[Any], Sequence[FactRecord[Any]]]]:
-    """Return the best records for a query, or the newest if it is empty, each with its earlier revisions."""
+) -> _Found:
+    """Return the best records for a query, or the newest if it is empty.
+
+    A statement that another one overtakes stays, as does one whose fact was replaced if the fact is a known one: parts
+    of them may still hold.
+    """
     wanted = {**wanted, "subjects": subjects}
     if not query:
-        return [(record, ()) for record in await view.list_records(limit=limit, strongest=True, **wanted)]
+        return _Found(records=tuple(await view.list_records(limit=limit, strongest=True, **wanted)))
     matches = await view.recall(
-        query, limit=limit, min_score=min_score, settings=settings, strongest=True, history=history, **wanted
+        query, limit=limit, min_score=loading.min_score, settings=settings, strongest=True, history=history, **wanted
     )
-    records = [match.record for match in matches] if overtaken else still_true(matches)
     earlier = {match.record.id: match.earlier for match in matches}
-    return [(record, earlier.get(record.id, ())) for record in records]
+    if loading.overtaken:
+        return _Found(records=tuple(match.record for match in matches), earlier=earlier)
+    newer = {match.record.id: match.newer for match in matches if match.newer is not None and not match.retracted}
+    newer = {id: record for id, record in newer.items() if record.concept.keyword == STATEMENT.keyword}
+    held = [
+        attrs.evolve(match, newer=None)
+        if match.record.id in newer or (match.newer is not None and match.newer.id in known)
+        else match
+        for match in matches
+    ]
+    pairs = ((newer.get(record.id, record), record) for record in still_true(held))
+    records = {record.id: record for pair in pairs for record in pair}
+    return _Found(records=tuple(records.values()), earlier=earlier, newer=newer)
+
+
+def _answers(query: str, record: FactRecord[Any]) -> bool:
+    """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
+    return not query or record.details.source == _SAVED or bool(_content(query) & _content(str(record.value)))
+
+
+def _content(text: str) -> frozenset[str]:
+    lowered = folded(text)
+    return frozenset(content_words(lowered, language_of(lowered)))
 
 
 def _query(history: Sequence[Message], count: int) -> str:
@@ -446,14 +482,19 @@ def _query(history: Sequence[Message], count: int) -> str:
     return "\n".join(contents[-count:])[-_LONGEST_QUERY:].strip()
 
 
-def _is_stated_in(current: Collection[tuple[str | None, str | None]], record: FactRecord[Any]) -> bool:
-    """Return whether a record is a statement from the messages of the current conversation."""
-    return record.concept.keyword == STATEMENT.keyword and any(
-        (item.conversation_id, item.message_id) in current for item in record.evidence
+def _is_stated_in(
+    current: Collection[tuple[str | None, str | None]], told: Collection[str], record: FactRecord[Any]
+) -> bool:
+    """Return whether a record is a statement from the current conversation: by its messages, or by their words."""
+    return record.concept.keyword == STATEMENT.keyword and (
+        record.value in told or any((item.conversation_id, item.message_id) in current for item in record.evidence)
     )
 
 
-TOOL_NAMES: Final = ("recall_memory", "save_memory", "forget_memory")
+_SAVED: Final = "save_memory"
+"""Source of what a model saves by its tool."""
+
+TOOL_NAMES: Final = ("recall_memory", _SAVED, "forget_memory")
 """Names of the tools."""
 
 _MOST: Final = 50
@@ -566,7 +607,7 @@ class MemoryTools:
             subject=run.user,
             scope=run.config.home,
             private=saving.private,
-            source="save_memory",
+            source=_SAVED,
         )
 
     async def _retracted(self, memory: Memory, *, ids: list[str], reason: str) -> int:

@@ -86,7 +86,7 @@ async def remember(
             categories=category,
             source=source,
             metadata=_pairs(metadata),
-            expires_at=dt.datetime.now(dt.UTC) + ttl if ttl else None,
+            ttl=ttl,
             private=owned,
             consolidate=consolidate,
         )

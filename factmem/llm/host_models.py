@@ -190,8 +190,8 @@ class HostModel:
         """Send the question until there is a valid answer. Errors are kept in the exchange and not raised."""
         while True:
             reply: Reply | None = None
-            meter(requests=1)
             try:
+                exchange.begin_request()
                 request = self._prepare(self._model, question)
                 reply = request.read(await _sent(request, exchange.context()))
                 exchange.hear(reply)
@@ -276,10 +276,7 @@ def _for_langchain(model: Any, question: _Question) -> _Request:
     if getattr(model, "callbacks", None):  # they are for what the program asks
         model = model.model_copy(update={"callbacks": None})
     try:
-        # The model without its parser, which would run in threads that the end of a process waits for.
-        asked = getattr(model.with_structured_output(question.schema), "first", None)
-        asked = asked or model.with_structured_output(question.schema, include_raw=True)
-        instructions = question.instructions
+        asked, instructions = _structured(model, question.schema), question.instructions
     except NotImplementedError:
         asked, instructions = model, question.spelled_out
     messages = [{"role": "system", "content": instructions}, *question.turns]
@@ -289,6 +286,17 @@ def _for_langchain(model: Any, question: _Question) -> _Request:
         send_blocking=lambda: asked.invoke(messages, config),
         read=lambda result: _said_by_langchain(result["raw"] if isinstance(result, dict) else result),
     )
+
+
+def _structured(model: Any, schema: dict[str, Any]) -> Any:
+    """Return a model that answers by a schema; rather without its parser, whose threads delay the end of a process."""
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import RunnableBinding, RunnableSequence
+
+    found = model.with_structured_output(schema)
+    if isinstance(found, RunnableSequence) and isinstance(found.first, BaseChatModel | RunnableBinding):
+        return found.first
+    return model.with_structured_output(schema, include_raw=True)
 
 
 def _said_by_langchain(message: Any) -> Reply:

@@ -43,9 +43,11 @@ class Calls:
     ) -> None:
         """Refuse further calls, and wait for those under way."""
         self._open = False
-        if self._under_way:
-            await asyncio.wait(self._under_way)
-        self._served.__exit__(exc_type, exc, traceback)
+        try:
+            if self._under_way:
+                await asyncio.wait(self._under_way)
+        finally:
+            self._served.__exit__(None, None, None)
 
     @property
     def forked(self) -> bool:

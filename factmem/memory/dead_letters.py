@@ -50,7 +50,7 @@ class DeadLetters:
         self._context = context
         self._backend = backend
         self._writer = Writer(context.everybody, backend)
-        self._pipeline = Pipeline(context.everybody, backend)
+        self._pipeline = Pipeline(context, backend)
 
     async def list(self) -> tuple[DeadLetter, ...]:
         """Return the dead letters, in the order submitted."""

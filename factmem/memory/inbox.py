@@ -88,6 +88,7 @@ class About(TypedDict, total=False):
         source: Source of the words.
         metadata: Other details, as JSON.
         expires_at: Time of expiry.
+        ttl: The same, counted from now.
         private: Keep them for this memory's viewer alone.
         looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
             concepts first.
@@ -107,6 +108,7 @@ class About(TypedDict, total=False):
     source: str | None
     metadata: Mapping[str, Json] | None
     expires_at: dt.datetime | None
+    ttl: dt.timedelta | None
     private: bool | None
     looking_for: DetectionRequest | None
     consolidate: bool
@@ -131,13 +133,23 @@ class Order:
 
 @attrs.frozen(kw_only=True)
 class StoredWords:
-    """Words of one conversation in the store, and the unit of them that is still to be read."""
+    """Words of one conversation in the store, and the unit of them that is still to be read.
+
+    Attributes:
+        receipts: Receipts of the words.
+        unit: The unit; None if nothing is to be read.
+        dropped: Number of parts that were not kept, by reason.
+        not_text: Number of images, audio and files.
+        twin: Receipts of the words of the same batch that stand for these.
+        states: Present states, by id, of words that were in the store before.
+    """
 
     receipts: tuple[Receipt, ...]
     unit: Unit | None
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     not_text: int = 0
     twin: tuple[Receipt, ...] = ()
+    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
 
     @property
     def was_to_be_read(self) -> bool:
@@ -147,8 +159,8 @@ class StoredWords:
     def outcome(self) -> Remembered:
         """Return the outcome of words that are kept as they are."""
         records: dict[str, FactRecord[Any]] = {
-            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
-            for receipt in (*self.receipts, *self.twin)
+            recorded.id: record_of(recorded, state=self.states.get(recorded.id, recorded.assertion.state))
+            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
         }
         created = [
             Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
@@ -189,8 +201,8 @@ class Inbox:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._reader = Reader(context.everybody, backend)
+        self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
@@ -258,7 +270,8 @@ class Inbox:
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
+        importance, scope, private = about.get("importance"), about.get("scope"), about.get("private")
+        ttl, revision_ttl = about.get("ttl"), about.get("revision_ttl")
         subject = self._context.about(about.get("subject"))
         given = FactDetails(
             importance=self._context.policies.default_importance if importance is None else importance,
@@ -273,7 +286,7 @@ class Inbox:
         )
         return Order(
             place=self._context.place(subject, scope),
-            given=self._context.owned(given, private=about.get("private")),
+            given=self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
@@ -352,7 +365,7 @@ class Inbox:
         if not holding:
             return what
         held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
-        inbox = MediaInbox(self._context, self._backend)
+        inbox = MediaInbox(self._context.everybody, self._backend)
         apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
         bare = dict(zip(held, apart.conversations, strict=True))
         return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]
@@ -400,6 +413,8 @@ class Inbox:
             jobs = [item.job for item, each in zip(taken, assertions, strict=True) for _ in each]
             known = zip(receipts, jobs, strict=True)
             unread |= await self.read_again([(receipt.recorded, job) for receipt, job in known if not receipt.new])
+        as_said = [receipt for receipt in receipts if receipt.recorded.assertion.job is None]
+        states = await self._writer.states_of_repeated(as_said)
         stored, at = [], 0
         for item, said in zip(taken, assertions, strict=True):
             mine = tuple(receipts[at : at + len(said)])
@@ -410,7 +425,9 @@ class Inbox:
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
             unit = _unit(words, mine, item.job)
-            stored.append(StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text))
+            stored.append(
+                StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text, states=states)
+            )
         for again, first in twins.items():
             dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
             stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)

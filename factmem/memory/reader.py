@@ -367,9 +367,9 @@ def _check_one_individual(rows: Iterable[Current]) -> None:
         SeveralIndividualsError: They are.
     """
     subjects = {row.recorded.assertion.place.subject for row in rows}
-    people = {str(subject) for subject in subjects if subject.individual_name is not None}
+    people = {subject.key: str(subject) for subject in subjects if subject.individual_name is not None}
     if len(people) > 1:
-        raise SeveralIndividualsError(sorted(people))
+        raise SeveralIndividualsError(sorted(people.values()))
 
 
 def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:

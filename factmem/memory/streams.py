@@ -79,9 +79,9 @@ class Streams:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
+        self._reader = Reader(context.everybody, backend)
         self._inbox = Inbox(context, backend)
-        self._writer = Writer(context, backend)
+        self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
@@ -115,12 +115,12 @@ class Streams:
             alone = self._without_words(id, events)
             not_text = sum(item.not_text for item in stored)
             warn_of_not_text(alone + not_text)
-            if job is not None:
+            if job is None:
+                submission = await self._inbox.submit(stored)
+                submission.drop(DropReason.NOT_TEXT, alone)
+            else:
                 submission = await self._awaited(job.id, flush=flush)
                 submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
-        if submission is None:
-            submission = await self._inbox.submit(stored)
-            submission.drop(DropReason.NOT_TEXT, alone)
         submission.skipped = skipped
         return submission
 

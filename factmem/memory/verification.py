@@ -141,7 +141,7 @@ async def _answers(claims: Sequence[Claim], backend: Backend, viewer: str | None
 async def _asked(verifier: Verifier, claims: Sequence[Claim], backend: Backend) -> Sequence[Confirmation]:
     """Return a verifier's answers; none if it fails."""
     try:
-        backend.worker.check_budget()
+        backend.worker.spent.check()
         with nested(Operation.VERIFY, records_in=len(claims)) as call:
             answers = await verifier.verify(claims)
             call.record_result(len(answers))

@@ -63,6 +63,8 @@ _log = logging.getLogger("factmem")
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
 
+_MOST_LOGGED: Final = 10
+
 _UNSETTLED: Final = (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 
 
@@ -162,19 +164,25 @@ class Writer:
     async def _kept(self, said: Sequence[tuple[Assertion, Concept[Any, Any]]]) -> tuple[FactRecord[Any], ...]:
         """Append assertions; return the record of each in its present state: a repeated one may be retracted by now."""
         receipts = await self.receipts([assertion for assertion, _ in said])
-        again = [receipt.recorded for receipt in receipts if not receipt.new]
-        states: dict[str, AssertionState] = {}
-        for place, keyword in {(it.assertion.place, it.assertion.keyword) for it in again}:
-            states |= states_of(await self._backend.history().entries(place, keyword))
-        if retracted := [it.record_id for it in again if states.get(it.id) is AssertionState.RETRACTED]:
-            _log.warning(
-                "already saved, and retracted since: %s. restore() brings it back; a later timestamp says it anew",
-                ", ".join(dict.fromkeys(retracted)),
-            )
+        states = await self.states_of_repeated(receipts)
         return tuple(
             record_of(item, concept, state=states.get(item.id, item.assertion.state))
             for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
         )
+
+    async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
+        """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
+        again = {receipt.recorded.id: receipt.recorded for receipt in receipts if not receipt.new}
+        states = states_of(await self._backend.mirror.log(LogPart(ids=again))) if again else {}
+        if retracted := [it.record_id for it in again.values() if states.get(it.id) is AssertionState.RETRACTED]:
+            named = list(dict.fromkeys(retracted))
+            _log.warning(
+                "%d repeated assertion(s) were retracted before and stay so; restore() brings them back, and a later "
+                "timestamp says them anew: %s",
+                len(named),
+                ", ".join(named[:_MOST_LOGGED]),
+            )
+        return states
 
     async def update(
         self,

@@ -119,6 +119,22 @@ async def test_a_node_may_wait_until_the_history_is_read() -> None:
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
 
 
+async def test_one_concept_and_one_subject_need_no_list() -> None:
+    state = {"messages": [user("I live in Oslo. We booked 12 seats.")]}
+    async with memory_over(ScriptedModel(well)) as memory:
+        agent = plugin(memory, concepts=())
+        await save_to_memory(agent, CITY, subjects=USER, wait=True)(state, ALICE)
+        assert said(await memory.list_records(concepts=[CITY, SEATS])) == ["Oslo"]
+        identity, history = RunIdentity(user_id="alice"), [user("Where?")]
+        update = await load_from_memory(agent, CITY, subjects=USER, scopes=MemoryScope.agent("clerk"))(
+            {"messages": history}, ALICE
+        )
+        loaded = await agent.load_facts_to_agent(history, CITY, identity=identity)
+        for shown in (update["messages"], loaded):
+            assert "Oslo" in shown[0]["content"]
+    assert DetectionRequest(subjects=USER, concepts=CITY) == DetectionRequest(subjects=[USER], concepts=[CITY])
+
+
 async def test_a_second_node_looks_for_something_else_in_the_same_history() -> None:
     """Other concepts, an open search and other subjects are new work; the same again is not."""
     state = {"messages": [user("I live in Oslo. We booked 12 seats. I have a cat.")]}

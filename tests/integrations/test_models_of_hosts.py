@@ -91,8 +91,8 @@ def _langchain_model(base_url: str) -> Any:
 def _langchain_agent(memory: AgentMemory, model: Any) -> Any:
     from langchain.agents import create_agent
 
-    whose = vars(ALICE)
     agent: Any = install(memory, into=create_agent)(model)
+    whose = vars(ALICE)
     return (
         lambda said: agent.ainvoke({"messages": [said]}, context=whose),
         lambda said: agent.invoke({"messages": [said]}, context=whose),

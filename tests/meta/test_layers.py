@@ -35,6 +35,7 @@ VOCABULARY = {
     "values",
     "vectors",
     "views",
+    "wording",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
 INTERFACES = {"integrations", "browse", "mcp"}

@@ -235,7 +235,7 @@ WAITING: Final[Mapping[str, Door]] = {
     "as_of": Neither("returns a reader of another moment, tested by all calls of READING"),
     "known_at": Neither("returns a reader of another moment, tested by all calls of READING"),
     "as_viewer": Neither("returns a memory, for another viewer"),
-    "for_user": Neither("returns a memory, for another viewer"),
+    "for_user": Neither("returns a view, whose own paths are tested"),
     "scope": Neither("returns a view, whose own paths are tested"),
     "slice": Neither("returns a view, whose own paths are tested"),
     "in_conversation": Neither("returns the same memory, which compares written text with a conversation"),

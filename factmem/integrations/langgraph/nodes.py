@@ -12,7 +12,7 @@ from factmem.agent import AgentMemory, GraphRun, Node, RunIdentity, StateAccess
 from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.facts import Concept
 from factmem.loops import is_async
-from factmem.memory.checks import listed
+from factmem.memory.checks import one_or_more
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -88,9 +88,9 @@ def with_facts_from_memory(
     memory: AgentMemory,
     node: NodeT,
     *,
-    concepts: Iterable[Concept[Any, Any] | str] | None = None,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | str] | None = None,
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None = None,
+    scopes: MemoryScope | Iterable[MemoryScope | str] | None = None,
     state: StateAccess[Any] = ADDED_MESSAGES,
 ) -> NodeT:
     """Return a model's node that is given what is known with the messages, and nothing of it is in the graph's state.
@@ -104,18 +104,18 @@ def with_facts_from_memory(
         memory: The memory.
         node: A function, sync or async, that sends the messages of its state to a model. A sync one needs a memory with
             a thread of its own; see `runnable`.
-        concepts: The concepts, or their keywords (default: all).
-        subjects: Subjects of the facts (default: the user and the agent's subjects).
-        scopes: Scopes of the facts (default: all scopes of the agent).
+        concepts: A concept, or several of them or of their keywords (default: all).
+        subjects: A subject of the facts, or several (default: the user and the agent's subjects).
+        scopes: A scope of the facts, or several (default: all scopes of the agent).
         state: Access to the state.
 
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    wanted = None if concepts is None else listed("concepts", concepts, Concept, str)
+    wanted = None if concepts is None else one_or_more("concepts", concepts, Concept, str)
     memory.declare(wanted or ())
-    about = None if subjects is None else listed("subjects", subjects, MemorySubject)
-    places = None if scopes is None else [*map(memory.config.scope_of, listed("scopes", scopes, MemoryScope, str))]
+    about = None if subjects is None else one_or_more("subjects", subjects, MemorySubject)
+    places = None if scopes is None else [*map(memory.config.scope_of, one_or_more("scopes", scopes, MemoryScope, str))]
 
     async def with_facts(given: Any, identity: RunIdentity) -> list[Any]:
         history = state.messages(given)

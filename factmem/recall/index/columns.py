@@ -54,7 +54,7 @@ _TYPES: Final = {
     "position": np.int64,
     "start": np.int64,
     "flags": np.uint8,
-    "says": np.uint8,
+    "tells": np.uint8,
     "signs": np.uint8,
     "state": np.uint8,
     "first_state": np.uint8,
@@ -445,6 +445,7 @@ class Keywords(Numbered):
             alike = self._alike.setdefault(folded_keyword(text), [])
             alike.append(number)
             self.kinds.append(alike[0])
+            self._bytes += OBJECT
         return number
 
     def alike(self, folded: str) -> Sequence[int]:

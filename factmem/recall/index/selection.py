@@ -21,7 +21,16 @@ from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilte
 from factmem.recall.index.column_fold import CurrentRows, affected, joined, takes_part
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.corpus import Corpus, Documents, Part
-from factmem.recall.index.outline_codec import JOB, LIMITED, MULTIPLE, NEVER, STATES, TRUST_FROM, microseconds
+from factmem.recall.index.outline_codec import (
+    ASSISTANT,
+    JOB,
+    LIMITED,
+    MULTIPLE,
+    NEVER,
+    STATES,
+    TRUST_FROM,
+    microseconds,
+)
 from factmem.recall.strength import Contender, level_of, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
@@ -203,6 +212,10 @@ def _within_bounds(columns: Columns, rows: NDArray[Any], condition: Between) -> 
             held = _in_microseconds(condition).holds(columns["recorded_at"][rows])
         case Facet.IMPORTANCE:
             held = condition.holds(columns["importance"][rows])
+        case Facet.TELLS:
+            held = condition.holds(columns["tells"][rows])
+        case Facet.OF_ASSISTANT:
+            held = condition.holds((columns["signs"][rows] & ASSISTANT) != 0)
         case _:
             assert_never(condition.facet)
     return held
