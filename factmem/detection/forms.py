@@ -205,9 +205,6 @@ _WRITTEN_DAY: Final = re.compile(
 _WRITTEN_TIME: Final = re.compile(
     r"(?<![\d.,])(\d{1,2})[:.hH](\d{2})(?:[:.]\d{2})?\s*([ap]\.?m\b)?(?!\d)", re.IGNORECASE
 )
-_ORDINAL_ENDINGS: Final = frozenset(
-    ("st", "nd", "rd", "th", "º", "ª", "o", "a", "er", "re", "e", "ème", "eme", "de", "ste")
-)
 
 
 def day_places(day: dt.date, text: str, words: Sequence[Word], language: Language | None) -> list[Found]:

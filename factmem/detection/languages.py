@@ -64,11 +64,6 @@ class Language:
         """Whether entries are found within words."""
         return bool(self.table.get("unspaced"))
 
-    @property
-    def drops_pronouns(self) -> bool:
-        """Whether a verb alone says who speaks."""
-        return bool(self.table.get("prodrop"))
-
     def words(self, name: str) -> frozenset[str]:
         """Return the entries of a list; none if the table does not have it."""
         return frozenset(entries(self.table.get(name, "")))
