@@ -212,7 +212,7 @@ class Ingestion:
         conversations: Conversations.
         statements: Statements in them.
         new: Statements that were not in the store before.
-        quarantined: Statements from untrusted sources.
+        quarantined: Statements that wait in quarantine.
         redacted: Redacted secrets, by kind.
         not_text: Images, audio and files in the messages, which are not kept.
     """
@@ -289,7 +289,7 @@ class Taking:
             conversations=1,
             statements=len(records),
             new=sum(record.revision > before for record in records),
-            quarantined=sum(not record.details.origin.trusted for record in records),
+            quarantined=len(records.waiting),
             redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
             not_text=conversation.not_text,
         )
@@ -617,7 +617,10 @@ def _show(session: Session, outcomes: Sequence[_Outcome]) -> None:
         for outcome in outcomes:
             outcome.render(out)
 
-    session.show({name: item for outcome in outcomes for name, item in outcome.data.items()}, render)
+    data = {name: item for outcome in outcomes for name, item in outcome.data.items()}
+    session.show(data, render)
+    if isinstance(number := data.get("quarantined"), int):
+        session.note_quarantined(number)
     errors = [error for outcome in outcomes for error in outcome.errors]
     for error, file in errors:
         report(error, as_json=session.as_json, file=file)

@@ -66,6 +66,7 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.showing import as_kept_apart
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
@@ -147,8 +148,7 @@ class StoredWords:
     def outcome(self) -> Remembered:
         """Return the outcome of words that are kept as they are."""
         records: dict[str, FactRecord[Any]] = {
-            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
-            for receipt in (*self.receipts, *self.twin)
+            receipt.recorded.id: _as_kept(receipt.recorded) for receipt in (*self.receipts, *self.twin)
         }
         created = [
             Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
@@ -663,6 +663,13 @@ def _heard_before(entry: Recorded) -> Heard:
     said = entry.assertion
     trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
     return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
+
+
+def _as_kept(recorded: Recorded) -> FactRecord[Any]:
+    state = recorded.assertion.state
+    if state is AssertionState.QUARANTINED:
+        return as_kept_apart(recorded, state, {})
+    return record_of(recorded, state=state)
 
 
 def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:

@@ -138,6 +138,16 @@ async def test_quarantined_words_are_let_in(site: Site) -> None:
     await site.sees("Nothing waits.")
 
 
+async def test_all_that_waits_is_chosen_with_one_box(site: Site) -> None:
+    page = site.page
+    async with Memory(f"sqlite-vec:{site.store}") as memory:
+        await memory.remember(Message(content="The stage is shut.", role="tool"))
+    await site.open("/inbox")
+    await page.get_by_label("Choose all 2").check()
+    await page.get_by_role("button", name="Accept the chosen").click()
+    await site.sees("2 records accepted")
+
+
 async def test_forgetting_asks_for_the_words(site: Site) -> None:
     page = site.page
     await site.open("/forget?keyword=languages")
