@@ -303,11 +303,13 @@ class _Outcome:
         data: The numbers as JSON.
         render: Prints them for people.
         errors: The errors, each with the file that it is about.
+        quarantined: Number of records that wait in quarantine, unless they are printed with the next step.
     """
 
     data: dict[str, Json]
     render: Callable[[Console], None]
     errors: list[tuple[FactMemError, Path | None]]
+    quarantined: int = 0
 
 
 ReadFile = Callable[[Path], AsyncIterator[Conversation]]
@@ -458,7 +460,12 @@ class Understanding:
         tally = tallied([earlier, *all_of.again, *all_of.submissions])
         if (unread := self.watch.failure(tally, "conversation")) is not None:
             errors.append((unread, None))
-        return _Outcome(data=data, render=lambda out: self._print(out, taken, all_of, earlier), errors=errors)
+        return _Outcome(
+            data=data,
+            render=lambda out: self._print(out, taken, all_of, earlier),
+            errors=errors,
+            quarantined=tally.quarantined,
+        )
 
     def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Submission) -> None:
         if len(taken) > 1:
@@ -617,10 +624,8 @@ def _show(session: Session, outcomes: Sequence[_Outcome]) -> None:
         for outcome in outcomes:
             outcome.render(out)
 
-    data = {name: item for outcome in outcomes for name, item in outcome.data.items()}
-    session.show(data, render)
-    if isinstance(number := data.get("quarantined"), int):
-        session.note_quarantined(number)
+    session.show({name: item for outcome in outcomes for name, item in outcome.data.items()}, render)
+    session.note_quarantined(sum(outcome.quarantined for outcome in outcomes))
     errors = [error for outcome in outcomes for error in outcome.errors]
     for error, file in errors:
         report(error, as_json=session.as_json, file=file)
@@ -722,7 +727,7 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence
             out.print(f"kept in {session.shown_address}", style="dim")
 
     data: dict[str, Json] = {"store": session.shown_address, **total.to_json(), "files": listed}
-    return _Outcome(data=data, render=render, errors=errors)
+    return _Outcome(data=data, render=render, errors=errors, quarantined=total.quarantined)
 
 
 async def _understand(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import pytest
 
+from factmem.abc import Message
 from factmem.cli.browsing import _redirect
 from factmem.facts import Concept, SingleFact
 from factmem.memory import Memory
