@@ -284,7 +284,7 @@ class Candidate:
         quarantined: Whether the fact is quarantined until it is accepted. Facts of an untrusted origin are, unless the
             detector is configured otherwise.
         doubt: Reason for not believing the fact at once, although its origin is trusted; None if it is plainly said.
-            The fact is quarantined with the reason as a flag, unless a verifier lifts the doubt.
+            The fact is quarantined with the reason, unless a verifier lifts the doubt.
     """
 
     fact: Fact[Any]

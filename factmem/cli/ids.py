@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from factmem.browse.texts import shown
 from factmem.errors import CapabilityError, RecordNotFoundError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _MOST_NAMED: Final = 5
 
 def short_id(id: str) -> str:
     """Return the digits of an id to show in a listing: the first ones that tell it from others."""
-    return _telling_end(id)[:_SHOWN]
+    return shown(_telling_end(id)[:_SHOWN])
 
 
 def _telling_end(id: str) -> str:

@@ -326,9 +326,9 @@ class Pipeline:
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
         repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
         flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
-        if candidate.doubt is not None:
-            flags = (*flags, candidate.doubt.reason)
-        details = detailed(unit.given_for(words), attrs.evolve(candidate.details, evidence=evidence, flags=flags))
+        found = attrs.evolve(candidate.details, evidence=evidence, flags=flags)
+        doubt = None if candidate.doubt is None else candidate.doubt.reason
+        details = attrs.evolve(detailed(unit.given_for(words), found), doubt=doubt)
         fact = self._writer.dated(candidate.fact)
         quarantined = candidate.quarantined or repeated or candidate.doubt is not None
         if (
@@ -483,6 +483,8 @@ class Pipeline:
         after = await self._rows(places, beside)
         changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
         apart = quarantined_by(statements, receipts, words)
+        if apart:
+            _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
