@@ -211,7 +211,9 @@ async def scored(model: LanguageModel, labelled: Sequence[Talk]) -> Score:
                 score.input_tokens += spent.input_tokens
                 score.output_tokens += spent.output_tokens
         score.dropped.update({reason.value: count for reason, count in found.dropped.items()})
-        believed = [item.fact for item in found.candidates if not item.quarantined and not item.removed]
+        believed = [
+            item.fact for item in found.candidates if not item.quarantined and not item.doubt and not item.removed
+        ]
         pairs = [(fact.concept.keyword, value) for fact in believed for value in fact.values]
         right = [[talk.is_right(*pair, fact) for fact in talk.facts] for pair in pairs]
         score.found += len(pairs)

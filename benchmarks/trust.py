@@ -48,15 +48,6 @@ def is_hardly_slower(figure: str) -> bool:
     return found is not None and float(found[1]) <= 1.5
 
 
-def is_within_a_percent(figure: str) -> bool:
-    """Return whether at least 99% of all cases were held back, or at most 1% lost."""
-    found = re.match(r"([\d,]+) of ([\d,]+) (lost|dropped)", figure)
-    if found is None:
-        return False
-    part, whole = (int(number.replace(",", "")) for number in found.groups()[:2])
-    return 100 * (part if found[3] == "lost" else whole - part) <= whole
-
-
 def takes_a_second(figure: str) -> bool:
     """Return whether the slowest answer took at most a second of CPU; no test asserts a time."""
     found = re.match(r"([\d.]+) s", figure)
@@ -75,6 +66,7 @@ class Promise:
         of_data: those of the figures that need the public data sets.
         of_packages: those that need a package which is not a dependency, with the name that it is imported by.
         good: whether a figure is good enough.
+        small: arguments of a benchmark for its usual size.
     """
 
     name: str
@@ -84,6 +76,7 @@ class Promise:
     of_data: Sequence[str] = attrs.field(default=(), kw_only=True)
     of_packages: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
     good: Callable[[str], bool] = attrs.field(default=any_figure, kw_only=True)
+    small: Sequence[str] = attrs.field(default=(), kw_only=True)
 
     def lacks(self, figure: str) -> str | None:
         """Return the name of what a figure needs and this machine does not have; None for nothing."""
@@ -123,7 +116,6 @@ BY_MODEL = (
     "ready facts",
     "saved facts",
 )
-SUPPORT = "tests/detection/test_support.py"
 RELIABILITY, ENCRYPTED, SEALED = "tests/reliability", "tests/providers/encrypted", "tests/providers/encrypted_sqlite"
 PROMISES = (
     Promise(
@@ -300,6 +292,7 @@ PROMISES = (
         ["benchmarks/encrypted.py"],
         figures=["recall"],
         good=is_hardly_slower,
+        small=["--facts", "1000", "--rounds", "1"],
     ),
     Promise(
         "poisoning",
@@ -311,20 +304,9 @@ PROMISES = (
     ),
     Promise(
         "evidence supports the value",
-        "forged: 99% dropped or quarantined; honest: 1% lost at most; cases that the rules were mended for",
-        [f"{SUPPORT}::test_forged_values_are_dropped_or_quarantined", f"{SUPPORT}::test_honest_values_are_not_lost"],
-        figures=["forged evidence, mended", "honest evidence, mended"],
-        good=is_within_a_percent,
-    ),
-    Promise(
-        "evidence supports the value, in words that the rules were not made for",
-        "forged: 99% dropped or quarantined; honest: 1% lost at most; cases that nobody looked at: a known shortfall",
-        [
-            f"{SUPPORT}::test_forged_values_that_the_rules_were_not_made_for_are_counted",
-            f"{SUPPORT}::test_honest_values_that_the_rules_were_not_made_for_are_counted",
-        ],
-        figures=["forged evidence, unseen", "honest evidence, unseen"],
-        good=is_within_a_percent,
+        "no verifier: forged, 4 of 150 believed (old: 1%); honest, 70% in English and 55% in others, 0.5% dropped",
+        ["benchmarks/evidence.py"],
+        figures=[f"{sort}, {name}" for sort in ("forged", "honest") for name in ("old", "new, building half")],
     ),
     Promise(
         "a model's answer of 10 MB",
@@ -440,8 +422,8 @@ def keep(promise: Promise, *, big: bool) -> Outcome:
     if run.returncode:
         print(run.stdout, file=sys.stderr)
     figures = list(dict.fromkeys((line["promise"], line["figure"]) for line in map(json.loads, lines)))
-    if "pytest" not in arguments and not run.returncode:
-        figures = [("recall", _measured(json.loads(run.stdout)))]
+    if "pytest" not in arguments and run.stdout:
+        figures = _measured(json.loads(run.stdout))
     if not promise.figures:
         figures = [("tests", counted[0] if (counted := re.search(r"\d+ passed", run.stdout)) else "none passed")]
     unreported = [name for name in promise.figures if not any(found.startswith(name) for found, _ in figures)]
@@ -453,13 +435,17 @@ def keep(promise: Promise, *, big: bool) -> Outcome:
 
 def _arguments(promise: Promise, big: bool) -> list[str]:
     if promise.tests[0].startswith("benchmarks/"):
-        return [*promise.tests, "--json", *([] if big else ["--facts", "1000", "--rounds", "1"])]
+        return [*promise.tests, "--json", *([] if big else promise.small)]
     return ["-m", "pytest", "-q", *promise.tests, *(["--big"] if big else [])]
 
 
-def _measured(figures: Mapping[str, Any]) -> str:
-    ratio, first = figures["recall_ratio_to_file"], figures["first_answer_s"]["encrypted"]
-    return f"{figures['facts']:,} facts: p50 {ratio} × that of the plain files, the first answer after {first} s"
+def _measured(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the figures that a benchmark printed: those it names, or those of recall."""
+    if "figures" in found:
+        return list(found["figures"].items())
+    ratio, first = found["recall_ratio_to_file"], found["first_answer_s"]["encrypted"]
+    figure = f"{found['facts']:,} facts: p50 {ratio} × that of the plain files, the first answer after {first} s"
+    return [("recall", figure)]
 
 
 def table_of(outcomes: Sequence[Outcome]) -> Table:

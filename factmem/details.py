@@ -217,6 +217,7 @@ class FactDetails:
         origin: the source of those words.
         expires_at: time from which it is neither loaded nor recalled, in UTC.
         flags: reasons for suspicion: it reads like an instruction, or hides characters.
+        doubt: why it was quarantined although its origin is trusted, in plain words; None for no such reason.
         labels: labels of this revision, such as the run that made it; the next revision does not inherit them.
         revision_expires_at: time from which this revision is erased once it is superseded, in UTC; by
             `TtlPolicy.revisions` if None. The next revision does not inherit it.
@@ -237,6 +238,7 @@ class FactDetails:
     labels: Mapping[str, str] = attrs.field(factory=dict, converter=_revision_labels)
     flags: tuple[str, ...] = attrs.field(default=(), converter=_labels)
     revision_expires_at: dt.datetime | None = attrs.field(default=None, converter=_revision_expiry)
+    doubt: str | None = attrs.field(default=None, validator=text)
 
     @property
     def believed(self) -> bool:

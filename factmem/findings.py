@@ -201,7 +201,7 @@ def _counted(log: Sequence[LogEntry], part: str) -> Iterable[Finding]:
         (
             AssertionState.QUARANTINED,
             FindingKind.QUARANTINED,
-            "record(s) from untrusted sources are not believed",
+            "record(s) wait to be accepted or rejected",
             "see `factmem quarantine list`",
         ),
     ):

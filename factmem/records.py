@@ -320,6 +320,15 @@ class FactRecord(Generic[T]):
         """Whether only its owner may see it."""
         return self.details.owner is not None
 
+    @property
+    def quarantine_reason(self) -> str:
+        """Why it waits in quarantine, in plain words; empty unless it does."""
+        if self.state is not AssertionState.QUARANTINED:
+            return ""
+        origin, doubt = self.details.origin, self.details.doubt
+        source = None if origin.trusted else f"from {'an' if origin is Origin.UNKNOWN else 'a'} {origin.value} source"
+        return ", ".join(filter(None, (source, doubt, *self.details.flags))) or "not confirmed yet"
+
     def __repr__(self) -> str:
         value = "<private>" if self.private else repr(self.value)
         where = f"{self.subject}, {self.scope}, {self.timestamp:%Y-%m-%d}"

@@ -6,12 +6,14 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.records import AssertionState, FactDetails, FactRecord, Recorded, record_of
 from factmem.values import accepts
 
-__all__ = ["shown_record"]
+__all__ = ["as_kept_apart", "shown_record"]
 
 
 def shown_record(
@@ -38,3 +40,14 @@ def shown_record(
         with contextlib.suppress(InvalidDataError):
             return record_of(recorded, declared, details=details, state=state)
     return record_of(recorded, details=details, state=state)
+
+
+def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
+    """Return a quarantined assertion as a record, with an id of its own.
+
+    Args:
+        entry: The assertion.
+        state: Its state.
+        concepts: The declared concepts by keyword.
+    """
+    return attrs.evolve(shown_record(entry, concepts, state=state), id=entry.id)

@@ -1,4 +1,4 @@
-"""Contracts of providers, embedders, detectors, analysts, consolidators, models, observers, clocks and log storages."""
+"""Contracts of providers, embedders, detectors, verifiers, consolidators, models, observers, clocks and the like."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from factmem.abc.detector import (
     DetectionExample,
     DetectionRequest,
     Detector,
+    Doubt,
     DropReason,
     Message,
 )
@@ -66,6 +67,7 @@ from factmem.abc.topics import (
     PREFERENCES,
     Topic,
 )
+from factmem.abc.verifier import Claim, Confirmation, Verifier
 
 __all__ = [
     "EXPLICIT_INSTRUCTIONS",
@@ -84,8 +86,10 @@ __all__ = [
     "BacksUp",
     "Candidate",
     "ChecksItself",
+    "Claim",
     "Clock",
     "Complexity",
+    "Confirmation",
     "Consolidator",
     "Conversation",
     "CopiesLogs",
@@ -93,6 +97,7 @@ __all__ = [
     "DetectionExample",
     "DetectionRequest",
     "Detector",
+    "Doubt",
     "DropReason",
     "Effect",
     "Embedder",
@@ -140,6 +145,7 @@ __all__ = [
     "UpgradesFormat",
     "Verdict",
     "Verdicts",
+    "Verifier",
     "WorkedExample",
     "number_of_id",
     "system_clock",

@@ -25,6 +25,7 @@ __all__ = [
     "DetectionExample",
     "DetectionRequest",
     "Detector",
+    "Doubt",
     "DropReason",
     "Message",
 ]
@@ -250,12 +251,24 @@ class DropReason(enum.Enum):
     ONLY_SECRETS = "its words are nothing but secrets, which are not kept"
     DUPLICATE = "it says what another text of the same batch says"
     NOT_TEXT = "images, audio or files, which are not kept"
-    QUOTE_TOO_SHORT = "its quote is a single word, which does not say its value"
-    VALUE_NOT_SAID = "its value is not what its quote and the sentence around it say"
-    DENIED = "its quote stands in a sentence that denies it"
-    ASKED = "its quote stands in a question"
-    QUOTED = "its quote is somebody else's words between quotation marks"
     TOO_MANY = "the model's answer holds more than the text can tell"
+    NOT_CONFIRMED = "a verifier says that its words do not state it"
+    REFUSED_BEFORE = "the same value was refused in the inbox"
+    WAITING_ALREADY = "the same value waits in the inbox already"
+
+
+@attrs.frozen
+class Doubt:
+    """Reason for not believing a candidate at once.
+
+    Attributes:
+        reason: Reason in plain words, such as "said in a list". It becomes a flag of the fact, and holds no value.
+        askable: Whether a verifier may lift the doubt. A name, a number or a date that stands neither in the message
+            nor in the one that it answers is never asked.
+    """
+
+    reason: str
+    askable: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -270,6 +283,8 @@ class Candidate:
         cleared: Concept of which a removed statement asks to forget every value, if any.
         quarantined: Whether the fact is quarantined until it is accepted. Facts of an untrusted origin are, unless the
             detector is configured otherwise.
+        doubt: Reason for not believing the fact at once, although its origin is trusted; None if it is plainly said.
+            The fact is quarantined with the reason, unless a verifier lifts the doubt.
     """
 
     fact: Fact[Any]
@@ -280,6 +295,7 @@ class Candidate:
     quarantined: bool = attrs.field(
         default=attrs.Factory(lambda candidate: not candidate.details.origin.trusted, takes_self=True)
     )
+    doubt: Doubt | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -27,6 +27,7 @@ class Operation(enum.StrEnum):
     Attributes:
         READ: Submitted words are read, in the background or at once.
         DETECT: A detector looks for facts in words.
+        VERIFY: A verifier is asked about findings that are not plainly said.
         ANALYSE: An analyst analyses a text.
         CONSOLIDATE: Candidates are compared with known records.
         EMBED: Texts become vectors.
@@ -76,6 +77,7 @@ class Operation(enum.StrEnum):
     DEAD_LETTERS_DISMISS = "dead_letters.dismiss"
     READ = "read"
     DETECT = "detect"
+    VERIFY = "verify"
     ANALYSE = "analyse"
     CONSOLIDATE = "consolidate"
     EMBED = "embed"

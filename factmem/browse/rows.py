@@ -65,6 +65,7 @@ class RecordRow:
         categories: Labels given by callers.
         topics: Topics found by a detector.
         flags: Reasons for suspicion.
+        waits: Why it waits in quarantine; empty unless it does.
         quotes: The words it comes from.
     """
 
@@ -87,6 +88,7 @@ class RecordRow:
     categories: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    waits: str = ""
     quotes: tuple[Quote, ...] = ()
 
     @property
@@ -119,6 +121,7 @@ def row_of(record: FactRecord[Any]) -> RecordRow:
         categories=details.categories,
         topics=details.topics,
         flags=details.flags,
+        waits=shown(record.quarantine_reason),
         quotes=tuple(_quote(item, repeats=item.quote == value) for item in details.evidence),
     )
 

@@ -76,7 +76,7 @@ A module is imported when one of its commands runs or shows its help, so that a 
 
 _GROUPS: Final = {
     "dead-letters": "List, retry or dismiss texts that the language model failed to read.",
-    "quarantine": "List, accept or reject records from untrusted sources.",
+    "quarantine": "List, accept or reject records that are not believed yet.",
 }
 
 _SETTINGS: Final[dict[str, Any]] = {

@@ -153,7 +153,7 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
     if receipt.accepted:
         text += f", {receipt.accepted} accepted"
     session.show_line({**attrs.asdict(receipt), "file": str(file)}, text)
-    _note_quarantined(session, receipt.quarantined)
+    session.note_quarantined(receipt.quarantined)
 
 
 async def _move(session: Session, system: str, path: Path, moving: MovingOptions, *, trust: bool) -> None:
@@ -176,14 +176,9 @@ async def _move(session: Session, system: str, path: Path, moving: MovingOptions
         "dry_run": moving.dry_run,
     }
     session.show(data | report.to_json(), lambda out: _print(out, session, system, report, dry_run=moving.dry_run))
-    _note_quarantined(session, report.quarantined)
+    session.note_quarantined(report.quarantined)
     if report.errors:
         raise typer.Exit(FAILED)
-
-
-def _note_quarantined(session: Session, number: int) -> None:
-    if number:
-        session.note(f"Review them with  {session.command_line('quarantine', 'list')}")
 
 
 def _print(out: Console, session: Session, system: str, report: ImportReport, *, dry_run: bool) -> None:

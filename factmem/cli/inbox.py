@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import attrs
 import typer
 
 from factmem.cli.ids import full_ids, lengthened, short_id
-from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption
+from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SinceOption, UntilOption
 from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, Session, report
-from factmem.errors import ModelError
+from factmem.errors import InvalidDataError, ModelError
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import DeadLetter, Remembered
+    from factmem.memory import DeadLetter, Filters, Memory, Remembered
     from factmem.records import FactRecord
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
@@ -27,6 +28,11 @@ __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "r
 SomeLettersArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the dead letters (default: all).")
 ]
+SomeIdsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of quarantined records, in full or shortened.")
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All quarantined records, or those that the filters leave.")]
+_ANY: Final = Selection()
 
 
 async def resume(session: Session, budget: BudgetOption = None) -> None:
@@ -49,6 +55,7 @@ async def resume(session: Session, budget: BudgetOption = None) -> None:
             out.print(line)
 
     session.show({"resumed": len(submission.ids), "unread": submission.pending, **tally.to_json()}, render)
+    session.note_quarantined(tally.quarantined)
     if (unread := watch.failure(tally, "submission")) is not None:
         report(unread, as_json=session.as_json)
         raise typer.Exit(FAILED)
@@ -123,10 +130,13 @@ async def dismiss(session: Session, ids: IdsArgument) -> None:
     session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
 
 
-async def list_quarantined(session: Session) -> None:
-    """Show the quarantined records, which are neither loaded nor recalled."""
-    async with session.memory() as memory:
-        records = await memory.quarantine.list()
+async def list_quarantined(
+    session: Session, selection: Selection = _ANY, since: SinceOption = None, until: UntilOption = None
+) -> None:
+    """Show the quarantined records, which are neither loaded nor recalled, and why each waits."""
+    filters: Filters = {**selection.filters(), "since": since, "until": until}
+    async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
+        records = await memory.quarantine.list(**filters)
     session.show([record_json(record) for record in records], lambda out: _print_quarantined(out, records))
 
 
@@ -137,15 +147,54 @@ def _print_quarantined(out: Console, records: Sequence[FactRecord[Any]]) -> None
         print_block(out, record.details.origin.value, record_block(record))
 
 
-async def accept(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
-    """Accept quarantined records as facts."""
-    async with session.memory(read_only=False) as memory:
-        changes = await memory.quarantine.accept(*await full_ids(memory, ids), reason=reason)
+async def accept(
+    session: Session,
+    ids: SomeIdsArgument = None,
+    everything: AllOption = False,
+    selection: Selection = _ANY,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    reason: ReasonOption = None,
+) -> None:
+    """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
+    chosen = _Chosen(ids, everything, {**selection.filters(), "since": since, "until": until})
+    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
+        changes = await memory.quarantine.accept(*await chosen.ids(memory), reason=reason)
     session.show_changes(changes, "accepted")
 
 
-async def reject(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
-    """Reject quarantined records; `forget` erases them."""
-    async with session.memory(read_only=False) as memory:
-        changes = await memory.quarantine.reject(*await full_ids(memory, ids), reason=reason)
+async def reject(
+    session: Session,
+    ids: SomeIdsArgument = None,
+    everything: AllOption = False,
+    selection: Selection = _ANY,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    reason: ReasonOption = None,
+) -> None:
+    """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""
+    chosen = _Chosen(ids, everything, {**selection.filters(), "since": since, "until": until})
+    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
+        changes = await memory.quarantine.reject(*await chosen.ids(memory), reason=reason)
     session.show_changes(changes, "rejected")
+
+
+@attrs.frozen
+class _Chosen:
+    """The quarantined records that a command is for: those named, or all that pass the filters."""
+
+    named: Sequence[str] | None
+    everything: bool
+    filters: Filters
+
+    def __attrs_post_init__(self) -> None:
+        filtered = any(self.filters.values())
+        if self.named and (self.everything or filtered):
+            raise InvalidDataError("name ids, or give --all with filters: not both")
+        if not self.named and not self.everything:
+            raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")
+
+    async def ids(self, memory: Memory) -> Sequence[str]:
+        if self.named:
+            return await full_ids(memory, self.named)
+        return [record.id for record in await memory.quarantine.list(**self.filters)]

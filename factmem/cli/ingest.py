@@ -212,7 +212,7 @@ class Ingestion:
         conversations: Conversations.
         statements: Statements in them.
         new: Statements that were not in the store before.
-        quarantined: Statements from untrusted sources.
+        quarantined: Statements that wait in quarantine.
         redacted: Redacted secrets, by kind.
         not_text: Images, audio and files in the messages, which are not kept.
     """
@@ -289,7 +289,7 @@ class Taking:
             conversations=1,
             statements=len(records),
             new=sum(record.revision > before for record in records),
-            quarantined=sum(not record.details.origin.trusted for record in records),
+            quarantined=len(records.waiting),
             redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
             not_text=conversation.not_text,
         )
@@ -303,11 +303,13 @@ class _Outcome:
         data: The numbers as JSON.
         render: Prints them for people.
         errors: The errors, each with the file that it is about.
+        quarantined: Number of records that wait in quarantine, unless they are printed with the next step.
     """
 
     data: dict[str, Json]
     render: Callable[[Console], None]
     errors: list[tuple[FactMemError, Path | None]]
+    quarantined: int = 0
 
 
 ReadFile = Callable[[Path], AsyncIterator[Conversation]]
@@ -458,7 +460,12 @@ class Understanding:
         tally = tallied([earlier, *all_of.again, *all_of.submissions])
         if (unread := self.watch.failure(tally, "conversation")) is not None:
             errors.append((unread, None))
-        return _Outcome(data=data, render=lambda out: self._print(out, taken, all_of, earlier), errors=errors)
+        return _Outcome(
+            data=data,
+            render=lambda out: self._print(out, taken, all_of, earlier),
+            errors=errors,
+            quarantined=tally.quarantined,
+        )
 
     def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Submission) -> None:
         if len(taken) > 1:
@@ -618,6 +625,7 @@ def _show(session: Session, outcomes: Sequence[_Outcome]) -> None:
             outcome.render(out)
 
     session.show({name: item for outcome in outcomes for name, item in outcome.data.items()}, render)
+    session.note_quarantined(sum(outcome.quarantined for outcome in outcomes))
     errors = [error for outcome in outcomes for error in outcome.errors]
     for error, file in errors:
         report(error, as_json=session.as_json, file=file)
@@ -719,7 +727,7 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence
             out.print(f"kept in {session.shown_address}", style="dim")
 
     data: dict[str, Json] = {"store": session.shown_address, **total.to_json(), "files": listed}
-    return _Outcome(data=data, render=render, errors=errors)
+    return _Outcome(data=data, render=render, errors=errors, quarantined=total.quarantined)
 
 
 async def _understand(

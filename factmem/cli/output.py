@@ -91,6 +91,7 @@ def record_json(record: FactRecord[Any]) -> dict[str, Json]:
         "private": record.private,
         "origin": details.origin.value,
         "flags": list(details.flags),
+        "quarantine_reason": record.quarantine_reason or None,
         "evidence": [attrs.asdict(item) for item in details.evidence],
     }
 
@@ -140,6 +141,8 @@ def deep_block(found: DeepRecall) -> list[Text]:
 def record_block(record: FactRecord[Any], *, with_id: bool = True, all_evidence: bool = False) -> list[Text]:
     """Return a record as lines: its value, its place and its evidence."""
     lines = [_headline(record), Text(" · ".join(_where(record)), style="dim")]
+    if record.quarantine_reason:
+        lines.append(Text(shown(f"waits: {record.quarantine_reason}"), style="yellow"))
     value = value_json(record)
     cited = record.evidence if all_evidence else record.evidence[:3]
     lines += [_source(item, value=value) for item in cited]
@@ -204,7 +207,7 @@ def _where(record: FactRecord[Any]) -> list[str]:
         *([shown(f"about {record.subject}")] if record.subject != MemorySubject.EVERYTHING else []),
         shown(f"in {record.scope}"),
         *(["private"] if record.private else []),
-        *([f"flagged: {', '.join(details.flags)}"] if details.flags else []),
+        *([f"flagged: {', '.join(details.flags)}"] if details.flags and not record.quarantine_reason else []),
         *([shown(f"from {details.source}")] if details.source else []),
         *([shown(", ".join(details.categories))] if details.categories else []),
     ]

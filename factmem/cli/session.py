@@ -259,6 +259,11 @@ class Session:
         if not self.as_json:
             print(text, file=sys.stderr)
 
+    def note_quarantined(self, number: int) -> None:
+        """Print how to review what waits in quarantine, if anything does."""
+        if number:
+            self.note(f"Review what waits in quarantine with  {self.command_line('quarantine', 'list')}")
+
     async def note_if_empty(self, memory: Memory, *, scope: str | None = None) -> None:
         """Print a note if the store holds no facts at all, or none in the scope that was named."""
         if self.as_json:

@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import io
 import sys
+from collections import Counter
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO, cast
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from factmem.crypto import KeySource
     from factmem.memory import Memory, ScopeInfo, ScopeTree
+    from factmem.scopes import MemoryScope
 
 __all__ = ["export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
 
@@ -78,7 +80,7 @@ async def info(
     """Summarize the store: records, dates, concepts, subjects and categories."""
     async with session.memory(scope=scope) as memory:
         found = await memory.info(scope, exact=exact)
-        waiting = await _waiting(memory) if scope is None else {}
+        waiting = await _waiting(memory, found.scope, exact=exact)
         if not found.records:
             await session.note_if_empty(memory, scope=scope)
     data = _info_json(session, found) | waiting
@@ -87,19 +89,21 @@ async def info(
         from rich.text import Text
 
         for name, value in data.items():
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            listed = [f"{key}: {count}" for key, count in value.items()] if isinstance(value, dict) else value
+            text = ", ".join(map(str, listed)) if isinstance(listed, list) else str(listed)
             if value not in (None, []) and not (name in waiting and not value):
                 out.print(Text.assemble((f"{name:<13}", "dim"), shown(text)))
 
     session.show(data, render)
+    session.note_quarantined(int(bool(waiting["quarantined"])))
 
 
-async def _waiting(memory: Memory) -> dict[str, Json]:
-    """Return the numbers of quarantined records and dead letters."""
-    return {
-        "quarantined": len(await memory.quarantine.list()),
-        "dead_letters": len(await memory.dead_letters.list()),
-    }
+async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) -> dict[str, Json]:
+    """Return the numbers of quarantined records, in all and by reason, and for the whole store of dead letters."""
+    records = await memory.quarantine.list(scope=scope, exact=exact)
+    reasons = Counter(record.quarantine_reason for record in records)
+    letters: dict[str, Json] = {} if scope else {"dead_letters": len(await memory.dead_letters.list())}
+    return {"quarantined": len(records), "reasons": dict(reasons.most_common()), **letters}
 
 
 def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:

@@ -96,6 +96,7 @@ async def remember(
         (outcome,) = submission.outcomes
         result = attrs.evolve(outcome, changes=await _compared(memory, outcome.changes))
     session.show(_remembered_json(result), lambda out: _print_remembered(out, result))
+    session.note_quarantined(len(result.waiting))
     if (unread := watch.failure(Tally.of([result]), "text")) is not None:
         report(unread, as_json=session.as_json)
         raise typer.Exit(FAILED)
@@ -125,6 +126,7 @@ def _remembered_json(result: Remembered) -> dict[str, Json]:
         "records": [record_json(record) for record in result.records],
         "changes": [change_json(change) for change in result.changes],
         "dropped": Tally.of([result]).to_json()["dropped"],
+        "waiting": len(result.waiting),
         "failure": result.failure,
     }
 
@@ -134,7 +136,8 @@ def _print_remembered(out: Console, result: Remembered) -> None:
     changed = {change.record.id for change in result.changes}
     for record in result.records:
         if record.id not in changed:
-            print_block(out, "kept" if result.failure else "known", record_block(record))
+            label = "waits" if record in result.waiting else "kept" if result.failure else "known"
+            print_block(out, label, record_block(record))
 
 
 async def extract(session: Session, text: TextArgument = "-") -> None:

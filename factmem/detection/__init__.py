@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from factmem.detection.model_analyst import InstructorAnalyst
     from factmem.detection.model_detector import InstructorDetector
     from factmem.detection.question_analyst import InstructorQuestionAnalyst
+    from factmem.detection.verifier import ModelVerifier
 
 __all__ = [
     "REPEATS",
@@ -46,6 +47,7 @@ __all__ = [
     "InstructorQuestionAnalyst",
     "Listener",
     "MediaParts",
+    "ModelVerifier",
     "OriginPolicy",
     "PdfError",
     "Redacted",
@@ -75,6 +77,7 @@ _HOMES = {
     "model_analyst": ("InstructorAnalyst",),
     "model_detector": ("InstructorDetector",),
     "question_analyst": ("InstructorQuestionAnalyst",),
+    "verifier": ("ModelVerifier",),
 }
 if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
     __getattr__ = lazy_names(__name__, _HOMES)

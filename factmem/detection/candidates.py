@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import collections
-import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
+from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, Doubt, DropReason
+from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
-from factmem.detection.forget_requests import asks_to_forget
-from factmem.detection.passages import words_of
 from factmem.detection.redaction import redact
-from factmem.detection.stances import Stance
-from factmem.detection.support import Citation, is_enough, support_of
 from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.detection.utterances import QuotedWords
 from factmem.detection.windows import Excerpt, Window
+from factmem.detection.words import words_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Evidence, FactDetails, Origin
-from factmem.subjects import MemorySubject
 from factmem.values import Json, canonical_bytes, check_value, encode_value
 
-__all__ = [
-    "UNCLEAR",
-    "checked",
-    "merged",
-]
+__all__ = ["checked", "merged"]
 
 
 class _DroppedError(Exception):
@@ -132,31 +124,19 @@ def _size(data: Json, most: int) -> int:
     return size
 
 
-UNCLEAR: Final = "not clearly said"
-"""Flag of a fact that waits in quarantine because the words of its quote do not decide about it."""
-_REASONS: Final[dict[Stance, DropReason]] = {
-    Stance.DENIED: DropReason.DENIED,
-    Stance.ASKED: DropReason.ASKED,
-    Stance.QUOTED: DropReason.QUOTED,
-    Stance.NOT_SAID: DropReason.VALUE_NOT_SAID,
-}
-
-
 @attrs.frozen
 class _Meaning:
     """Meaning of an extraction: values of a concept, whether they are removed, and the concept that is cleared.
 
     Attributes:
         concept: the concept.
-        values: the values that the quote states.
-        unclear: the values about which its words do not decide.
+        values: the values, by the doubt about them.
         removed: whether the values are removed.
         cleared: the concept that is cleared.
     """
 
     concept: Concept[Any, Any]
-    values: Sequence[Any]
-    unclear: Sequence[Any] = ()
+    values: Mapping[Doubt | None, Sequence[Any]]
     removed: bool = False
     cleared: Concept[Any, Any] | None = None
 
@@ -169,11 +149,11 @@ class _Check:
     vocabulary: Vocabulary
     window: Window
     dropped: _Drops
-    _cited: dict[tuple[int, int, int], Citation] = attrs.field(factory=dict, init=False)
+    _cited: dict[tuple[int, int, int, str], Citation] = attrs.field(factory=dict, init=False)
     _found: dict[tuple[str, int | None], list[tuple[Excerpt, list[Evidence]]]] = attrs.field(factory=dict, init=False)
 
     def candidates(self, finding: Extraction) -> list[Candidate]:
-        """Return the candidates of an extraction: what its quote states, and, quarantined, what is unclear.
+        """Return the candidates of an extraction: what its quote says plainly, and, with a doubt, what it does not.
 
         There is none if it belongs to the window before, or has no value left.
         """
@@ -183,20 +163,20 @@ class _Check:
         said = excerpt.utterance
         if said.origin is not Origin.USER and _is_instruction(finding):
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
-        subject = self._subject(finding)
+        label = self._label(finding)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
-        meaning, evidence = self._best_meaning(finding, excerpt, places)
+        meaning, evidence = self._best_meaning(finding, label, excerpt, places)
         return [
             Candidate(
                 fact=meaning.concept.fact(values, timestamp=said.timestamp),
-                details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics, flags=flags),
-                subject=subject,
+                details=FactDetails(evidence=(evidence,), origin=said.origin, topics=topics),
+                subject=self.task.subjects[label] if self.task.several_subjects else None,
                 removed=meaning.removed,
                 cleared=meaning.cleared,
-                quarantined=bool(flags),
+                quarantined=False,
+                doubt=doubt,
             )
-            for values, flags in ((meaning.values, ()), (meaning.unclear, (UNCLEAR,)))
-            if values
+            for doubt, values in meaning.values.items()
         ]
 
     def _located(self, finding: Extraction) -> tuple[Excerpt, list[Evidence]]:
@@ -214,55 +194,42 @@ class _Check:
         return quoted[0]
 
     def _best_meaning(
-        self, finding: Extraction, excerpt: Excerpt, places: Sequence[Evidence]
+        self, finding: Extraction, label: str, excerpt: Excerpt, places: Sequence[Evidence]
     ) -> tuple[_Meaning, Evidence]:
-        """Return the meaning of an extraction at the first place of its quote that states a value, or at the first."""
+        """Return the meaning of an extraction where its quote first says a value plainly, or where it first stands."""
         first: tuple[_Meaning, Evidence, _Drops] | None = None
         for evidence in places:
             dropped = _Drops()
-            meaning = self._meaning(finding, self._citation(excerpt, evidence), dropped)
+            meaning = self._meaning(finding, self._citation(excerpt, evidence, label), dropped)
             first = first or (meaning, evidence, dropped)
-            if meaning.values:
+            if None in meaning.values:
                 first = meaning, evidence, dropped
                 break
         assert first is not None, "a quote that was found has a place"
         self.dropped.update(first[2])
         return first[0], first[1]
 
-    def _citation(self, excerpt: Excerpt, evidence: Evidence) -> Citation:
-        """Return a quote with what is needed to judge it. Findings with one quote share it."""
+    def _citation(self, excerpt: Excerpt, evidence: Evidence, label: str) -> Citation:
+        """Return a quote with what is needed to judge it. Findings with one quote and one subject share it."""
         said = excerpt.utterance
         start, end = evidence.start or 0, evidence.end or 0
-        if (known := self._cited.get((said.position, start, end))) is not None:
+        if (known := self._cited.get((said.position, start, end, label))) is not None:
             return known
-        self._cited[said.position, start, end] = made = Citation(
-            passage=said.readable.passage(start, end),
-            said_at=said.timestamp,
-            heard=self._heard.get(said.origin, frozenset()),
-            asked=self._before(excerpt),
-            names=self._names,
+        before = self._before(excerpt)
+        self._cited[said.position, start, end, label] = made = Citation(
+            text=said.readable,
+            quote=(start, end),
+            asked=before[0].utterance.text if before and before[0].utterance.origin.trusted else "",
+            earlier=tuple(other.utterance.text for other in before),
+            names=frozenset(word.text for word in words_of(label.replace("_", " "))),
+            own=said.origin is Origin.USER,
         )
         return made
 
-    @functools.cached_property
-    def _heard(self) -> dict[Origin, frozenset[str]]:
-        """The stems of all that was said in the window, by origin."""
-        heard: dict[Origin, set[str]] = {}
-        for excerpt in self.window.excerpts:
-            heard.setdefault(excerpt.utterance.origin, set()).update(excerpt.words.stems)
-        return {origin: frozenset(stems) for origin, stems in heard.items()}
-
-    @functools.cached_property
-    def _names(self) -> frozenset[str]:
-        """The words that name subjects and speakers, which a sentence may hold though nobody said them."""
-        labels = [*self.task.subjects, *(item.utterance.speaker or "" for item in self.window.excerpts)]
-        return frozenset(word.text for label in labels for word in words_of(label.replace("_", " ")))
-
-    def _before(self, excerpt: Excerpt) -> str:
-        """Return the words that a message answers: those of a trusted message right before it."""
+    def _before(self, excerpt: Excerpt) -> list[Excerpt]:
+        """Return the messages before one, the latest first."""
         at = next((at for at, other in enumerate(self.window.excerpts) if other is excerpt), 0)
-        before = self.window.excerpts[at - 1] if at else None
-        return before.words.text if before is not None and before.utterance.origin.trusted else ""
+        return [item for item in self.window.excerpts[:at][::-1] if item.utterance is not excerpt.utterance]
 
     def _meaning(self, finding: Extraction, citation: Citation, dropped: _Drops) -> _Meaning:
         match finding.said:
@@ -284,46 +251,38 @@ class _Check:
     def _supported(
         self, found: Sequence[Json], concept: Concept[Any, Any], citation: Citation, dropped: _Drops
     ) -> _Meaning:
-        """Return the values that a quote states, and those about which its words do not decide; count the others."""
-        stated: list[Any] = []
-        unclear: list[Any] = []
+        """Return the values of a quote, by the doubt about them; count those that are dropped."""
+        values: dict[Doubt | None, list[Any]] = {}
         for value in _values(found, concept, citation.quoted, dropped):
-            stance = support_of(value, concept, citation)
-            if stance in (Stance.STATED, Stance.UNCLEAR):
-                kept = redact(value).text if concept == STATEMENT else value
-                (stated if stance is Stance.STATED else unclear).append(kept)
-            else:
-                short = stance is Stance.NOT_SAID and not is_enough(citation)
-                dropped[DropReason.QUOTE_TOO_SHORT if short else _REASONS[stance]] += 1
-        return _Meaning(concept, stated, unclear)
+            kept = redact(value).text if concept == STATEMENT else value
+            values.setdefault(doubt_of(value, concept, citation), []).append(kept)
+        return _Meaning(concept, values)
 
     def _forgotten(self, forgotten: Forgotten, citation: Citation, dropped: _Drops) -> _Meaning:
         """Return the value, the concept or, in words, the memory to be forgotten."""
-        if (asked := asks_to_forget(citation.passage)) is not Stance.STATED:
-            raise _DroppedError(_REASONS.get(asked, DropReason.VALUE_NOT_SAID))
+        doubt = doubt_of_request(citation)
         concept = self.vocabulary.find(forgotten.keyword) if forgotten.keyword else None
         concept = None if concept == STATEMENT else concept
         if concept is not None and forgotten.value is not None:
             values = _valid([forgotten.value], concept, citation.quoted)
-            if values and support_of(values[0], concept, citation) < Stance.QUOTED:
-                return _Meaning(concept, values, removed=True)
+            if values and is_said(values[0], concept, citation):
+                return _Meaning(concept, {doubt: values}, removed=True)
             concept = None  # to clear all values because one could not be read would be too much
         words = redact(forgotten.text).text
-        if says_nothing(words) or support_of(words, STATEMENT, citation) >= Stance.QUOTED:
+        if says_nothing(words) or not is_said(words, STATEMENT, citation):
             words = citation.quoted
-        return _Meaning(STATEMENT, _values([words], STATEMENT, "", dropped), removed=True, cleared=concept)
+        values = _values([words], STATEMENT, "", dropped)
+        return _Meaning(STATEMENT, {doubt: values} if values else {}, removed=True, cleared=concept)
 
-    def _subject(self, finding: Extraction) -> MemorySubject | None:
-        subjects = self.task.subjects
-        if not self.task.several_subjects:
-            return None
+    def _label(self, finding: Extraction) -> str:
+        """Return the label of a finding's subject; the first one if it names none."""
+        labels = list(self.task.subjects)
         wanted = (finding.about or "").strip().casefold()
-        if not wanted:
-            return next(iter(subjects.values()))
-        for label, subject in subjects.items():
-            if label.casefold() == wanted:
-                return subject
-        raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
+        if not wanted or not self.task.several_subjects:
+            return labels[0]
+        if (label := next((label for label in labels if label.casefold() == wanted), None)) is None:
+            raise _DroppedError(DropReason.UNKNOWN_SUBJECT)
+        return label
 
     def _topics(self, sentence: Sentence) -> tuple[str, ...]:
         """Return the requested labels. If there is only one topic, a memory without a label belongs to it."""

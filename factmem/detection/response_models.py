@@ -43,6 +43,7 @@ from factmem.abc import (
     Analysis,
     AnalysisRequest,
     Complexity,
+    Confirmation,
     DropReason,
     Gap,
     QuestionAnalysis,
@@ -68,6 +69,7 @@ __all__ = [
     "RewrittenAnswer",
     "Statements",
     "SubQuestionAnswer",
+    "VerifierAnswer",
     "analysis_from",
     "analysis_model",
     "answer_model",
@@ -674,6 +676,12 @@ def _complexity(data: object) -> object:
     return "complex" if isinstance(data, str) and "complex" in data.casefold() else "simple"
 
 
+def _confirmation(data: object) -> object:
+    """Return a plain yes or no as the member; anything else is unclear."""
+    given = {True: "yes", False: "no"}[data] if isinstance(data, bool) else str(data).strip(" .!").casefold()
+    return given if given in ("yes", "no") else "unclear"
+
+
 class SubQuestionAnswer(AnswerPart):
     """A simpler question."""
 
@@ -741,6 +749,33 @@ class RewrittenAnswer(AnswerPart, ModelAnswer):
     """An output with lessons applied."""
 
     output: str = Field(description="the whole output, with the lessons applied")
+
+
+class _ClaimAnswer(AnswerPart):
+    """The answer to one claim."""
+
+    number: int = Field(description="the number of the claim")
+    answer: Annotated[Confirmation, BeforeValidator(_confirmation)] = Field(description="yes, no or unclear")
+
+
+if TYPE_CHECKING:
+    _Claims: TypeAlias = list[_ClaimAnswer]
+else:
+    _Claims = each(_ClaimAnswer)
+
+
+class VerifierAnswer(AnswerPart, ModelAnswer):
+    """The answers of a verifier."""
+
+    claims: _Claims = Field(default_factory=list, description="one item for each claim")
+
+    def confirmations(self) -> dict[int, Confirmation]:
+        """Return the answer by the number of its claim; a number with two answers is unclear."""
+        found: dict[int, Confirmation] = {}
+        for item in self.claims:
+            first = found.setdefault(item.number, item.answer)
+            found[item.number] = item.answer if item.answer is first else Confirmation.UNCLEAR
+        return found
 
 
 def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> QuestionAnalysis:

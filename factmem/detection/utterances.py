@@ -17,9 +17,9 @@ import attrs
 
 from factmem.abc import Conversation, Message
 from factmem.details import Evidence, MediumPart, Treatment
-from factmem.detection.passages import ReadableText, words_of
 from factmem.detection.redaction import Span, redact_conversation
 from factmem.detection.statements import says_something
+from factmem.detection.words import ReadableText
 from factmem.hidden import CONTROL, HIDDEN
 from factmem.records import Origin
 from factmem.wording import sentence_spans
@@ -162,11 +162,6 @@ class QuotableText:
     """
 
     text: str = attrs.field(repr=False)
-
-    @functools.cached_property
-    def stems(self) -> frozenset[str]:
-        """The stems of all words."""
-        return frozenset(word.stem for word in words_of(self.text) if not word.is_mark)
 
     def find(self, quote: str) -> Span | None:
         """Return the first of the `places` of a quote, or None."""

@@ -19,11 +19,10 @@ from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.filters import Filters
-from factmem.memory.quarantine import as_kept_apart
 from factmem.memory.reader import Reader
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import AssertionState, FactRecord, LogEntry, Origin, Recorded, StateChange, Tombstone
-from factmem.showing import shown_record
+from factmem.showing import as_kept_apart, shown_record
 from factmem.validators import check_aware, check_whole
 from factmem.views import UNCONFINED
 

@@ -13,7 +13,16 @@ from factmem.errors import CapabilityError
 from factmem.loops import OneLoop
 
 if TYPE_CHECKING:
-    from factmem.abc import Analyst, Consolidator, Detector, Embedder, MediaReader, QuestionAnalyst
+    from factmem.abc import (
+        Analyst,
+        Confirmation,
+        Consolidator,
+        Detector,
+        Embedder,
+        MediaReader,
+        QuestionAnalyst,
+        Verifier,
+    )
     from factmem.memory.accesses import AccessCounts
     from factmem.memory.background import Worker
     from factmem.recall import Mirror
@@ -31,6 +40,7 @@ class Backend:
         embedder: Makes the vectors.
         detector: Finds facts in conversations.
         analyst: Finds out scope, categories and importance of texts; None without a model.
+        verifier: Confirms findings that are not plainly said; without one, they wait.
         consolidator: Decides about similar statements; None without a model.
         question_analyst: Splits questions for deep recall; None without a model.
         media_reader: Reads images, sound and video; None without one.
@@ -38,6 +48,7 @@ class Backend:
         accesses: Counts recalled records; None if recalls are not counted.
         concurrency: Maximum number of questions to models at a time.
         media_tried: Media that gave nothing to this process.
+        confirmations: The verifier's answers so far, by viewer and digest of the claim. An erasure drops them.
         loop: The event loop that the memory is used in.
     """
 
@@ -46,6 +57,7 @@ class Backend:
     embedder: Embedder
     detector: Detector
     analyst: Analyst | None
+    verifier: Verifier | None
     consolidator: Consolidator | None
     question_analyst: QuestionAnalyst | None
     media_reader: MediaReader | None
@@ -53,6 +65,7 @@ class Backend:
     accesses: AccessCounts | None
     concurrency: int
     media_tried: dict[object, None] = attrs.field(factory=dict, init=False)
+    confirmations: dict[tuple[str | None, bytes], Confirmation] = attrs.field(factory=dict, init=False)
     loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)
 
     def enter_loop(self) -> None:

@@ -22,6 +22,7 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "model": ("ask",),
     "detector": ("detect",),
     "analyst": ("analyse", "extract"),
+    "verifier": ("verify",),
     "consolidator": ("decide",),
     "question_analyst": ("analyse_question", "find_gaps"),
     "media_reader": ("takes", "read_medium"),

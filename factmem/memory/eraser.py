@@ -173,6 +173,7 @@ class Eraser:
         receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
         erased = await self._backend.eraser().erase((), tenant=self._context.tenant, assertion_ids=ids)
+        self._backend.confirmations.clear()
         await self._backend.mirror.let_go()
         await drop_kept_media(self._context, self._backend, (*found.expired, *found.superseded))
         return attrs.evolve(receipt, pending=erased.pending)
@@ -203,6 +204,7 @@ class Eraser:
             tenant=self._context.tenant,
             assertion_ids=[recorded.id for recorded in words],
         )
+        self._backend.confirmations.clear()
         await self._backend.mirror.let_go()
         await drop_kept_media(self._context, self._backend, [*named, *words])
         return receipt

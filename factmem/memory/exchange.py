@@ -297,7 +297,7 @@ def doubted(said: Assertion) -> Assertion:
     """Return an assertion as a quarantined one, in whatever state it was exported, that no model reads."""
     counted = said.state in (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
     state = AssertionState.QUARANTINED if counted else said.state
-    return attrs.evolve(said, state=state, job=None, details=attrs.evolve(said.details, flags=()))
+    return attrs.evolve(said, state=state, job=None, details=attrs.evolve(said.details, flags=(), doubt=None))
 
 
 def _check_header(line: str) -> None:

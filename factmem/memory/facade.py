@@ -27,6 +27,7 @@ from factmem.abc import (
     MemoryObserver,
     Message,
     QuestionAnalyst,
+    Verifier,
     system_clock,
 )
 from factmem.changes import Change
@@ -143,10 +144,13 @@ class Memory:
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads remembered words: a model, its address for `factmem.language_model`, or an
             object of LangChain (a chat model), pydantic-ai or the OpenAI Agents SDK (a ``Model``), which is asked as it
-            is set up (see `factmem.llm.HostModel`). A detector, an analyst, a consolidator and a question analyst are
-            made of it unless they are given. None works offline, without any model.
+            is set up (see `factmem.llm.HostModel`). A detector, an analyst, a verifier, a consolidator and a question
+            analyst are made of it unless they are given. None works offline, without any model.
         detector: Finds facts in conversations; without it and a model, they are kept word for word.
         analyst: Infers scope, categories and importance of texts.
+        verifier: Confirms what a model has found and the words do not plainly say, in one more question for each
+            reading: a verifier, another model in any form that ``model`` takes, or False for none: such findings
+            then wait in quarantine.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Splits questions for deep recall.
         media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
@@ -196,6 +200,7 @@ class Memory:
         model: LanguageModel | ForeignModel | str | None = None,
         detector: Detector | None = None,
         analyst: Analyst | None = None,
+        verifier: Verifier | LanguageModel | ForeignModel | str | Literal[False] | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
         media_reader: MediaReader | str | None = None,
@@ -226,7 +231,13 @@ class Memory:
         model, embedder = _as_language_model(model), as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
         reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
-        check_parts(consolidator=consolidator, question_analyst=question_analyst, media_reader=reads_media)
+        verifier = _as_verifier(verifier)
+        check_parts(
+            verifier=verifier or None,
+            consolidator=consolidator,
+            question_analyst=question_analyst,
+            media_reader=reads_media,
+        )
         observing = observers_in(observers)
         declared = listed("concepts", concepts, Concept)
         schemas = schemas_of(profiles)
@@ -278,6 +289,7 @@ class Memory:
             embedder=bounded,
             detector=detector or asking.detector,
             analyst=analyst or asking.analyst,
+            verifier=asking.verifier if verifier is None else verifier or None,
             consolidator=consolidator or asking.consolidator,
             question_analyst=question_analyst or asking.question_analyst,
             media_reader=reads_media,
@@ -1576,6 +1588,19 @@ def _as_language_model(given: LanguageModel | ForeignModel | str | None) -> Lang
     return as_language_model(given)
 
 
+def _as_verifier(
+    given: Verifier | LanguageModel | ForeignModel | str | Literal[False] | None,
+) -> Verifier | Literal[False] | None:
+    if given is None or given is False or isinstance(given, Verifier):
+        return given
+    from factmem.detection import ModelVerifier
+
+    model = _as_language_model(given)
+    if not isinstance(model, LanguageModel):
+        raise InvalidDataError("verifier takes an object with verify(), a model, or False for none", path="$.verifier")
+    return ModelVerifier(model)
+
+
 def _media_reader(address: str) -> MediaReader:
     from factmem.llm import media_reader
 
@@ -1588,6 +1613,7 @@ class _Asking:
 
     detector: Detector
     analyst: Analyst | None = None
+    verifier: Verifier | None = None
     consolidator: Consolidator | None = None
     question_analyst: QuestionAnalyst | None = None
 
@@ -1597,11 +1623,17 @@ class _Asking:
         if model is None:
             return cls(VerbatimDetector(clock=clock))
         from factmem.consolidation import InstructorConsolidator
-        from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQuestionAnalyst
+        from factmem.detection import (
+            InstructorAnalyst,
+            InstructorDetector,
+            InstructorQuestionAnalyst,
+            ModelVerifier,
+        )
 
         return cls(
             InstructorDetector(model, clock=clock, origins=origins),
             InstructorAnalyst(model),
+            ModelVerifier(model),
             InstructorConsolidator(model, redact=lambda text: redact(text).text),
             InstructorQuestionAnalyst(model),
         )

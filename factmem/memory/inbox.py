@@ -66,6 +66,7 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.showing import as_kept_apart
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
@@ -159,7 +160,7 @@ class StoredWords:
     def outcome(self) -> Remembered:
         """Return the outcome of words that are kept as they are."""
         records: dict[str, FactRecord[Any]] = {
-            recorded.id: record_of(recorded, state=self.states.get(recorded.id, recorded.assertion.state))
+            recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
             for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
         }
         created = [
@@ -680,6 +681,12 @@ def _heard_before(entry: Recorded) -> Heard:
     said = entry.assertion
     trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
     return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
+
+
+def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
+    if state is AssertionState.QUARANTINED:
+        return as_kept_apart(recorded, state, {})
+    return record_of(recorded, state=state)
 
 
 def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:

@@ -11,7 +11,7 @@ import attrs
 
 from factmem.abc import DropReason
 from factmem.changes import Change
-from factmem.records import FactRecord
+from factmem.records import AssertionState, FactRecord
 
 __all__ = ["Remembered", "Unrepresented"]
 
@@ -49,6 +49,14 @@ class Remembered:
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     unrepresented: Mapping[Unrepresented, int] = attrs.field(factory=dict)
     failure: str | None = None
+
+    @property
+    def waiting(self) -> tuple[FactRecord[Any], ...]:
+        """The records that wait in quarantine, each with its id there and its `FactRecord.quarantine_reason`.
+
+        A doubtful value that waited before, or was rejected, is counted in `dropped` instead.
+        """
+        return tuple(record for record in self.records if record.state is AssertionState.QUARANTINED)
 
     def __iter__(self) -> Iterator[FactRecord[Any]]:
         return iter(self.records)

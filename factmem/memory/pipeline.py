@@ -70,6 +70,7 @@ from factmem.memory.read_units import (
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.ttl import TtlOperation, expires_at
+from factmem.memory.verification import Decisions, Doubted, is_doubted, one_by_one, settled
 from factmem.memory.writer import Writer
 from factmem.observing import current_call, nested
 from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
@@ -268,19 +269,25 @@ class Pipeline:
             if not item.assertion.only_shown
         }
         shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
-        asserted: list[tuple[Assertion, bool]] = []
         dropped = Counter(detection.dropped)
-        for candidate in detection.candidates:
-            message = message_of(candidate.details)
-            if message in positions:
-                said = self._asserted(candidate, unit, positions[message], here)
-                asserted += [(assertion, candidate.removed) for assertion in said]
-            elif message not in shown:
-                dropped[DropReason.QUOTE_NOT_FOUND] += 1
+        cited = [message_of(candidate.details) for candidate in detection.candidates]
+        dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
+        found = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
+
+        def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
+            return self._asserted(candidate, unit, positions[message_of(candidate.details)], here)
+
+        doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
+        single = [part for item in doubtful for part in one_by_one(item)]
+        decisions = Decisions(await self._reader.log(LogPart(apart=True)) if single else ())
+        doubted = [Doubted(item, decisions.on(said)) for item in single for said in asserted(item)]
+        left, unconfirmed = await settled(doubted, conversation, self._backend, self._context.viewer)
+        certain = [item for item in found if item not in doubtful]
+        said = [(assertion, item.removed) for item in (*certain, *left) for assertion in asserted(item)]
         if not self._context.policies.keep_words:
-            quotes = [item for said, _ in asserted if _instructs(said.details) for item in said.details.evidence]
-            asserted += [(said, False) for said in self._standing(unit) if not covers(quotes, said.details.evidence[0])]
-        return ReadUnit(unit=unit, candidates=tuple(asserted), dropped=dict(dropped))
+            quotes = [item for kept, _ in said if _instructs(kept.details) for item in kept.details.evidence]
+            said += [(kept, False) for kept in self._standing(unit) if not covers(quotes, kept.details.evidence[0])]
+        return ReadUnit(unit=unit, candidates=tuple(said), dropped=dict(+(dropped + unconfirmed)))
 
     def _standing(self, unit: Unit) -> Iterator[Assertion]:
         """Yield the user's standing instructions in the words of a unit, which outlast the words."""
@@ -319,9 +326,11 @@ class Pipeline:
         evidence = tuple(attrs.evolve(item, position=position) for item in candidate.details.evidence)
         repeated = _repeats(words)  # flags of words that are not believed are those of the facts found in them
         flags = (*candidate.details.flags, *words.flags) if repeated else candidate.details.flags
-        details = detailed(unit.given_for(words), attrs.evolve(candidate.details, evidence=evidence, flags=flags))
+        found = attrs.evolve(candidate.details, evidence=evidence, flags=flags)
+        doubt = None if candidate.doubt is None else candidate.doubt.reason
+        details = attrs.evolve(detailed(unit.given_for(words), found), doubt=doubt)
         fact = self._writer.dated(candidate.fact)
-        quarantined = candidate.quarantined or repeated
+        quarantined = candidate.quarantined or repeated or candidate.doubt is not None
         if (
             candidate.cleared is not None
             and not quarantined
@@ -474,6 +483,8 @@ class Pipeline:
         after = await self._rows(places, beside)
         changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
         apart = quarantined_by(statements, receipts, words)
+        if apart:
+            _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:

@@ -1,15 +1,12 @@
-"""Quarantine: assertions of untrusted origins, until they are accepted or rejected."""
+"""Quarantine: assertions of untrusted origins or uncertain meaning, until they are accepted or rejected."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
-
-import attrs
 
 from factmem.changes import Change, ChangeKind
 from factmem.errors import RecordNotFoundError
-from factmem.facts import Concept
 from factmem.fold import never_accepted, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
@@ -19,9 +16,9 @@ from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import AssertionState, FactRecord, Recorded
-from factmem.showing import shown_record
+from factmem.showing import as_kept_apart, shown_record
 
-__all__ = ["Quarantine", "as_kept_apart", "quarantined"]
+__all__ = ["Quarantine", "quarantined"]
 
 
 @observed("quarantine.")
@@ -39,7 +36,9 @@ class Quarantine:
         self._writer = Writer(context.everybody, backend)
 
     async def list(self, *, rejected: bool = False, **filters: Unpack[Filters]) -> tuple[FactRecord[Any], ...]:
-        """Return the quarantined assertions, in the order recorded, each with its evidence and origin.
+        """Return the quarantined assertions, in the order recorded.
+
+        Each has its evidence, its origin and a `FactRecord.quarantine_reason`.
 
         Args:
             rejected: Return the rejected ones instead.
@@ -62,7 +61,9 @@ class Quarantine:
         return await self._reader.waiting()
 
     async def accept(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Accept entries, rejected ones included: from now on they are facts like any other.
+        """Accept entries in one transaction, rejected ones included: from now on they are facts like any other.
+
+        A doubtful finding of the same value at the same place is believed at once later.
 
         Args:
             ids: Ids, as `list` returns them.
@@ -81,7 +82,9 @@ class Quarantine:
         )
 
     async def reject(self, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
-        """Reject entries. They stay in the store, out of sight, and can still be accepted.
+        """Reject entries in one transaction. They stay in the store, out of sight, and can still be accepted.
+
+        A doubtful finding of the same value at the same place is dropped later.
 
         Args:
             ids: Ids, as `list` returns them.
@@ -108,17 +111,6 @@ class Quarantine:
 
     def _record(self, entry: Recorded, state: AssertionState) -> FactRecord[Any]:
         return as_kept_apart(entry, state, self._context.concepts)
-
-
-def as_kept_apart(entry: Recorded, state: AssertionState, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:
-    """Return a quarantined assertion as a record, with an id of its own.
-
-    Args:
-        entry: The assertion.
-        state: Its state.
-        concepts: The declared concepts by keyword.
-    """
-    return attrs.evolve(shown_record(entry, concepts, state=state), id=entry.id)
 
 
 async def quarantined(reader: Reader, wanted: RecallFilter | None = None) -> list[tuple[Recorded, AssertionState]]:

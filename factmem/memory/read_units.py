@@ -17,7 +17,8 @@ from factmem.fold import Current, Moment, fold, states_of
 from factmem.memory.journal import Unit, is_words, settled_state
 from factmem.memory.outcomes import Remembered
 from factmem.recall import hydrate
-from factmem.records import Assertion, AssertionState, Evidence, FactDetails, FactRecord, LogEntry, Recorded, record_of
+from factmem.records import Assertion, AssertionState, Evidence, FactDetails, FactRecord, LogEntry, Recorded
+from factmem.showing import as_kept_apart
 
 __all__ = [
     "ReadUnit",
@@ -211,9 +212,8 @@ def outcomes_of(
             for number in numbers:
                 records[number][record.id] = record
     for recorded in apart:
-        if recorded.record_id not in reported:
-            for number in sources.numbers(recorded.assertion.details):
-                records[number][recorded.id] = record_of(recorded, state=AssertionState.QUARANTINED)
+        for number in sources.numbers(recorded.assertion.details):
+            records[number][recorded.id] = as_kept_apart(recorded, AssertionState.QUARANTINED, concepts)
     for change in changed:
         numbers = reported.get(change.record.id) or sources.numbers(change.record.details) or {0}
         for number in numbers:

@@ -224,7 +224,8 @@ class Writer:
         )
         said = stored = await self._stored(previous)
         if value is not UNSET:
-            said, details = self._said_now(said, previous, value), attrs.evolve(details, evidence=(), flags=())
+            said = self._said_now(said, previous, value)
+            details = attrs.evolve(details, evidence=(), flags=(), doubt=None)
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
             return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
         if value is not UNSET:

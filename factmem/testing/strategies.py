@@ -250,6 +250,7 @@ def details() -> st.SearchStrategy[FactDetails]:
         expires_at=st.none() | moments(),
         labels=st.dictionaries(names(max_size=8), names(max_size=8), max_size=2),
         revision_expires_at=st.none() | moments(),
+        doubt=st.none() | texts(),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import pytest
 
+from factmem.abc import Message
 from factmem.cli.browsing import _redirect
 from factmem.facts import Concept, SingleFact
 from factmem.memory import Memory
@@ -136,6 +137,16 @@ async def test_quarantined_words_are_let_in(site: Site) -> None:
     await page.get_by_role("button", name="Accept the chosen").click()
     await site.sees("1 record accepted")
     await site.sees("Nothing waits.")
+
+
+async def test_all_that_waits_is_chosen_with_one_box(site: Site) -> None:
+    page = site.page
+    async with Memory(f"sqlite-vec:{site.store}") as memory:
+        await memory.remember(Message(content="The stage is shut.", role="tool"))
+    await site.open("/inbox")
+    await page.get_by_label("Choose all 2").check()
+    await page.get_by_role("button", name="Accept the chosen").click()
+    await site.sees("2 records accepted")
 
 
 async def test_forgetting_asks_for_the_words(site: Site) -> None:

@@ -439,6 +439,16 @@ async def test_quarantined_records_are_rejected_and_accepted_after_all(memory: M
     assert "The palace has 900 seats." in await values(memory)
 
 
+async def test_all_that_waits_is_marked_and_accepted_with_two_keys(memory: Memory) -> None:
+    await memory.remember([Message(content=f"Hall {number} has a stage.", role="tool") for number in range(3)])
+    async with browsing(memory) as pilot:
+        await press(pilot, "i")
+        assert "waits: from a tool source" in await until(pilot, "Waiting 4")
+        await press(pilot, "asterisk", "a")
+        await notified(pilot, "Accepted 4 records.")
+    assert not await memory.quarantine.list()
+
+
 async def test_texts_that_a_model_could_not_read_are_read_again_or_kept() -> None:
     well = False
 
@@ -645,7 +655,7 @@ async def test_it_is_dark_or_light_as_the_terminal_is_and_by_a_key(
 
 def test_every_key_is_in_the_help() -> None:
     text = help_page().plain
-    named = {"slash": "/", "question_mark": "?", "escape": "Esc"}
+    named = {"slash": "/", "question_mark": "?", "escape": "Esc", "asterisk": "*"}
     classes = [vars(module)[name] for module in (pages,) for name in module.__all__] + [TerminalBrowser, RecordTable]
     keys = {
         binding.key

@@ -9,15 +9,16 @@ from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import httpx
 import pytest
 
-from factmem.abc import Message, Prompt
+from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Doubt, Message, Prompt
 from factmem.browse.browser import Browser, Opened, Overview
 from factmem.browse.web import make_app
 from factmem.details import Evidence, FactDetails
 from factmem.errors import ModelUnavailableError
-from factmem.facts import Concept, SingleFact
+from factmem.facts import Concept, MultipleConcept, SingleFact
 from factmem.hidden import HIDDEN
 from factmem.memory import Memory
 from factmem.providers import InMemoryProvider
@@ -84,6 +85,28 @@ async def client(memory: Memory) -> AsyncIterator[httpx.AsyncClient]:
     """A browser that was let in."""
     async with client_of(memory) as opened:
         yield await let_in(opened)
+
+
+@attrs.frozen
+class Doubting:
+    """Finds twenty values in a conversation, and doubts each for one of some reasons."""
+
+    concept: MultipleConcept[str]
+    doubts: tuple[str, ...]
+
+    async def detect(self, conversation: Conversation, request: DetectionRequest) -> Detection:
+        (said,) = conversation.messages
+        quote = Evidence(quote=said.content, conversation_id=conversation.id, message_id=said.id, role="user")
+        return Detection(
+            candidates=[
+                Candidate(
+                    fact=self.concept.fact([f"thing {number}"], timestamp=said.timestamp or DAY),
+                    details=FactDetails(evidence=(quote,)),
+                    doubt=Doubt(self.doubts[number % len(self.doubts)], askable=True),
+                )
+                for number in range(20)
+            ]
+        )
 
 
 async def sent(client: httpx.AsyncClient, path: str, **fields: object) -> httpx.Response:
@@ -499,6 +522,28 @@ async def test_quarantined_words_are_let_in_or_turned_away(client: httpx.AsyncCl
     assert waiting.value in [record.value for record in await memory.list_records(concepts=["statement"])]
     nothing = await sent(client, "/inbox/accept")
     assert (nothing.status_code, "nothing is chosen" in text_of(nothing.text)) == (400, True)
+
+
+async def test_twenty_waiting_facts_are_shown_with_their_reasons_and_accepted_in_one_request() -> None:
+    doubts = ("said in a list", "the sentence denies something")
+    thing = Concept.multiple("things", "What somebody likes")
+    async with Memory("memory:", detector=Doubting(thing, doubts), verifier=False) as memory:
+        await memory.remember([Message(content="I like: all of these", id="m")])
+        async with client_of(memory) as client:
+            page = (await (await let_in(client)).get("/inbox")).text
+            assert [page.count(f"waits: {doubt}") for doubt in doubts] == [10, 10]
+            assert page.count('class="choose-all"') == 1
+            ids = re.findall(r'<input type="checkbox" name="id" value="([^"]+)"', page)
+            assert len(ids) == 20
+            token = re.findall(r'name="form_token" value="([^"]+)"', page)[0]
+            answer = await client.post(
+                "/inbox/accept", data={"form_token": token, "id": ids}, headers={"origin": f"http://{HOST}"}
+            )
+            assert "20 records accepted" in text_of(answer.text)
+            assert "Nothing waits." in text_of(answer.text)
+        fact = await memory.load(thing)
+        assert fact is not None
+        assert len(fact.values) == 20
 
 
 async def test_texts_that_the_model_failed_to_read_are_read_again_or_dismissed() -> None:

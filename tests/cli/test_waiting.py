@@ -140,6 +140,34 @@ def test_the_quarantined_is_accepted_or_rejected(cli: CommandLine, talk: Talk) -
     assert cli.error("quarantine", "accept", "nothing")["type"] == "RecordNotFoundError"
 
 
+def test_many_quarantined_are_decided_at_once_by_filters(cli: CommandLine, talk: Talk) -> None:
+    said = [*(f"Hall {number} has a stage." for number in range(3)), "The venue burnt down."]
+    done = cli.run("ingest", str(talk("What does it say?", *said, roles=["user", *["tool"] * 4])))
+    assert "quarantine list" in done.err
+    halls = ("--pattern", "^Hall")
+    assert [waiting["value"] for waiting in cli.data("quarantine", "list", *halls)] == said[:3]
+    assert {waiting["quarantine_reason"] for waiting in cli.data("quarantine", "list")} == {"from a tool source"}
+    assert cli.data("info")["reasons"] == {"from a tool source": 4}
+    assert "waits: from a tool source" in cli.run("quarantine", "list").out
+    assert "add --all" in cli.error("quarantine", "accept", *halls)["message"]
+    one = cli.data("quarantine", "list")[0]["id"]
+    assert "not both" in cli.error("quarantine", "accept", one, "--all")["message"]
+    accepted = cli.data("quarantine", "accept", "--all", *halls)
+    assert [change["record"]["value"] for change in accepted] == said[:3]
+    assert len(cli.data("quarantine", "reject", "--all", "--reason", "rumours")) == 1
+    assert cli.data("quarantine", "list") == []
+    assert cli.data("quarantine", "reject", "--all") == []
+
+
+def test_a_record_that_waits_says_how_to_review_it(cli: CommandLine, talk: Talk) -> None:
+    cli.data("save", "seats", "120")
+    assert cli.data("remember", "The venue is open.")["waiting"] == 0
+    cli.run("ingest", str(talk("What does it say?", "The venue burnt down.", roles=["user", "tool"])))
+    done = cli.run("info")
+    assert "from a tool source: 1" in done.out
+    assert f"factmem --store {cli.store} quarantine list" in done.err
+
+
 def test_without_a_model_no_client_is_loaded(processes: CommandLine, talk: Talk) -> None:
     code = (
         "import sys; from factmem.cli.app import app\n"

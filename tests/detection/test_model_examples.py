@@ -128,14 +128,14 @@ async def test_examples_correct_and_suppose(read: Callable[..., Any]) -> None:
     assert "bees" not in example.answer
 
 
-async def test_a_third_person_keeps_the_name(read: Callable[..., Any]) -> None:
-    """The value names whom a fact is about, so that it is believed; without the name it waits in quarantine."""
+async def test_a_fact_about_a_third_person_waits(read: Callable[..., Any]) -> None:
+    """It is somebody else's, with their name in the value or without."""
     cited = {"quote": "brother Bo is allergic to shellfish", "message": 1}
     answer = {"allergies": [{**cited, "values": ["Bo: shellfish"]}, {**cited, "values": ["shellfish"]}]}
     said = ["My brother Bo is allergic to shellfish."]
     found = (await read(said, DetectionRequest(subjects=[USER], concepts=[ALLERGIES]), answer)).detection
-    assert [(item.fact.values, item.quarantined) for item in found.candidates] == [
-        (("Bo: shellfish",), False),
+    assert [(item.fact.values, item.doubt is not None) for item in found.candidates] == [
+        (("Bo: shellfish",), True),
         (("shellfish",), True),
     ]
 

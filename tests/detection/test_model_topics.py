@@ -121,8 +121,9 @@ async def test_a_worked_example_is_a_memory_only_where_the_words_say_so(read: Ca
     said = {"quote": "Ana sails", "message": 2, "memory": "Ana sails."}
     answer = {"remember": [parroted, said]}
     reading = await read([SAID, "Ana sails, remember."], DetectionRequest(topics=MANAGED_TOPICS), answer)
-    assert [item.details.evidence[0].position for item in reading.detection.candidates] == [1]
-    assert reading.detection.dropped == {DropReason.VALUE_NOT_SAID: 1}
+    believed = [item.details.evidence[0].position for item in reading.detection.candidates if item.doubt is None]
+    assert believed == [1], "not the sailing of somebody who moved to Oslo"
+    assert reading.detection.dropped == {}
 
 
 def test_a_request_names_a_topic_once() -> None:

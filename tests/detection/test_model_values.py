@@ -101,10 +101,10 @@ def test_worked_examples_are_right_answers(value_type: Any, kind: Any, several: 
 
 @pytest.mark.parametrize("kind", [Concept.single, Concept.multiple])
 @pytest.mark.parametrize("value_type", [*(item.type for item in SCALARS if item.sample is not None), Level, list[str]])
-async def test_worked_examples_are_answers_that_the_detector_believes(
+async def test_worked_examples_are_answers_that_the_detector_keeps(
     read: Callable[..., Any], value_type: Any, kind: Any
 ) -> None:
-    """An example that its own rules would drop or doubt teaches a model to answer what is dropped."""
+    """An example that its own rules would drop, or never ask about, teaches a model to answer so."""
     concepts = [kind("opening_hours", "When it opens", value_type)]
     request = DetectionRequest(concepts=concepts, open=True, topics=[*MANAGED_TOPICS, Topic("garden")])
     _, full = worked_examples(task_of(request))
@@ -114,7 +114,7 @@ async def test_worked_examples_are_answers_that_the_detector_believes(
     ]
     detection = (await read(messages, request, json.loads(full.answer))).detection
     assert detection.dropped == {}
-    assert [item for item in detection.candidates if item.quarantined] == []
+    assert [item for item in detection.candidates if item.doubt and not item.doubt.askable] == []
     assert len(detection.candidates) == sum(len(items) for items in json.loads(full.answer).values())
 
 

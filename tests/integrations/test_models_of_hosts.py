@@ -361,3 +361,41 @@ def test_a_question_is_asked_in_the_loop_of_the_agent_and_inherits_nothing_of_it
     assert seen[0] == (False, "a run's own", loop)
     assert {*seen[1:]} == {(True, None, loop)}
     assert told(tmp_path) == ["Oslo"]
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["own thread", "open memory"])
+def test_a_hosts_model_verifies_in_the_loop_of_the_agent_and_no_run_waits_for_it(opened: bool, tmp_path: Path) -> None:
+    pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installed")
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    ended = asyncio.Event()
+    verified: list[asyncio.AbstractEventLoop] = []
+
+    async def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if not info.output_tools:
+            return ModelResponse(parts=[TextPart("Very well.")])
+        document = str(getattr(messages[-1].parts[-1], "content", ""))
+        (tool,) = info.output_tools
+        if "<claim" not in document:
+            return ModelResponse(parts=[ToolCallPart(tool.name, answer_to(document, tool.name))])
+        await ended.wait()
+        verified.append(asyncio.get_running_loop())
+        return ModelResponse(parts=[ToolCallPart(tool.name, {"claims": [{"number": 1, "answer": "yes"}]})])
+
+    model = FunctionModel(respond)
+
+    async def talk(memory: AgentMemory) -> asyncio.AbstractEventLoop:
+        run, _ = _pydantic_ai_agent(memory, model)
+        await run("As they say: I live in Oslo, right?")
+        ended.set()
+        await memory.aclose()
+        return asyncio.get_running_loop()
+
+    async def talk_in_open_memory() -> asyncio.AbstractEventLoop:
+        async with Memory(f"{tmp_path}/facts.db", model=model, concepts=[CITY], embedder=HashEmbedder()) as memory:
+            return await talk(AgentMemory(AgentMemoryConfig(store=memory, agent_name="clerk", concepts=[CITY])))
+
+    loop = asyncio.run(talk_in_open_memory() if opened else talk(memory_with(model, tmp_path)))
+    assert verified == [loop]
+    assert told(tmp_path) == ["Oslo"]

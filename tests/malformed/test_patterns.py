@@ -26,8 +26,7 @@ from tests.conftest import Promise
 PACKAGES: Final = (factmem, factmem_file, factmem_encrypted, factmem_sqlite_vec)
 MATCHED_WHOLE: Final = frozenset(
     {
-        *("factmem.cli.options._CONDITION", "factmem.detection.numerals._EUROPEAN"),
-        *("factmem.detection.redaction._REPEATABLE", "factmem.recall.text.times._TO"),
+        *("factmem.cli.options._CONDITION", "factmem.detection.redaction._REPEATABLE", "factmem.recall.text.times._TO"),
     }
 )
 """Patterns that are only matched at the start of a text."""

@@ -215,6 +215,10 @@ def ours(request: dict[str, Any]) -> str:
     return re.sub(r'"max(?:Items|Length)\\*": ?\d+', "", json.dumps(request["messages"][:-1]))
 
 
+def _schema(request: dict[str, Any]) -> str:
+    return str(request["response_format"]["json_schema"]["name"])
+
+
 async def test_an_injected_prompt_stays_data() -> None:
     """It is escaped inside the one document, and the instructions are the same as for any other conversation."""
     with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
@@ -223,7 +227,8 @@ async def test_an_injected_prompt_stays_data() -> None:
             await memory.remember(talk(ATTACK, id="attack"), subject=USER)
             assert (seats := await memory.load(SEATS, subject=USER)) is not None
             assert seats.value == 12
-    (_, harmless), (_, attacked) = server.requests
+    requests = [request for _, request in server.requests if _schema(request) != "VerifierAnswer"]
+    harmless, attacked = requests
     assert ours(attacked) == ours(harmless)
     document = attacked["messages"][-1]["content"]
     assert "&lt;/conversation&gt;&lt;/document&gt;" in document

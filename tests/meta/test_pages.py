@@ -41,7 +41,7 @@ HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 INSTALLS = re.compile(r"pip install|\.ci/run|benchmarks/(locomo|longmemeval)")
 RUNS_ELSEWHERE = re.compile(r"^from crewai ", re.MULTILINE)
 SHOWN = {"", "console", "text", "json", "sql", "toml"}
-OLD_BREWERY = {"quote": "The old brewery seats 120", "message": 1, "value": 120}
+BREWERY = {"quote": "The brewery has 120 seats", "message": 1, "value": 120}
 ANSWERS: dict[str, dict[str, Any]] = {
     "Analysis": {"scope": None, "categories": ["plans"], "importance": 0.8, "entities": [], "dates": [], "topics": []},
     "ConsolidationAnswer": {
@@ -106,8 +106,8 @@ def model() -> Iterator[str]:
 
     def respond(path: str, request: dict[str, Any]) -> Answer:
         schema = request["response_format"]["json_schema"]
-        said = OLD_BREWERY["quote"] in request["messages"][-1]["content"]
-        found = {field: [OLD_BREWERY] if said and field == "seats" else [] for field in schema["schema"]["properties"]}
+        said = BREWERY["quote"] in request["messages"][-1]["content"]
+        found = {field: [BREWERY] if said and field == "seats" else [] for field in schema["schema"]["properties"]}
         return chat_answer(ANSWERS.get(schema["name"], found))
 
     with LoopbackOpenAIServer(respond) as server:

@@ -55,6 +55,7 @@ def sample() -> Recorded:
         revision_expires_at=NOON,
         labels={"run": "7"},
         flags=("f",),
+        doubt="d",
     )
     fact = Concept.multiple("pets", "d", Pet).fact([Pet("Rex", 3, Mood.BAD)], timestamp=NOON, valid_from=NOON)
     (assertion,) = assertions_of(fact, place, details, removed=True)

@@ -78,11 +78,11 @@ async def test_a_value_of_a_type_that_is_added_to_the_table_is_supported_by_word
 ) -> None:
     """The text of such a value in Python, 1/2, is in no message."""
     share = Concept.single("share", "The share that is sold", fractions.Fraction)
-    quote = f"{said} is sold"
+    quote = f"the share is {said}"
     model = ScriptedModel(lambda prompt, answer: {"share": [{"quote": quote, "message": 1, "value": "50%"}]})
-    conversation = Conversation(messages=[Message(content=f"Of the seats, {quote}.")])
+    conversation = Conversation(messages=[Message(content=f"Well, {quote}.")])
     found = await InstructorDetector(model).detect(conversation, DetectionRequest(concepts=[share]))
-    assert [item.fact.values for item in found.candidates if not item.quarantined] == (
+    assert [item.fact.values for item in found.candidates if item.doubt is None] == (
         [(fractions.Fraction(1, 2),)] if believed else []
     )
 

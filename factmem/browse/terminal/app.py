@@ -85,6 +85,7 @@ _HELP: Final = (
         "Records",
         (
             ("Space", "mark a row: the next action is for all marked ones"),
+            ("*", "mark all rows, or none"),
             ("s", "the subject's facts, as a table and as a graph"),
             ("e", "edit: value, scope, importance, categories, source"),
             ("r", "retract, or bring back; it stays in the history"),

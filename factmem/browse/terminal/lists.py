@@ -38,11 +38,12 @@ _COLUMNS: Final[Sequence[tuple[str, int, int]]] = (
 
 
 class RecordTable(DataTable[Text]):
-    """A table of records whose columns fit its width; Space marks rows for the next action."""
+    """A table of records whose columns fit its width; Space marks rows for the next action, and * all of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *DataTable.BINDINGS,
         Binding("space", "mark", "Mark", show=False),
+        Binding("asterisk", "mark_all", "Mark all", show=False),
         Binding("j", "cursor_down", show=False),
         Binding("k", "cursor_up", show=False),
     ]
@@ -94,6 +95,12 @@ class RecordTable(DataTable[Text]):
             self._marked ^= {_row_of(self.current).id}
             self._draw(min(self.cursor_row + 1, len(self._items) - 1))
 
+    def action_mark_all(self) -> None:
+        """Mark all rows, or take all marks away if all are marked."""
+        ids = {_row_of(item).id for item in self._items}
+        self._marked = set() if self._marked == ids else ids
+        self._draw(self.cursor_row)
+
     def on_resize(self, event: events.Resize) -> None:
         """Fit the columns to the new width."""
         self._draw(self.cursor_row)
@@ -127,6 +134,7 @@ class RecordTable(DataTable[Text]):
         if not row.statement:
             fact = _cell("").append(plain(row.keyword, 60), self._tint("primary")).append("  ").append_text(fact)
         notes = [name for name, there in (("private", row.private), (row.state.value, over)) if there]
+        notes += [plain(row.waits, 60)] if row.waits else []
         fact.append("".join(f"  {note}" for note in notes), "dim italic")
         score = item.score if isinstance(item, Hit) else 0.0
         return {

@@ -196,10 +196,12 @@ def _quoted(quote: Quote, most: int) -> Content:
 
 
 def _marked(row: RecordRow) -> Iterator[Content]:
-    if not row.current:
+    if row.waits:
+        yield Content.styled(f"? waits: {plain(row.waits)}", "$text-warning")
+    elif not row.current:
         mark, style = _STATE_MARKS.get(row.state, ("·", _MUTED))
         yield Content.styled(f"{mark} {row.state.value}", style)
-    if row.flags:
+    if row.flags and not row.waits:
         yield Content.styled(f"suspicious: {plain(', '.join(row.flags))}", "$text-warning")
     if row.private:
         yield Content.styled("private: its owner alone sees it", "$text-accent")

@@ -8,3 +8,10 @@ document.addEventListener("keydown", (event) => {
   search.focus();
   search.select();
 });
+
+// "Choose all" ticks every box of its form.
+document.addEventListener("change", (event) => {
+  const all = event.target;
+  if (!all.matches("input.choose-all")) return;
+  for (const box of all.form.querySelectorAll("input[name=id]")) box.checked = all.checked;
+});

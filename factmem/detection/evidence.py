@@ -1,0 +1,395 @@
+"""Evidence: whether the words that a model quotes say a value plainly.
+
+A value is plainly said if it stands, in its canonical form, in a plain statement of the speaker's own (see `plain`).
+Whatever is not is a `Doubt` with its reason: it is asked, or waits.
+
+- *Text, number, day, time, length*: said in figures or in words (see `forms`).
+- *Enumeration*: a member is said by its name or its value, and no other member.
+- *Truth*: the words of the keyword are said, and denied once for what is false. "Yes" answers the message before.
+- *Statement*, and other long text: all of its words that carry meaning stand in the sentence, with the same cues.
+- *List, object, map*: each part is said, in one clause.
+
+A name, a number or a day that stands neither in the message nor in the one that it answers is never asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import functools
+import typing
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+import attrs
+
+from factmem.abc import Doubt
+from factmem.detection.forms import (
+    Found,
+    day_places,
+    length_places,
+    number_places,
+    says_number,
+    text_places,
+    time_places,
+)
+from factmem.detection.languages import Language, language_named, language_of, search
+from factmem.detection.plain import NOT_SAID, Reading, Topic
+from factmem.detection.words import Passage, ReadableText, Word, words_of
+from factmem.facts import STATEMENT, Concept
+from factmem.scalars import scalar_of
+
+__all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
+
+_UNREAD: Final = "said in a language that is not recognized"
+_NOWHERE: Final = "a name, a number or a date that nobody said"
+_NOT_A_REQUEST: Final = "not a plain request to forget"
+_SEVERAL: Final = "one of several"
+_HEARD: Final = 5_000
+"""Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
+_LONG: Final = 6
+"""A text of this number of words is compared as a statement."""
+_LONGEST_STATEMENT: Final = 400
+_MOST_PLACES: Final = 16
+_SHORTEST_ROOT: Final = 4
+_COUNTED: Final = 12
+"""A number up to this one can be counted from words that name none: "my twins"."""
+_OF_KEYWORDS: Final = frozenset(
+    ("is", "has", "have", "had", "does", "do", "can", "user", "the", "a", "own", "owns", "in", "of")
+)
+"""Words of a keyword that a sentence need not have."""
+
+
+@attrs.frozen(kw_only=True)
+class Citation:
+    """A quote with what is needed to judge it.
+
+    Attributes:
+        text: the message that it is from.
+        quote: the span of the quote in the message.
+        asked: the message that the quote answers, if one went before.
+        earlier: the messages before, the latest first.
+        names: words that name the subject of the fact.
+        own: whether the message is the user's, who speaks of themselves.
+    """
+
+    text: ReadableText
+    quote: tuple[int, int]
+    asked: str = attrs.field(default="", repr=False)
+    earlier: Sequence[str] = attrs.field(default=(), repr=False)
+    names: frozenset[str] = frozenset()
+    own: bool = True
+
+    @functools.cached_property
+    def passage(self) -> Passage:
+        """The words around the quote."""
+        return self.text.passage(*self.quote)
+
+    @functools.cached_property
+    def language(self) -> Language | None:
+        """The language of the message, or of those before it if it is too short to show it."""
+        return language_of((self.text.text, f"{self.text.text}\n{self.asked}", *self.earlier[:2]))
+
+    @functools.cached_property
+    def heard(self) -> Sequence[Word]:
+        """The words of the message, and of the one that it answers, if they are not too far from the quote."""
+        text, (start, end) = self.text.text, self.quote
+        return [*words_of(self.asked[-_HEARD:]), *words_of(text, max(0, start - _HEARD), min(len(text), end + _HEARD))]
+
+    @functools.cached_property
+    def says_number(self) -> bool:
+        """Whether they have a number, or may have one."""
+        return self.language is None or says_number(self.heard, self.language)
+
+    @functools.cached_property
+    def says_day(self) -> bool:
+        """Whether they have a day or a month, or may have one."""
+        return self._hears("days") or self._hears("months")
+
+    @functools.cached_property
+    def says_unit(self) -> bool:
+        """Whether they have a unit of time, or may have one."""
+        units = self.language.group("units").values() if self.language else ()
+        return self._hears(entry for entries in units for entry in entries)
+
+    def _hears(self, wanted: str | Iterable[str]) -> bool:
+        words, language = self.heard, self.language
+        if language is None:
+            return True
+        pattern = language.pattern(language.words(wanted) if isinstance(wanted, str) else wanted)
+        return bool(search(pattern, words, 0, len(words) - 1))
+
+    @property
+    def quoted(self) -> str:
+        """The quote itself."""
+        return self.text.text[slice(*self.quote)]
+
+
+def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doubt | None:
+    """Return why a value is not plainly said by a quote; None if it is."""
+    return _Judge(concept, citation).doubt(value)
+
+
+def doubt_of_request(citation: Citation) -> Doubt | None:
+    """Return why a quote does not plainly ask to forget something; None if it does."""
+    judge = _Judge(STATEMENT, citation)
+    if (reading := judge.reading) is None or not citation.passage.words:
+        return Doubt(_UNREAD, askable=True)
+    if structure := reading.structure(judge.quoted):
+        return Doubt(structure, askable=True)
+    return None if reading.asks_to_forget(judge.sentence) else Doubt(_NOT_A_REQUEST, askable=True)
+
+
+def is_said(value: Any, concept: Concept[Any, Any], citation: Citation) -> bool:
+    """Return whether the sentence of a quote has a value, whatever it says of it."""
+    judge = _Judge(concept, citation)
+    if judge.is_statement(value):
+        return judge.reading is not None and not judge.reading.unsaid(value, judge.sentence)
+    return any(judge.is_near(place) for place in judge.places(value))
+
+
+@attrs.frozen
+class _Judge:
+    """Judge of the values of one concept in one citation."""
+
+    concept: Concept[Any, Any]
+    citation: Citation
+
+    @functools.cached_property
+    def reading(self) -> Reading | None:
+        """The passage, read in its language; None if it has no table."""
+        citation, language = self.citation, self.citation.language
+        if language is None:
+            return None
+        about = f"{self.concept.keyword.replace('_', ' ')} {self.concept.description}"
+        return Reading(
+            text=citation.text,
+            passage=citation.passage,
+            language=language,
+            topic=Topic.of(about, citation.names, language),
+            asked=citation.asked,
+            earlier=citation.earlier,
+            own=citation.own,
+        )
+
+    @functools.cached_property
+    def quoted(self) -> Found:
+        """The positions of the first and the last word of the quote."""
+        words, start = self.citation.passage.words, self.citation.quote[0]
+        inside = [at for at in range(len(words)) if self.citation.passage.is_quoted(at, at)]
+        inside = inside or [max(0, sum(word.end <= start for word in words) - 1)]  # a quote of spaces
+        return inside[0], inside[-1]
+
+    @functools.cached_property
+    def sentence(self) -> Found:
+        """The positions of the first and the last word of the quote's sentences."""
+        return self.citation.passage.sentence(*self.quoted)
+
+    def is_near(self, place: Found) -> bool:
+        """Return whether a place is in the quote's sentences."""
+        return self.sentence[0] <= place[0] and place[1] <= self.sentence[1]
+
+    def is_statement(self, value: object) -> bool:
+        """Return whether a value is compared as a whole sentence."""
+        if not isinstance(value, str):
+            return False
+        return self.concept.keyword == STATEMENT.keyword or sum(not word.is_mark for word in words_of(value)) >= _LONG
+
+    def doubt(self, value: Any) -> Doubt | None:
+        """Return why a value is not plainly said; None if it is."""
+        if not self.citation.passage.words:
+            return Doubt(NOT_SAID, askable=True)
+        if self._is_nowhere(value):
+            return Doubt(_NOWHERE, askable=False)
+        if (reading := self.reading) is None:
+            return Doubt(_UNREAD, askable=True)
+        if self.is_statement(value):
+            reason = self._reason_of_statement(value, reading)
+        elif isinstance(value, bool):
+            reason = self._reason_of_truth(value, reading)
+        else:
+            reason = self._best(self.places(value), lambda place: self._reason_at(place, value, reading))
+        return Doubt(reason, askable=True) if reason else None
+
+    def _best(self, places: Iterable[Found], reason_at: Callable[[Found], str | None]) -> str | None:
+        """Return the reason of the first place, or None if one has none; places in the quote count alone, if any."""
+        near = [place for place in places if self.is_near(place)][:_MOST_PLACES]
+        near = [place for place in near if self.citation.passage.is_quoted(*place)] or near
+        if self.reading is not None:
+            near = [place for place in near if self.citation.passage.is_quoted(*self.reading.clause(place))]
+        reasons = [reason_at(place) for place in near] or [NOT_SAID]
+        return None if None in reasons else reasons[0]
+
+    def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
+        reason = reading.reason(place, text=isinstance(value, str), whole=_is_composite(value))
+        if reason is not None:
+            return reason
+        match value:
+            case enum.Enum():
+                return self._reason_of_member(place, value, list(type(value)), reading)
+            case _ if _is_literal(self.concept.value_type):
+                return self._reason_of_member(place, value, typing.get_args(self.concept.value_type), reading)
+            case int() | float() | Decimal():
+                return reading.reason_of_number(place, counts=True)
+            case dt.date():
+                return reading.reason_of_number(place, counts=False) or reading.reason_of_event(place)
+            case dt.time() | dt.timedelta():
+                return reading.reason_of_number(place, counts=False)
+            case _:
+                return None
+
+    def _reason_of_member(self, place: Found, value: Any, members: Iterable[Any], reading: Reading) -> str | None:
+        if (reason := reading.reason_of_choice(place)) is not None:
+            return reason
+        clause = reading.clause(place)
+        others = [form for member in members if member != value for form in _forms_of(member)]
+        said = self._member_places(set(others) - set(_forms_of(value)))
+        return _SEVERAL if any(clause[0] <= one <= clause[1] for one, _ in said if one != place[0]) else None
+
+    def _reason_of_statement(self, text: str, reading: Reading) -> str | None:
+        if len(text) > _LONGEST_STATEMENT or reading.unsaid(text, self.sentence):
+            return NOT_SAID
+        return reading.reason_of_statement(self.sentence, words_of(text))
+
+    def _reason_of_truth(self, value: bool, reading: Reading) -> str | None:
+        """Return why a truth is not plainly said: at least half of its keyword's words have to stand in the clause."""
+        keyword = [word for word in self.concept.keyword.lower().split("_") if word not in _OF_KEYWORDS]
+        found = [places for word in keyword if (places := reading.translated([word]))]
+        if 2 * len(found) >= len(keyword) and found:
+            joint = functools.reduce(_joined, found)
+            return self._best(joint, lambda place: reading.reason(place, text=False, truth=value))
+        asked = Topic(frozenset(word.text for word in words_of(self.citation.asked)), frozenset(), reading.language)
+        begins = reading.language.find("yes", reading.words, 0, 1)
+        if value and begins and self.quoted[0] <= begins[0][0] == 0 and keyword and all(map(asked.has, keyword)):
+            return reading.reason(begins[0], text=False)
+        return NOT_SAID
+
+    # Places
+
+    def places(self, value: Any) -> list[Found]:
+        """Return where the passage says a value in its canonical form."""
+        passage, language = self.citation.passage, self.citation.language
+        words, text = passage.words, passage.text
+        match value:
+            case enum.Enum():
+                return self._member_places(_forms_of(value))
+            case bool() | None:
+                return []
+            case _ if _is_literal(self.concept.value_type):
+                return self._member_places(_forms_of(value))
+            case int() | float() | Decimal():
+                return number_places(Decimal(str(value)), words, language)
+            case dt.datetime():
+                days = day_places(value.date(), text, words, language)
+                return _joined(days, time_places(value.time(), text, words))
+            case dt.date():
+                return day_places(value, text, words, language)
+            case dt.time():
+                return time_places(value, text, words)
+            case dt.timedelta():
+                return length_places(value, words, language)
+            case str():
+                return text_places(value, words, language)
+            case bytes():
+                return text_places(value.decode(errors="replace"), words, language)
+            case _:
+                places = [self.places(part) for part in _parts_of(value)]
+                return functools.reduce(_joined, places) if places and all(places) else []
+
+    def _member_places(self, forms: Iterable[str]) -> list[Found]:
+        """Return where one of several forms is said, or a word of the language for it."""
+        forms, language = list(forms), self.citation.language
+        found = [place for form in forms for place in text_places(form, self.citation.passage.words, language)]
+        return found or (self.reading.translated(forms) if self.reading else [])
+
+    # What nobody said
+
+    def _is_nowhere(self, value: Any) -> bool:
+        """Return whether a value has a name, a number or a day that neither the message nor the one before says."""
+        match value:
+            case bool() | enum.Enum() | None:
+                return False
+            case _ if _is_literal(self.concept.value_type):
+                return False
+            case int() | float() | Decimal():
+                return abs(float(value)) > _COUNTED and not (self.citation.says_number or self._says(value))
+            case dt.timedelta():
+                return not (self.citation.says_number or self.citation.says_unit)
+            case dt.date() | dt.time():
+                return not (self.citation.says_number or self.citation.says_day)
+            case str() | bytes():
+                return self._has_unsaid_name(value if isinstance(value, str) else value.decode(errors="replace"))
+            case _:
+                return any(map(self._is_nowhere, _parts_of(value)))
+
+    def _says(self, value: Any) -> bool:
+        return bool(number_places(Decimal(str(value)), self.citation.heard, self.citation.language))
+
+    def _has_unsaid_name(self, text: str) -> bool:
+        """Return whether a text has a name or a number that was not said, in any inflection."""
+        words = [word for word in words_of(text) if not word.is_mark]
+        all_names = all(word.is_name for word in words)
+        hard = [
+            word.text
+            for at, word in enumerate(words)
+            if word.text[-1:].isdigit() or (word.is_name and (at > 0 or all_names))
+        ]
+        if self.citation.says_number or self.citation.says_day:  # from which a date may be worked out
+            months = {name for entry in language_named("en").words("months") for name in entry.split()}
+            hard = [text for text in hard if not text[-1:].isdigit() and text not in months]
+        said = {word.text for word in self.citation.heard}
+        return any(not _is_among(word, said) for word in hard if word not in self.citation.names)
+
+
+def _is_composite(value: object) -> bool:
+    """Return whether a value has parts, with other words between them."""
+    return (
+        isinstance(value, Mapping | list | tuple | set | frozenset)
+        or attrs.has(type(value))
+        or dataclasses.is_dataclass(value)
+    )
+
+
+def _is_literal(value_type: Any) -> bool:
+    origin: Any = typing.get_origin(value_type)
+    return origin is Literal
+
+
+def _forms_of(member: Any) -> list[str]:
+    """Return the texts in which a member of an enumeration may be said: its name, its value."""
+    values = [member.value, member.name] if isinstance(member, enum.Enum) else [member]
+    spelled = (str(value).replace("_", " ").replace("-", " ").strip() for value in values)
+    return list(dict.fromkeys(text.lower() for text in spelled if text))
+
+
+def _parts_of(value: Any) -> list[Any]:
+    """Return the items of a value, or its fields that were given; its text if it has none."""
+    match value:
+        case Mapping():
+            return list(value.values())
+        case list() | tuple() | set() | frozenset():
+            return list(value)
+        case _ if (scalar := scalar_of(type(value))) is not None and scalar.write is not None:
+            return [str(scalar.write(value))]
+    if attrs.has(type(value)):
+        fields = [(getattr(value, item.name), item.default) for item in attrs.fields(type(value))]
+    else:
+        fields = [(getattr(value, name), None) for name in getattr(value, "__dataclass_fields__", ())]
+    return [item for item, default in fields if item is not None and item != default] or [str(value)]
+
+
+def _joined(ones: Iterable[Found], others: Sequence[Found]) -> list[Found]:
+    """Return the places that hold one of each of two kinds."""
+    return [(min(one[0], two[0]), max(one[1], two[1])) for one in ones for two in others][:_MOST_PLACES]
+
+
+def _is_among(word: str, said: Collection[str]) -> bool:
+    """Return whether a word is among others, or begins like one of them; a number has to be a part of one."""
+    if word in said:
+        return True
+    if any(map(str.isdigit, word)):
+        return any(word in one for one in said)
+    root = word[: min(_SHORTEST_ROOT, max(_SHORTEST_ROOT - 1, len(word) - 1))]
+    return any(one.startswith(root) and abs(len(one) - len(word)) <= _SHORTEST_ROOT for one in said)

@@ -1,0 +1,211 @@
+"""Languages: tables of the words by which a plain statement and the cues against it are recognized.
+
+Each file of ``tables`` is one language: lists of words and phrases, with their source. No code knows a language; what a
+table cannot say is not plain. An entry matches whole words, folded; ``*`` stands for any rest of a word.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from typing import Any, Final
+
+import attrs
+
+from factmem.detection.words import Word, words_of
+
+__all__ = ["Language", "entries", "language_named", "language_of", "search"]
+
+_REST: Final = "ǂ"
+"""Stands for ``*`` in an entry while it is read; a letter, so that it stays within its word."""
+_FEWEST: Final = 0.12
+"""Minimum weight of a text's words in its language, by their number."""
+_LETTER: Final = 0.5
+"""Weight of a letter that no other table has."""
+_CLEAR: Final = 1.3
+"""Minimum ratio of the weight of a text's words in its language to that in any other."""
+
+
+def entries(text: str) -> list[str]:
+    """Return the entries of a list, each folded, with a space between its words."""
+    found = (
+        " ".join(word.text for word in words_of(entry.replace("*", _REST)) if not word.is_mark)
+        for entry in text.split(",")
+    )
+    return list(dict.fromkeys(entry for entry in found if entry))
+
+
+@functools.lru_cache(maxsize=1_024)
+def _pattern(found: tuple[str, ...]) -> re.Pattern[str]:
+    longest_first = sorted(found, key=len, reverse=True)
+    inner = "|".join(re.escape(entry).replace(_REST, r"\S*") for entry in longest_first)
+    return re.compile(rf"(?<!\S)(?:{inner})(?!\S)" if inner else r"(?!)")
+
+
+@attrs.frozen(eq=False)
+class Language:
+    """The table of one language.
+
+    Attributes:
+        name: its code.
+        table: its lists, by their names.
+    """
+
+    name: str
+    table: Mapping[str, Any] = attrs.field(repr=False)
+    _patterns: dict[str, re.Pattern[str]] = attrs.field(factory=dict, init=False, repr=False)
+
+    @property
+    def is_unspaced(self) -> bool:
+        """Whether entries are found within words."""
+        return bool(self.table.get("unspaced"))
+
+    def words(self, name: str) -> frozenset[str]:
+        """Return the entries of a list; none if the table does not have it."""
+        return frozenset(entries(self.table.get(name, "")))
+
+    @functools.lru_cache(maxsize=64)  # noqa: B019 - languages live as long as the process
+    def group(self, group: str) -> Mapping[str, Sequence[str]]:
+        """Return the entries of each list of a group: units, measures or nouns."""
+        return {name: entries(text) for name, text in self.table.get(group, {}).items()}
+
+    def find(self, name: str, words: Sequence[Word], first: int, last: int) -> list[tuple[int, int]]:
+        """Return the first and last positions of the entries of a list among some words.
+
+        Args:
+            name: the list.
+            words: words with marks.
+            first: the position to start at.
+            last: the position to end at.
+        """
+        if name not in self._patterns:
+            self._patterns[name] = _pattern(tuple(entries(self.table.get(name, ""))))
+        return search(self._patterns[name], words, first, last)
+
+    def pattern(self, found: Iterable[str]) -> re.Pattern[str]:
+        """Return a pattern for `search` of entries from outside the lists."""
+        return _pattern(tuple(sorted(set(found))))
+
+
+def search(pattern: re.Pattern[str], words: Sequence[Word], first: int, last: int) -> list[tuple[int, int]]:
+    """Return the first and last positions of a pattern of entries among some words; marks between them do not count."""
+    here = [at for at in range(max(0, first), min(last, len(words) - 1) + 1) if not words[at].is_mark]
+    starts, length = [], 0
+    for at in here:
+        starts.append(length)
+        length += len(words[at].text) + 1
+    text = " ".join(words[at].text for at in here)
+    return [
+        (here[bisect.bisect_right(starts, found.start()) - 1], here[bisect.bisect_right(starts, found.end() - 1) - 1])
+        for found in pattern.finditer(text)
+    ]
+
+
+@functools.cache
+def language_named(name: str) -> Language:
+    """Return the table of a language."""
+    file = resources.files("factmem.detection") / "tables" / f"{name}.toml"
+    return Language(name, tomllib.loads(file.read_text(encoding="utf-8")))
+
+
+@functools.cache
+def _languages() -> tuple[str, ...]:
+    folder = resources.files("factmem.detection") / "tables"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+_TELLING: Final = (
+    "self",
+    "my",
+    "verbs",
+    "fill",
+    "deny",
+    "others",
+    "past",
+    "maybe",
+    "plan",
+    "months",
+    "days",
+    "breaks",
+    "you",
+)
+"""Lists whose words show a language beside its common ones, with half of their weight."""
+
+
+@functools.cache
+def _weights() -> Mapping[str, Mapping[str, float]]:
+    """Return the languages of each word of the tables, with its weight: less, if it is one of several."""
+    found: dict[str, dict[str, float]] = {}
+    for name in _languages():
+        language = language_named(name)
+        common = {word for entry in language.words("common") for word in entry.split()}
+        lists = [
+            *(language.words(list_name) for list_name in _TELLING),
+            *(forms for group in ("nouns", "units") for forms in language.group(group).values()),
+        ]
+        other = {word for found in lists for entry in found for word in entry.split()}
+        for word in common | other:
+            if len(word) > 1 or word in common:
+                found.setdefault(word, {})[name] = 1.0 if word in common else 0.5
+    return {word: {name: held / len(names) for name, held in names.items()} for word, names in found.items()}
+
+
+@functools.cache
+def _letters() -> Mapping[str, str]:
+    """Return the letters that only one of the Latin tables has, with its language."""
+    owners: dict[str, list[str]] = {}
+    for name in _languages():
+        for letter in language_named(name).table.get("letters", ""):
+            owners.setdefault(letter, []).append(name)
+    return {letter: names[0] for letter, names in owners.items() if len(names) == 1}
+
+
+_SCRIPTS: Final = (
+    ("ja", re.compile("[\u3040-\u30ff]"), 0.25),
+    ("ko", re.compile("[\uac00-\ud7a3]"), 0.5),
+    ("zh", re.compile("[\u4e00-\u9fff]"), 0.5),
+    ("ar", re.compile("[\u0620-\u064a]"), 0.5),
+    ("hi", re.compile("[\u0900-\u097f]"), 0.5),
+    ("ru", re.compile("[\u0410-\u0451]"), 0.5),
+)
+"""Scripts of one language with a table, with the share of the letters that shows it."""
+_OTHER_LETTERS: Final = re.compile(
+    "[\u0456\u0457\u0454\u0491\u0458\u0459\u045a\u045f\u0452\u045b\u067e\u0679\u0686\u0688\u0691\u06af\u06a9\u06cc\u06d2]"
+)
+"""Letters of other languages that are written in these scripts."""
+
+
+def language_of(texts: Iterable[str]) -> Language | None:
+    """Return the language of the first of some texts that shows it, by its letters and its words; None if none does."""
+    return next((language_named(name) for text in texts if (name := _name_of(text)) is not None), None)
+
+
+@functools.lru_cache(maxsize=256)
+def _name_of(text: str) -> str | None:
+    sample = text[:2_000]
+    letters = sum(map(str.isalpha, sample))
+    for name, script, share in _SCRIPTS:
+        if len(script.findall(sample)) > share * letters:
+            return None if _OTHER_LETTERS.search(sample) else name
+    scores: dict[str, float] = {}
+    words = [word for word in words_of(sample) if word.text[:1].isalpha()]
+    for word in words:
+        for name, weight in _weights().get(word.text, {}).items():
+            scores[name] = scores.get(name, 0) + weight
+    written = {char for word in words if not word.is_name for char in sample[word.start : word.end] if char.isalpha()}
+    for name in (_letters()[char] for char in written if char in _letters()):
+        scores[name] = scores.get(name, 0) + _LETTER
+    fitting = [name for name in scores if written <= _LATIN.union(language_named(name).table.get("letters", ""))]
+    if not fitting:
+        return None
+    best, *rest = sorted(fitting, key=lambda name: -scores[name])
+    if scores[best] < _FEWEST * len(words) or any(scores[best] < _CLEAR * scores[name] for name in rest):
+        return None
+    return best
+
+
+_LATIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz")

@@ -1,0 +1,547 @@
+"""Plain statements: whether a value at a place of a text is said plainly by the speaker, of what a concept is about.
+
+A plain clause begins with the speaker (a pronoun, or a verb where a language drops it) or with what the concept is
+about; each word before the value is one that its language's table knows, or the concept's own. No cue speaks against
+it: in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`);
+each has a reach here, and a reason in plain words.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from factmem.detection.forms import Found, numbers_at
+from factmem.detection.languages import Language, entries, language_named, search
+from factmem.detection.words import Passage, ReadableText, Word, words_of
+from factmem.stemming import stemmer
+from factmem.subjects import MemorySubject
+
+__all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
+
+CUES: Final = {
+    "deny": "the sentence denies something",
+    "past": "said of the past",
+    "maybe": "said with reserve",
+    "plan": "said as a plan",
+    "wish": "said as a wish",
+    "joke": "may be a joke",
+    "averse": "said with dislike",
+    "ask": "said in a question",
+    "condition": "said under a condition",
+    "that": "said within another statement",
+    "said": "reported from others",
+    "others": "said about somebody else",
+}
+"""Lists of cues, with their reasons."""
+_IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke", "averse")
+_BEFORE: Final = ("condition", "that")
+_NEARBY: Final = ("said", "joke")
+_OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
+"""Cues that count although the concept has the same word."""
+_PLAIN: Final = ("self", "my", "verbs", "fill", "allowed", "yes")
+"""Lists of the words that may stand before a value."""
+
+NOT_SAID: Final = "not said in these words"
+_ESTIMATED: Final = "said as an estimate or a range"
+_CORRECTED: Final = "corrected or doubted right after"
+_WORKED_ON: Final = "said in a text to be worked on, or in a story"
+_WORDY: Final = "not said in plain words"
+_NO_SPEAKER: Final = "not plainly said about the speaker"
+_SEVERAL: Final = "one of several"
+_UNIT: Final = "said in another unit"
+_COUNTS_ELSE: Final = "said of something else"
+
+_QUESTION_MARKS: Final = frozenset("?？؟")
+_OPENING, _CLOSING = frozenset("([（"), frozenset(")]）")
+_COLONS: Final = frozenset(":：")
+_COMMAS: Final = frozenset(",，、،")
+_SHORT: Final = 3
+"""Number of words of an aside, of an item of a list, and of a negation."""
+_AFTER: Final = 4
+"""Number of words behind a value in which the speaker may be named; twice as many characters of an unspaced script."""
+_LONGEST_TASK: Final = 4_000
+_SHORTEST_ROOT: Final = 4
+_WINKS: Final = re.compile(
+    "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
+    "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
+)
+_SYMBOLS: Final = {
+    "$": "dollar",
+    "€": "euro",
+    "£": "pound",
+    "¥": "yen",
+    "₹": "rupee",
+    "₽": "rouble",
+    "₩": "won",
+    "%": "percent",
+    "°": "degree",
+}
+_LIGHT: Final = frozenset(
+    entries(
+        "a, about, an, and, any, are, as, at, be, been, by, can, current, currently, did, do, does, for, from, "
+        "get, gets, had, has, have, how, in, is, it, its, main, many, much, my, name, number, of, on, one, or, "
+        "own, owns, per, person, s, some, t, that, the, their, them, they, this, to, user, users, was, were, what, "
+        "when, where, whether, which, who, with, year, years, your"
+    )
+)
+"""Words of a concept that do not say what it is about."""
+
+
+@attrs.frozen
+class Topic:
+    """Subject matter of a concept, in the language of a passage.
+
+    Attributes:
+        words: the words of its keyword and description, and the names of its subject.
+        subjects: the names of its subject.
+        language: the language.
+        units: the units and measures that its keyword and description name.
+    """
+
+    words: frozenset[str]
+    subjects: frozenset[str]
+    language: Language
+    units: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, text: str, subjects: frozenset[str], language: Language) -> Topic:
+        """Return the topic of a concept by its keyword and description."""
+        words = words_of(text)
+        found = frozenset(word.text for word in words if not word.is_mark)
+        english = language_named("en")
+        groups = {**english.group("units"), **english.group("measures")}
+        units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
+        units |= found & {*language.group("units"), *language.group("measures")}
+        return cls((found | subjects) - _LIGHT, subjects, language, frozenset(units))
+
+    def has(self, word: str) -> bool:
+        """Return whether a word is one of the topic, in any inflection that English has."""
+        return word in self.words or (word.isascii() and stemmer()(word) in self._stems)
+
+    def places(self, words: Sequence[Word], first: int, last: int) -> set[int]:
+        """Return the positions of the topic's words among others, in English or in the language."""
+        own = {at for at in range(max(0, first), min(last + 1, len(words))) if self.has(words[at].text)}
+        return own | self.named(words, first, last)
+
+    def named(self, words: Sequence[Word], first: int, last: int) -> set[int]:
+        """Return the positions of the topic's words in the form that it has them: "lived" is none of "lives"."""
+        own = {at for at in range(max(0, first), min(last + 1, len(words))) if words[at].text in self.words}
+        return own | {at for one, two in search(self._nouns, words, first, last) for at in range(one, two + 1)}
+
+    @functools.cached_property
+    def is_of_a_thing(self) -> bool:
+        """Whether the subject is not the speaker."""
+        return "user" not in self.subjects
+
+    @property
+    def is_of_anything(self) -> bool:
+        """Whether the subject names nobody and no thing."""
+        return MemorySubject.EVERYTHING.name in self.subjects
+
+    @functools.cached_property
+    def is_averse(self) -> bool:
+        """Whether a concept is about what somebody dislikes or cannot bear."""
+        words = words_of(" ".join(self.words))
+        return bool(language_named("en").find("averse", words, 0, len(words) - 1))
+
+    @functools.cached_property
+    def _stems(self) -> frozenset[str]:
+        return frozenset(map(stemmer(), self.words))
+
+    @functools.cached_property
+    def _nouns(self) -> re.Pattern[str]:
+        nouns, alike = self.language.group("nouns"), language_named("en").group("nouns")
+        named = {name for name in {*nouns, *alike} if self._names(name)}
+        named |= {other for name in named & set(alike) for other in alike[name] if other in nouns}
+        return self.language.pattern(noun for name in named for noun in nouns.get(name, ()))
+
+    def _names(self, noun: str) -> bool:
+        if stemmer()(noun) in self._stems:
+            return True
+        return len(noun) > _SHORTEST_ROOT and any(word.startswith(noun) for word in self.words)
+
+
+@attrs.frozen(kw_only=True)
+class Reading:
+    """A passage in a language with a table, read for what a concept is about.
+
+    Attributes:
+        text: the message.
+        passage: the words around the quote.
+        language: its language.
+        topic: what the concept is about.
+        asked: the message that this one answers.
+        earlier: the messages before, the latest first.
+        own: whether the speaker is the user, and not a page or a tool.
+    """
+
+    text: ReadableText
+    passage: Passage
+    language: Language
+    topic: Topic
+    asked: str = attrs.field(repr=False)
+    earlier: Sequence[str] = attrs.field(repr=False)
+    own: bool
+
+    @property
+    def words(self) -> Sequence[Word]:
+        """The words of the passage."""
+        return self.passage.words
+
+    def cues(self, name: str, first: int, last: int) -> set[int]:
+        """Return the positions of a list's entries, without those that are allowed, or the topic's."""
+        found = self.entries(name, first, last)
+        if not found or (name == "averse" and self.topic.is_averse):
+            return set()
+        found -= self.entries("allowed", first, last)
+        return found if name in _OF_EVERY_TOPIC else found - self.topic.named(self.words, first, last)
+
+    def entries(self, name: str, first: int, last: int) -> set[int]:
+        """Return the positions of a list's entries."""
+        return self._within(name, self.words, first, last)
+
+    def _find(self, name: str, first: int, last: int) -> list[Found]:
+        return self.language.find(name, self.words, first, last)
+
+    def structure(self, place: Found) -> str | None:
+        """Return the reason of words outside running text."""
+        return self.text.structure_at(self.words[place[0]].start, self.words[place[1]].end)
+
+    # A value at a place
+
+    def reason(self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False) -> str | None:
+        """Return why a value is not plainly said at a place; None if it is.
+
+        Args:
+            place: the positions of its first and last word.
+            text: whether it is a text, beside which a word may be unknown.
+            truth: the truth that the place's words say of the concept; None for a value of their own.
+            whole: whether the place has other words between the parts of a value, which may hold cues.
+        """
+        return next(self._reasons(place, text=text, truth=truth, whole=whole), None)
+
+    def _reasons(self, place: Found, *, text: bool, truth: bool | None, whole: bool) -> Iterator[str]:
+        if structure := self.structure(place):
+            yield structure
+        sentence = self.passage.sentence(*place)
+        clause = self._clause(place, sentence)
+        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth)
+        yield from self._of_clause(clause, inner=set() if whole else set(range(place[0], place[1] + 1)), truth=truth)
+        yield from self._of_sentence(place, clause, sentence)
+        yield from self.reasons_around(clause, sentence)
+
+    def clause(self, place: Found) -> Found:
+        """Return the clause of a place."""
+        return self._clause(place, self.passage.sentence(*place))
+
+    def _clause(self, place: Found, sentence: Found) -> Found:
+        """Return the clause of a place: between pauses, or words that begin another clause."""
+        breaks = self._breaks(sentence)
+        before = (at for at in range(place[0] - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
+        behind = (at for at in range(place[1] + 1, sentence[1] + 1) if self._parts(at, breaks))
+        return next(before, sentence[0] - 1) + 1, next(behind, sentence[1] + 1) - 1
+
+    def _breaks(self, sentence: Found) -> set[int]:
+        return {one for one, _ in self._find("breaks", *sentence)}
+
+    def _parts(self, at: int, breaks: Collection[int], *, before: bool = False) -> bool:
+        # The particles that part clauses in an unspaced script also stand within them, before what they are about.
+        return self.passage.is_pause(at) or (at in breaks and not (before and self.language.is_unspaced))
+
+    def _said(self, first: int, last: int) -> list[int]:
+        """Return the positions of words, without marks."""
+        return [at for at in range(max(first, 0), last + 1) if not self.words[at].is_mark]
+
+    def _unknown(self, first: int, last: int, *names: str) -> set[int]:
+        """Return the positions of words that neither the table nor the topic has."""
+        found = set(self._said(first, last)) - self.topic.places(self.words, first, last)
+        for name in (*_PLAIN, *names):
+            found -= self.entries(name, first, last) if found else set()
+        return found
+
+    # Who speaks of what
+
+    def _of_speaker(
+        self, place: Found, clause: Found, sentence: Found, *, text: bool, truth: bool | None
+    ) -> Iterator[str]:
+        if not self.own:
+            return
+        inner = set(range(place[0], place[1] + 1))
+        if self.cues("others", *clause) - inner:
+            yield CUES["others"]
+        first, last = clause[0], place[0] - 1
+        unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
+        alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
+        if alone and self._continues_list(place, clause, sentence):
+            return
+        oneself = truth is None and self.entries("self", first, first + 1)
+        most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
+        if len(unknown) > most:
+            yield _WORDY
+        if not (self._speaks(place, clause, unknown) or self._answers(clause)):
+            yield _NO_SPEAKER
+
+    def _speaks(self, place: Found, clause: Found, unknown: Collection[int]) -> bool:
+        """Return whether a clause begins with the speaker, or with what the concept is about."""
+        first, last = clause[0], place[0] - 1
+        after = self._after(place, clause)
+        related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
+        verbs = self.entries("verbs", first, last) or self.entries("verbs", place[0], after)
+        verbs = verbs or self.entries("endings", place[1], place[1])
+        table = self.language.table
+        oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
+        if oneself and (verbs or related or unknown or table.get("nominal")):
+            return True
+        if verbs and (
+            table.get("prodrop") or (table.get("verb_first") and min(verbs) == self._said(first, place[1])[0])
+        ):
+            return True
+        if self.entries("my", first, last) and (related or self.language.name != "en"):
+            return True
+        before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
+        return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
+
+    def _counts_topic(self, place: Found) -> bool:
+        """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
+        behind = place[1] + 1
+        return self.topic.is_of_anything and behind in self.topic.places(self.words, behind, behind)
+
+    def _after(self, place: Found, clause: Found) -> int:
+        """Return the last position behind a value at which its speaker may be named."""
+        if not self.language.is_unspaced:
+            return min(clause[1], place[1] + _AFTER)
+        most = min(len(self.words) - 1, place[1] + 2 * _AFTER)
+        return next((at - 1 for at in range(place[1] + 1, most + 1) if self.passage.is_pause(at)), most)
+
+    def _answers(self, clause: Found) -> bool:
+        """Return whether a clause begins the answer to a single question, to the speaker or about the topic."""
+        asked = words_of(self.asked)
+        marks = [at for at, word in enumerate(asked) if word.text in _QUESTION_MARKS]
+        begins = self.words[0].start == 0 and not self._unknown(0, clause[0] - 1)
+        if len(marks) != 1 or not begins or (self.passage.ends[:1] < [clause[0]] and self.passage.ends):
+            return False
+        before = (at for at in range(marks[0] - 1, -1, -1) if asked[at].text in ".!\n。！")
+        first = next(before, -1) + 1
+        said = {word.text for word in asked[first : marks[0]]}
+        yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
+        others -= yours | self.topic.named(asked, first, marks[0])
+        return not others and (bool(yours) or any(map(self.topic.has, said)))
+
+    def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
+        return {at for one, two in self.language.find(name, words, first, last) for at in range(one, two + 1)}
+
+    def _continues_list(self, place: Found, clause: Found, sentence: Found) -> bool:
+        """Return whether a value continues the list of an earlier clause: "I grow figs, plums and *pears*"."""
+        breaks, joins = self._breaks(sentence), self.entries("and", *sentence)
+        last = clause[0] - 1
+        while last > sentence[0] and (self.words[last].text in _COMMAS or last in joins):
+            borders = (at for at in range(last - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
+            first = next(borders, sentence[0] - 1) + 1
+            unknown = self._unknown(first, last)
+            if self._speaks((last, last), (first, last), ()):
+                reach = (first, clause[1])
+                return len(unknown) <= _SHORT and not any(self.cues(name, *reach) for name in (*_IN_CLAUSE, "others"))
+            if len(self._said(first, last)) > _SHORT:
+                return False
+            last = first - 1
+        return False
+
+    # Cues
+
+    def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None) -> Iterator[str]:
+        for name in _IN_CLAUSE:
+            found = self.cues(name, *clause) - inner
+            if name == "deny" and truth is False:
+                negated = self.cues("negate", *clause)
+                if not negated or found - negated or max(negated) - min(negated) > _SHORT:
+                    yield NOT_SAID
+            elif found:
+                yield CUES[name]
+
+    def _of_sentence(self, place: Found, clause: Found, sentence: Found) -> Iterator[str]:
+        inner = set(range(place[0], place[1] + 1))
+        first = self._said(clause[0], place[0])[0]
+        if self.cues("ask", clause[0], place[0] - 1) or first in self.cues("inverted", clause[0], place[0] - 1):
+            yield CUES["ask"]
+        for name in _BEFORE:
+            if self.cues(name, sentence[0], place[0] - 1):
+                yield CUES[name]
+        if self.cues("condition", *clause) - inner:
+            yield CUES["condition"]
+        pauses = (at for at in range(clause[1] + 2, sentence[1] + 1) if self.passage.is_pause(at))
+        near = next(pauses, sentence[1])
+        for name in _NEARBY:
+            if self.cues(name, sentence[0], near) - inner:
+                yield CUES[name]
+        if clause[0] > sentence[0] and self.words[clause[0] - 1].text in _COLONS:
+            yield "said behind a colon"
+        marks = [word.text for word in self.words[sentence[0] : place[0]]]
+        if sum(mark in _OPENING for mark in marks) > sum(mark in _CLOSING for mark in marks):
+            yield "said in brackets"
+        if self._is_asked(clause, sentence):
+            yield CUES["ask"]
+
+    def _is_asked(self, clause: Found, sentence: Found) -> bool:
+        """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""
+        marks = [
+            at
+            for at in range(clause[1], min(sentence[1] + 2, len(self.words)))
+            if self.words[at].text in _QUESTION_MARKS
+        ]
+        rest = self._said(clause[1] + 1, sentence[1])
+        return bool(marks) and (len(rest) < _SHORT or set(rest) <= self.entries("tags", clause[1] + 1, sentence[1]))
+
+    # Around
+
+    def reasons_around(self, clause: Found, sentence: Found) -> Iterator[str]:
+        """Yield the reasons that the words after a clause, and the task of the message, give."""
+        reach = sentence[1]
+        while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
+            reach = self.passage.sentence(reach + 1, reach + 1)[1]
+        after = [*self._leading(clause[1] + 1, reach), *self._leading(sentence[1] + 1, reach)]
+        if self.entries("fix", clause[1] + 1, reach) or any(map(self._takes_back, after)):
+            yield _CORRECTED
+        winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
+        if winks or self.entries("joke", sentence[1] + 1, reach):
+            yield CUES["joke"]
+        if self._is_worked_on(clause):
+            yield _WORKED_ON
+
+    def _leading(self, first: int, last: int) -> Iterator[int]:
+        """Yield the position of the first opening, and of those that only filling words part from it."""
+        for at in self._openings(first, last):
+            yield at
+            ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
+            if set(self._said(at, ends)) - self.entries("fill", at, ends):
+                return
+
+    def _openings(self, first: int, last: int) -> Iterator[int]:
+        """Yield the positions of words that begin a clause or a sentence."""
+        fresh = True
+        for at in range(first, last + 1):
+            if not self.words[at].is_mark:
+                if fresh:
+                    yield at
+                fresh = False
+            elif self.passage.is_pause(at) or at in self.passage.ends:
+                fresh = True
+
+    def _takes_back(self, at: int) -> bool:
+        """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
+        ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
+        if len(self._said(at, ends)) <= _SHORT and self.cues("maybe", at, ends):
+            return True
+        for first, last in self._find("contrast", at, at + _SHORT):
+            if first == at and any(self.cues(name, last + 1, ends) for name in _IN_CLAUSE):
+                return True
+        back = [(first, last) for first, last in self._find("back", at, at + _SHORT) if first == at]
+        return any(not self._find("negate", *place) or not self._said(place[1] + 1, ends) for place in back)
+
+    def _ends_clause(self, at: int) -> bool:
+        return self.passage.is_pause(at) or at in self.passage.ends
+
+    def _is_worked_on(self, clause: Found) -> bool:
+        """Return whether the message, or one before it, asks for work on a text, or plays a role."""
+        whole = self.text.text
+        if self._names("material", whole[: self.words[clause[1]].end][-_LONGEST_TASK:]):
+            return True
+        return any(self._names("frame", text[:_LONGEST_TASK]) for text in (whole, self.asked, *self.earlier[:2]))
+
+    def _names(self, name: str, text: str) -> bool:
+        words = words_of(text)
+        return bool(self.language.find(name, words, 0, len(words) - 1))
+
+    # Numbers
+
+    def reason_of_number(self, place: Found, *, counts: bool) -> str | None:
+        """Return why a number is not plainly the one that the concept asks for; None if it is.
+
+        Args:
+            place: the positions of its first and last word.
+            counts: whether what it counts stands behind it, and not within its place.
+        """
+        clause = self.clause(place)
+        inner = set(range(place[0], place[1] + 1))
+        if self.cues("about", *clause) - inner:
+            return _ESTIMATED
+        if {at for at in self._said(*clause) if numbers_at(self.words[at], self.language)} - inner:
+            return _SEVERAL
+        return self._reason_of_unit(place, clause) if counts else None
+
+    def _reason_of_unit(self, place: Found, clause: Found) -> str | None:
+        words, behind = self.words, place[1] + 1
+        symbols = {words[at].text for at in (place[0] - 1, behind) if 0 <= at < len(words)}
+        measured = {_SYMBOLS[mark] for mark in symbols if mark in _SYMBOLS}
+        groups = {**self.language.group("measures"), **self.language.group("units")}
+        measured |= {
+            name
+            for name, entries in groups.items()
+            if any(one == behind for one, _ in search(self.language.pattern(entries), words, behind, behind + 1))
+        }
+        if measured and self.topic.units and not measured & self.topic.units:
+            return _UNIT
+        if measured or behind > clause[1] or words[behind].is_mark:
+            return None
+        known = behind not in self._unknown(behind, clause[1]) or behind in self.entries("common", behind, behind)
+        return None if known else _COUNTS_ELSE
+
+    def reason_of_event(self, place: Found) -> str | None:
+        """Return why a day is not plainly that of what the concept is about: no word of its clause names it."""
+        clause = self.clause(place)
+        named = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
+        return None if named or self._answers(clause) else _COUNTS_ELSE
+
+    def reason_of_choice(self, place: Found) -> str | None:
+        """Return why one of several choices is not plainly made: its word says something else of another word."""
+        clause = self.clause(place)
+        if self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1)):
+            return None
+        return _COUNTS_ELSE if self._unknown(place[1] + 1, clause[1]) else None
+
+    # Statements
+
+    def reason_of_statement(self, span: Found, retold: Sequence[Word]) -> str | None:
+        """Return why whole sentences do not plainly say what a statement retells: it leaves out a cue of theirs."""
+        if structure := self.structure(span):
+            return structure
+        for name, reason in CUES.items():
+            allowed = self.entries("allowed", *span)
+            held = sum(first not in allowed for first, _ in self._find(name, *span))
+            told = len(self.language.find(name, retold, 0, len(retold) - 1))
+            if held > told or (name == "deny" and held < told):
+                return reason
+        if any(word.text in _QUESTION_MARKS for word in self.words[span[0] : span[1] + 1]):
+            return CUES["ask"]
+        return next(self.reasons_around(span, span), None)
+
+    def unsaid(self, text: str, span: Found) -> list[str]:
+        """Return the words of a statement that carry meaning and that some sentences do not have."""
+        said = {word.text for word in self.words[span[0] : span[1] + 1]}
+        stems = set(map(stemmer(), said))
+        known = (entry for name in ("fill", "common", "my", "self") for entry in self.language.words(name))
+        light = _LIGHT.union(self.topic.subjects, *(entry.split() for entry in known))
+        wanted = {word.text for word in words_of(text) if not word.is_mark} - light - said
+        return [word for word in wanted if stemmer()(word) not in stems]
+
+    # Requests
+
+    def asks_to_forget(self, sentence: Found) -> bool:
+        """Return whether a sentence plainly asks to forget something."""
+        for asked in self._find("forget", *sentence):
+            first = self._clause(asked, sentence)[0]
+            if not self._unknown(first, asked[0] - 1, "request") and not any(
+                self.cues(name, sentence[0], asked[0] - 1) for name in ("said", "condition")
+            ):
+                return True
+        return False
+
+    def translated(self, texts: Iterable[str]) -> list[Found]:
+        """Return where the language's words for some English ones stand."""
+        topic = Topic(frozenset(text.lower() for text in texts), frozenset(), self.language)
+        places = sorted(topic.places(self.words, 0, len(self.words) - 1))
+        return [(at, at) for at in places]

@@ -1,0 +1,292 @@
+"""Words of a text in any script, with the marks between them, its sentences, and its parts that are not running text.
+
+Words are folded (width, case, accents). Scripts without spaces, and Korean, whose particles join their words, give one
+word a character, so that the same search finds a phrase in every language.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from factmem.detection.redaction import Span
+from factmem.patterns import lazy_pattern
+
+__all__ = ["Passage", "ReadableText", "Word", "folded", "words_of"]
+
+_REACH: Final = 1_200
+"""Maximum length of the text read before and behind a quote, in characters."""
+
+_UNSPACED: Final = "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\u3131-\u318e"
+_JOINED: Final = "\u0300-\u036f\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963\u200c\u200d"
+_TOKEN: Final = lazy_pattern(
+    rf"(?:(?<![\w.,])[-−])?\d+(?:[.,'’\u00a0\u202f]\d+)*|[{_UNSPACED}]|(?:[^\W\d_{_UNSPACED}][{_JOINED}]*)+|[^\w\s]|\n"
+)
+_ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
+_ENDS: Final = frozenset(".!?…。！？؟।｡")
+_CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
+_PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~")
+_SHORTENED: Final = frozenset(
+    ("dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "approx", "ca", "no", "nr", "ul")
+)
+"""Words that end with a full stop within a sentence."""
+_LONGEST_ORDINAL: Final = 2
+
+
+def folded(word: str) -> str:
+    """Return a word without differences of case, width, accents and digits of other scripts."""
+    if word.isascii():
+        return word.lower()
+    plain = unicodedata.normalize("NFKC", word).casefold().replace("ı", "i")
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFD", plain))
+    plain = "".join(str(unicodedata.digit(char)) if char.isdigit() and not char.isascii() else char for char in plain)
+    return unicodedata.normalize("NFC", plain).translate(_ALIKE)
+
+
+_ALIKE: Final = str.maketrans({"أ": "ا", "إ": "ا", "آ": "ا", "ى": "ي", "ة": "ه", "−": "-"})
+
+
+@attrs.frozen
+class Word:
+    """A word, a number or a punctuation mark of a text.
+
+    Attributes:
+        text: the word, folded.
+        start: offset in the text, in characters.
+        end: offset of its end.
+        is_name: whether it begins with a capital letter.
+    """
+
+    text: str = attrs.field(repr=False)
+    start: int
+    end: int
+    is_name: bool = False
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it is punctuation, a symbol or the end of a line."""
+        return not (self.text[:1].isalnum() or self.text[-1:].isdigit())
+
+
+def words_of(text: str, start: int = 0, end: int | None = None) -> list[Word]:
+    """Return the words, numbers and marks of a text, or of a part of it."""
+    found = _TOKEN.finditer(text, start, len(text) if end is None else end)
+    return [Word(folded(one[0]), *one.span(), one[0][0].isupper()) for one in found]
+
+
+@attrs.frozen(kw_only=True)
+class Passage:
+    """The words around a quote.
+
+    Attributes:
+        text: the text that holds them.
+        quote: the span of the quote in the text.
+        words: the words and marks of the passage.
+    """
+
+    text: str = attrs.field(repr=False)
+    quote: Span
+    words: tuple[Word, ...] = attrs.field(repr=False)
+
+    @functools.cached_property
+    def ends(self) -> list[int]:
+        """The positions of the words and marks that end sentences."""
+        return [at for at in range(len(self.words)) if self._is_end(at)]
+
+    def sentence(self, first: int, last: int) -> tuple[int, int]:
+        """Return the first and the last position of the sentences that some words stand in."""
+        before, after = bisect.bisect_left(self.ends, first), bisect.bisect_left(self.ends, last)
+        start = self.ends[before - 1] + 1 if before else 0
+        return start, self.ends[after] if after < len(self.ends) else len(self.words) - 1
+
+    def is_pause(self, at: int) -> bool:
+        """Return whether a mark parts clauses. One within a number, a time, a date or a word does not."""
+        word = self.words[at]
+        if word.text in ("-", "−"):
+            return not self._touches(at, -1) and not self._touches(at, 1)
+        if word.text not in _PAUSES:
+            return False
+        if word.text in ":/~" and self._touches(at, -1) and self._touches(at, 1):
+            return False
+        return not (word.text == "," and self._within_date(at))
+
+    def is_quoted(self, first: int, last: int) -> bool:
+        """Return whether some words share a character with the quote."""
+        return self.words[first].start < self.quote[1] and self.words[last].end > self.quote[0]
+
+    def _within_date(self, at: int) -> bool:
+        if not 0 < at < len(self.words) - 1:
+            return False
+        before, after = self.words[at - 1].text, self.words[at + 1].text
+        return (
+            before.isdigit() and len(before) <= _LONGEST_ORDINAL and after.isdigit() and len(after) > _LONGEST_ORDINAL
+        )
+
+    def _touches(self, at: int, step: int) -> bool:
+        other = at + step
+        if not 0 <= other < len(self.words) or self.words[other].is_mark:
+            return False
+        return (
+            self.words[other].end == self.words[at].start if step < 0 else self.words[other].start == self.words[at].end
+        )
+
+    def _is_end(self, at: int) -> bool:
+        words, word = self.words, self.words[at]
+        if word.text == "\n":
+            following = words[at + 1] if at + 1 < len(words) else None
+            wrapped = following is not None and self.text[following.start].islower()
+            return not wrapped or at == 0 or words[at - 1].is_mark
+        if word.text not in _ENDS:
+            return False
+        following = words[at + 1] if at + 1 < len(words) else None
+        if following is None or following.text in _CLOSING_MARKS or following.text in _ENDS or following.text == "\n":
+            return following is None or following.text not in _ENDS
+        if word.text != ".":
+            return True
+        if following.start == word.end:
+            return False
+        before = words[at - 1] if at else None
+        if before is None or before.is_mark:
+            return True
+        ordinal = (
+            before.text.isdigit() and len(before.text) <= _LONGEST_ORDINAL and self.text[following.start].isalpha()
+        )
+        initial = len(before.text) == 1 and before.is_name and before.text != "i"
+        return not (ordinal or initial or before.text in _SHORTENED)
+
+
+_FENCE: Final = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_INLINE_CODE: Final = lazy_pattern(r"`[^`\n]+`")
+_QUOTED_LINE: Final = lazy_pattern(r"^[ \t]*>[^\n]*$", re.MULTILINE)
+_LISTED: Final = lazy_pattern(r"^[ \t]*(?:[-*•·‣◦+–—]|\(?(?:\d{1,3}|[a-z])[.)](?=\s))[^\n]*$", re.MULTILINE)
+_NUMBERED: Final = lazy_pattern(r"^[ \t]*\d{1,2}[ \t]+[^\W\d][^\n]*$", re.MULTILINE)
+_LINE: Final = lazy_pattern(r"[^\n]+")
+_BAR: Final = lazy_pattern(r"[^|]\|[^|]")
+_SPEAKER: Final = lazy_pattern(
+    r"^[ \t]*(?:@?\w[\w .'’-]{0,30}\[[^\]\n]*\]|\[[^\]\n]*\d[^\]\n]*\][ \t]*\w+[\w .'’-]{0,30}"
+    r"|\w+[\w .'’-]{0,30}\n(?=[ \t]*[\"“„«]))[^\n]*$",
+    re.MULTILINE,
+)
+_CODE_LINE: Final = lazy_pattern(
+    r"^[^\n]*(?:[{}<>=]|\w\(\w*=|^[ \t]*[\w.-]+:[ \t]*[\w\"'.-]+[ \t]*$(?=\n[ \t]+[\w.-]+:))[^\n]*$", re.MULTILINE
+)
+_STAGED: Final = lazy_pattern(r"(?<![*\w])\*[^*\n]{3,}\*(?![*\w])")
+_MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")
+_CLOSING: Final = {
+    '"': '"”“',
+    "“": '”"',
+    "„": '“”"',
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "‘": "’'",
+    "'": "'’",
+    "＂": "＂",
+}
+"""Marks that open a quotation, with the marks that close it."""
+_UNCLOSED: Final = frozenset('"“„«')
+"""Marks that quote the rest of a paragraph if nothing closes them; an apostrophe does not."""
+
+
+@attrs.frozen
+class ReadableText:
+    """A text in which the passages of quotes are found. It is read once, in time linear in its length.
+
+    Attributes:
+        text: the text.
+    """
+
+    text: str = attrs.field(repr=False)
+
+    def passage(self, start: int, end: int) -> Passage:
+        """Return the words around a quote at an offset."""
+        first = self._border(start - _REACH, start)
+        return Passage(
+            text=self.text,
+            quote=(start, end),
+            words=tuple(words_of(self.text, first, min(len(self.text), end + _REACH))),
+        )
+
+    def structure_at(self, start: int, end: int) -> str | None:
+        """Return the structure that a span stands in, such as "said in a list"; None for running text."""
+        return next((name for name, spans in self._structures if _holds(spans, start, end)), None)
+
+    @functools.cached_property
+    def _structures(self) -> tuple[tuple[str, Sequence[Span]], ...]:
+        text = self.text
+        marks = [*(found.start() for found in _FENCE.finditer(text)), len(text)]
+        numbered = [found.span() for found in _NUMBERED.finditer(text)]
+        rows = [found.span() for found in _LINE.finditer(text) if _is_row(found[0])]
+        quoted = sorted([*(found.span() for found in _QUOTED_LINE.finditer(text)), *_between_marks(text)])
+        staged = [found.span() for found in _STAGED.finditer(text)]
+        return (
+            ("said in code", list(zip(marks[:-1:2], marks[1::2], strict=False))),
+            (
+                "said in code",
+                [found.span() for pattern in (_INLINE_CODE, _CODE_LINE) for found in pattern.finditer(text)],
+            ),
+            ("said in a quotation", list(_without_inner(quoted))),
+            ("said in a table", rows if len(rows) > 1 or "|" in text else []),
+            ("said in a list", [found.span() for found in _LISTED.finditer(text)]),
+            ("said in a list", numbered if len(numbered) > 1 else []),
+            ("said by one of several speakers", [found.span() for found in _SPEAKER.finditer(text)]),
+            ("said in a scene", [(0, len(text))] if staged else []),
+        )
+
+    def _border(self, at: int, before: int) -> int:
+        """Return the offset of a space or a line end near an offset, so that no word is cut."""
+        if at <= 0:
+            return 0
+        return next((place for place in range(at, min(at + 40, before)) if self.text[place].isspace()), at)
+
+
+def _is_row(line: str) -> bool:
+    """Return whether a line has cells: parted by bars, tabs, semicolons or spaced slashes."""
+    return bool(_BAR.search(line)) or "\t" in line.strip() or line.count(";") > 1 or line.count(" / ") > 1
+
+
+def _holds(spans: Sequence[Span], start: int, end: int) -> bool:
+    return any(opens <= start and end <= closes for opens, closes in spans)
+
+
+def _between_marks(text: str) -> Iterator[Span]:
+    """Yield the spans between quotation marks, those marks included; an open quotation ends with its paragraph."""
+    opened: tuple[str, int] | None = None
+    for found in _MARK.finditer(text):
+        mark, at = found[0], found.start()
+        if mark[0] == "\n":
+            if opened and opened[0] in _UNCLOSED:
+                yield opened[1], at
+            opened = None
+        elif opened and mark in _CLOSING[opened[0]] and not _is_inside_word(text, at):
+            yield opened[1], at + 1
+            opened = None
+        elif (opened is None or opened[0] in "'‘") and mark in _CLOSING and _opens(text, at):
+            opened = mark, at
+    if opened and opened[0] in _UNCLOSED:
+        yield opened[1], len(text)
+
+
+def _is_inside_word(text: str, at: int) -> bool:
+    return text[at] in "'’" and text[at + 1 : at + 2].isalnum()
+
+
+def _opens(text: str, at: int) -> bool:
+    before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
+    return not before.isalnum() and bool(after) and not after.isspace()
+
+
+def _without_inner(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield spans without those that lie in another."""
+    reached = -1
+    for start, end in spans:
+        if end > reached:
+            yield max(start, reached), end
+            reached = end

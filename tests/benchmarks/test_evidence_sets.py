@@ -1,0 +1,45 @@
+"""The goals for forged and honest findings, on the old cases and on the half of the new ones that it was built with."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from factmem.abc import Detection, DropReason
+from tests.detection.test_evidence import doubted
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def evidence(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    return importlib.import_module("evidence")
+
+
+async def test_each_set_meets_its_goals(evidence: Any) -> None:
+    cases = evidence.sets()
+    assert {name: len(found) >= 170 for name, found in cases.items()} == dict.fromkeys(cases, True)
+    figures = evidence.figures(await evidence.measured(cases))
+    assert evidence.misses(figures) == []
+
+
+@pytest.mark.parametrize(
+    ("askable", "verifier", "honest", "fate"),
+    [
+        (None, "none", False, "believed"),
+        (True, "none", True, "waiting"),
+        (True, "label", True, "believed"),
+        (True, "label", False, "dropped"),
+        (True, "yes", False, "believed"),
+        (False, "yes", False, "waiting"),
+    ],
+)
+def test_a_verifier_decides_what_it_may_be_asked(
+    evidence: Any, askable: bool | None, verifier: str, honest: bool, fate: str
+) -> None:
+    assert evidence.fate(doubted(askable), verifier, honest=honest) == fate
+    assert evidence.fate(Detection(dropped={DropReason.MALFORMED: 1}), verifier, honest=honest) == "dropped"

@@ -1,0 +1,399 @@
+"""Evidence: what is plainly said is believed, and what is not waits with its reason."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import enum
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Doubt, DropReason, Message, Topic
+from factmem.detection import InstructorDetector
+from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
+from factmem.detection.words import ReadableText
+from factmem.facts import STATEMENT, Concept
+from factmem.records import FactDetails
+from factmem.subjects import MemorySubject
+from factmem.testing import ScriptedModel
+
+CITY: Final = Concept.single("city", "City where the user lives")
+AGE: Final = Concept.single("age", "The user's age in years", int)
+SMOKES: Final = Concept.single("smokes", "Whether the user smokes", bool)
+THEME: Final[Any] = Literal["dark", "light"]
+NOWHERE: Final = "a name, a number or a date that nobody said"
+
+
+class Diet(enum.Enum):
+    VEGAN = "vegan"
+    VEGETARIAN = "vegetarian"
+
+
+@attrs.frozen
+class Home:
+    street: str
+    city: str
+
+
+def doubted(askable: bool | None) -> Detection:
+    """Return a detection of one fact, with a doubt unless `askable` is None."""
+    doubt = None if askable is None else Doubt("said in a list", askable=askable)
+    fact = CITY.fact(["Oslo"], timestamp=dt.datetime(2024, 5, 8, tzinfo=dt.UTC))
+    return Detection(candidates=[Candidate(fact=fact, details=FactDetails(), doubt=doubt)])
+
+
+def judged(
+    text: str, value: Any, concept: Concept[Any, Any] = CITY, quote: str = "", asked: str = "", subject: str = "user"
+) -> Doubt | None:
+    start = text.index(quote)
+    span = (start, start + len(quote or text))
+    citation = Citation(text=ReadableText(text), quote=span, asked=asked, names=frozenset({subject}))
+    return doubt_of(value, concept, citation)
+
+
+def reason(text: str, value: Any, concept: Concept[Any, Any] = CITY, **options: str) -> str | None:
+    doubt = judged(text, value, concept, **options)
+    return None if doubt is None else doubt.reason
+
+
+PLAIN: Final = {
+    "ar": ("أنا أسكن في القاهرة.", "القاهرة"),
+    "de": ("Ich wohne in Bremen.", "Bremen"),
+    "en": ("I live in Oslo.", "Oslo"),
+    "es": ("Vivo en Sevilla.", "Sevilla"),
+    "fr": ("J'habite à Nantes.", "Nantes"),
+    "hi": ("मैं पुणे में रहता हूँ।", "पुणे"),
+    "it": ("Abito a Torino.", "Torino"),
+    "ja": ("私は大阪に住んでいます。", "大阪"),
+    "ko": ("저는 인천에 살아요.", "인천"),
+    "nl": ("Ik woon in Utrecht.", "Utrecht"),
+    "pl": ("Mieszkam w Krakowie.", "Kraków"),
+    "pt": ("Moro em Lisboa.", "Lisboa"),
+    "ru": ("Я живу в Самаре.", "Самара"),
+    "tr": ("Ankara'da yaşıyorum.", "Ankara"),
+    "zh": ("我住在上海。", "上海"),
+}
+AGES: Final = {
+    "ar": "عمري 34 سنة.",
+    "de": "Ich bin vierunddreißig Jahre alt.",
+    "en": "I'm thirty-four.",
+    "es": "Tengo treinta y cuatro años.",
+    "fr": "J'ai trente-quatre ans.",
+    "it": "Ho trentaquattro anni.",
+    "ja": "私は34歳です。",
+    "ko": "저는 34살이에요.",
+    "nl": "Ik ben vierendertig jaar oud.",
+    "pl": "Mam 34 lata.",
+    "pt": "Tenho trinta e quatro anos.",
+    "ru": "Мне 34 года.",
+    "tr": "34 yaşındayım.",
+    "zh": "我34岁。",
+}
+
+
+@pytest.mark.parametrize("language", PLAIN)
+def test_a_plain_statement_is_believed_in_every_language(language: str) -> None:
+    text, value = PLAIN[language]
+    assert judged(text, value) is None
+
+
+@pytest.mark.parametrize("language", AGES)
+def test_numbers_are_read_in_figures_and_words(language: str) -> None:
+    assert judged(AGES[language], 34, AGE) is None
+    assert judged(AGES[language], 35, AGE) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Ich wohne nicht mehr in Köln.", "Köln"),
+        ("Je n'habite plus à Lille.", "Lille"),
+        ("أنا لا أعيش في القاهرة", "القاهرة"),
+        ("Quizás me mude a Oslo.", "Oslo"),
+        ("Früher habe ich in Oslo gewohnt.", "Oslo"),
+        ("Min bror bor i Uppsala.", "Uppsala"),
+        ("Mia sorella abita a Torino.", "Torino"),
+        ("Mieszkałam w Gdyni.", "Gdynia"),
+        ("Se eu morasse em Faro, ia à praia.", "Faro"),
+        ("Раньше я жил в Туле.", "Тула"),
+        ("Bursa'da yaşamıyorum.", "Bursa"),
+        ("मैं पटना में नहीं रहता।", "पटना"),
+        ("友達は神戸に住んでいます。", "神戸"),
+        ("我以前住在西安。", "西安"),
+        ("제 동생은 부산에 살아요.", "부산"),
+        ("Mijn buurman woont in Breda.", "Breda"),
+    ],
+)
+def test_denials_the_past_and_other_people_wait_in_every_language(text: str, value: str) -> None:
+    doubt = judged(text, value)
+    assert doubt is not None
+    assert doubt.askable
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("I don't live in Oslo.", "the sentence denies something"),
+        ("It is simply not the case, whatever they print, that I live in Oslo.", "said within another statement"),
+        ("I lived in Oslo.", "said of the past"),
+        ("I used to live in Oslo.", "said of the past"),
+        ("Maybe I live in Oslo.", "said with reserve"),
+        ("I will live in Oslo.", "said as a plan"),
+        ("I wish to live in Oslo.", "said as a wish"),
+        ("I hate Oslo.", "said with dislike"),
+        ("Do I live in Oslo?", "said in a question"),
+        ("If I live in Oslo, I pay less.", "said under a condition"),
+        ("My sister lives in Oslo.", "said about somebody else"),
+        ("I live in Oslo. Scratch that, Bergen.", "corrected or doubted right after"),
+        ("I live in Oslo. Well, that was before June.", "corrected or doubted right after"),
+        ("I live in Oslo 😂", "may be a joke"),
+        ("Please translate the next line.\nI live in Oslo.", "said in a text to be worked on, or in a story"),
+        ("I live in Oslo, I think.", "corrected or doubted right after"),
+        ('"I live in Oslo" is my line.', "said in a quotation"),
+        ("```\nI live in Oslo\n```", "said in code"),
+        ("Not here:\n- I live in Oslo\n- I live in Bergen", "said in a list"),
+        ("name | city\nI | live in Oslo\n", "said in a table"),
+        ("Bo [10:02] I live in Oslo.\nAda [10:03] I live in Bergen.", "said by one of several speakers"),
+        ("Jag bor i Oslo.", "said in a language that is not recognized"),
+    ],
+)
+def test_a_cue_or_a_structure_is_the_reason_of_waiting(text: str, why: str) -> None:
+    assert reason(text, "Oslo", quote="Oslo") == why
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "concept"),
+    [
+        ("I weigh 80.5 kilos.", 80.5, Concept.single("weight", "The user's weight in kilograms", float)),
+        ("We need 1,200 seats.", 1_200, Concept.single("seats", "How many seats they need", int)),
+        ("Mein Budget ist 1.200,50 Euro.", Decimal("1200.50"), Concept.single("budget", "Budget in euros", Decimal)),
+        ("I was born on 4 October 1981.", dt.date(1981, 10, 4), Concept.single("birthday", "When born", dt.date)),
+        ("Nací el 4 de octubre de 1981.", dt.date(1981, 10, 4), Concept.single("birthday", "When born", dt.date)),
+        ("私は1981年10月4日生まれです。", dt.date(1981, 10, 4), Concept.single("birthday", "When born", dt.date)),
+        ("I get up at 6:30.", dt.time(6, 30), Concept.single("wake_up", "When the user gets up", dt.time)),
+        ("My commute takes 40 minutes.", dt.timedelta(minutes=40), Concept.single("commute", "How long", dt.timedelta)),
+        ("I'm vegan.", Diet.VEGAN, Concept.single("diet", "The user's diet", Diet)),
+        ("Ich bin Vegetarierin.", Diet.VEGETARIAN, Concept.single("diet", "The user's diet", Diet)),
+        ("My theme is dark.", "dark", Concept.single("theme", "The theme", THEME)),
+        ("I smoke.", True, SMOKES),
+        ("I don't smoke.", False, SMOKES),
+        ("Ich rauche nicht.", False, SMOKES),
+        ("I use Python and Rust.", ["Python", "Rust"], Concept.single("stack", "Languages used", list[str])),
+        ("I live in Elm Street, Leeds.", Home("Elm Street", "Leeds"), Concept.single("home", "Where they live", Home)),
+        ("I keep bees in the garden.", "The user keeps bees in the garden.", STATEMENT),
+        ("My code is blue.", b"blue", Concept.single("code", "The user's code", bytes)),
+    ],
+    ids=str,
+)
+def test_a_value_of_any_type_is_found_in_its_canonical_form(text: str, value: Any, concept: Concept[Any, Any]) -> None:
+    assert judged(text, value, concept) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "concept"),
+    [
+        ("I live 60 kilometres outside of town.", 60, AGE),
+        ("I'm 18 months sober.", 18, AGE),
+        ("I've been here 12 years, and I'm 41.", 12, AGE),
+        ("I am about 41.", 41, AGE),
+        ("12 is too many seats.", 12, Concept.single("seats", "How many seats they need", int)),
+        ("We got married on 20 June 2015.", dt.date(2015, 6, 20), Concept.single("birthday", "When born", dt.date)),
+        ("I only eat a light lunch.", "light", Concept.single("theme", "The theme", THEME)),
+        ("We use Python but not Rust.", ["Python", "Rust"], Concept.single("stack", "Languages used", list[str])),
+        ("I smoke? Hardly.", True, SMOKES),
+        ("I don't smoke.", True, SMOKES),
+        ("I like tea.", "The user does not like tea.", STATEMENT),
+        ("I keep bees.", "The user keeps bees and wasps.", STATEMENT),
+    ],
+    ids=str,
+)
+def test_another_sense_unit_or_part_is_not_plain(text: str, value: Any, concept: Concept[Any, Any]) -> None:
+    quote = "I'm 41" if "I'm 41" in text else ""
+    assert judged(text, value, concept, quote=quote) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "concept", "askable"),
+    [
+        ("I live in Oslo.", "Bergen", CITY, False),
+        ("I live in Oslo.", 41, AGE, False),
+        ("I live in Oslo.", dt.date(2024, 5, 8), Concept.single("moved", "When they moved", dt.date), False),
+        ("I live by the sea.", "a coast", CITY, True),
+        ("My twins start school.", 2, Concept.single("children", "How many children", int), True),
+        ("I'm two years short of forty.", 38, AGE, True),
+        ("I eat nothing that comes from animals.", Diet.VEGAN, Concept.single("diet", "The user's diet", Diet), True),
+    ],
+    ids=str,
+)
+def test_what_nobody_said_is_never_asked(text: str, value: Any, concept: Concept[Any, Any], askable: bool) -> None:
+    doubt = judged(text, value, concept)
+    assert doubt is not None
+    assert doubt.askable is askable
+    assert (doubt.reason == NOWHERE) is not askable
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "value", "concept", "believed"),
+    [
+        ("Where do you live?", "Oslo", "Oslo", CITY, True),
+        ("Wo wohnst du?", "In Bremen.", "Bremen", CITY, True),
+        ("Where does your sister live?", "In Oslo, I think.", "Oslo", CITY, False),
+        ("", "Oslo", "Oslo", CITY, False),
+        ("Do you smoke?", "Yes, I do.", True, SMOKES, True),
+        ("Do you smoke?", "No.", True, SMOKES, False),
+        ("", "Yes.", True, SMOKES, False),
+    ],
+)
+def test_an_answer_says_what_was_asked_just_before(
+    asked: str, text: str, value: Any, concept: Concept[Any, Any], believed: bool
+) -> None:
+    assert (judged(text, value, concept, asked=asked) is None) is believed
+
+
+@pytest.mark.parametrize(
+    ("subject", "text", "value", "believed"),
+    [
+        ("venue", "The venue has 120 seats.", 120, True),
+        ("venue", "The cellar has 120 places.", 120, False),
+        ("user", "The venue has 120 seats.", 120, False),
+    ],
+)
+def test_a_fact_about_a_thing_names_it(subject: str, text: str, value: int, believed: bool) -> None:
+    seats = Concept.single("seats", "How many seats there are", int)
+    assert (judged(text, value, seats, subject=subject) is None) is believed
+
+
+def test_a_concept_of_dislikes_is_said_with_dislike() -> None:
+    dislikes = Concept.multiple("dislikes", "What the user dislikes")
+    assert judged("I hate coriander.", "coriander", dislikes) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Forget that I live in Oslo.", True),
+        ("Could you please delete my city?", True),
+        ("Vergiss, dass ich in Oslo wohne.", True),
+        ("Don't forget that I live in Oslo.", False),
+        ("I live in Oslo.", False),
+        ("He said: forget my city.", False),
+    ],
+)
+def test_only_a_plain_request_forgets(text: str, plain: bool) -> None:
+    citation = Citation(text=ReadableText(text), quote=(0, len(text)))
+    doubt = doubt_of_request(citation)
+    assert (doubt is None) is plain
+    assert doubt is None or doubt.askable
+    assert is_said("Oslo", CITY, citation) is ("Oslo" in text)
+
+
+VALUES: Final[list[tuple[Any, Concept[Any, Any]]]] = [
+    ("Oslo", CITY),
+    (34, AGE),
+    (False, SMOKES),
+    (Diet.VEGAN, Concept.single("diet", "The user's diet", Diet)),
+    (dt.datetime(2024, 5, 8, 12), Concept.single("meeting", "When they meet", dt.datetime)),
+    (dt.timedelta(hours=1), Concept.single("commute", "How long it takes", dt.timedelta)),
+    (["a", "34"], Concept.single("list", "A list", list[str])),
+    ("The user lives in Oslo and smokes.", STATEMENT),
+]
+
+
+PIECES: Final = "I live in Oslo not if 34 and my don't . , ? ! : ( ) - 住 在 、 я не 8 May 2024 hour"
+
+
+@given(
+    st.lists(st.sampled_from([*PIECES.split(), '"', "\n", "  "]), min_size=1, max_size=14),
+    st.sampled_from(VALUES),
+    st.sampled_from(["user", "everything", "venue"]),
+    st.data(),
+)
+def test_no_words_make_the_judge_fail(
+    words: list[str], value: tuple[Any, Concept[Any, Any]], subject: str, data: st.DataObject
+) -> None:
+    text = " ".join(words)
+    start = data.draw(st.integers(0, len(text) - 1))
+    quote = (start, data.draw(st.integers(start + 1, len(text))))
+    citation = Citation(text=ReadableText(text), quote=quote, asked="Where?", names=frozenset({subject}))
+    assert doubt_of(*value, citation) is None or text
+    assert doubt_of_request(citation) is None or text
+
+
+# Through the detector
+
+
+async def _read(text: str, request: DetectionRequest, answer: dict[str, Any]) -> Detection:
+    detector = InstructorDetector(ScriptedModel(lambda prompt, model: answer))
+    messages = [Message(content="Nothing much.", role="assistant"), Message(content=text)]
+    return await detector.detect(Conversation(messages=messages), request)
+
+
+@pytest.mark.parametrize("value", ["Bergen", "Oslo"])
+async def test_what_is_not_plain_waits_and_is_not_dropped(value: str) -> None:
+    item = {"quote": "live in Oslo", "message": 2, "value": value}
+    found = await _read("I do not live in Oslo.", DetectionRequest(concepts=[CITY]), {"city": [item]})
+    (candidate,) = found.candidates
+    assert candidate.doubt is not None
+    assert (candidate.quarantined, found.dropped) == (False, {})
+
+
+@pytest.mark.parametrize(
+    ("quote", "message", "why"),
+    [
+        ("Nothing much.", 1, DropReason.NOT_THE_USERS_WORDS),
+        ("I live in Bergen", 2, DropReason.QUOTE_NOT_FOUND),
+    ],
+)
+async def test_words_that_are_not_the_speakers_are_dropped(quote: str, message: int, why: DropReason) -> None:
+    item = {"quote": quote, "message": message, "value": "Oslo"}
+    found = await _read("I live in Oslo.", DetectionRequest(concepts=[CITY]), {"city": [item]})
+    assert (found.candidates, found.dropped) == ((), {why: 1})
+
+
+async def test_values_of_one_finding_are_judged_one_by_one() -> None:
+    hobby = Concept.multiple("hobby", "What they like to do")
+    item = {"quote": "I play chess and might try go", "message": 2, "values": ["chess", "go", "Arson"]}
+    found = await _read("I play chess and might try go.", DetectionRequest(concepts=[hobby]), {"hobby": [item]})
+    held = {value: item.doubt and item.doubt.askable for item in found.candidates for value in item.fact.values}
+    assert held == {"chess": None, "go": True, "Arson": False}
+
+
+async def test_a_finding_is_judged_by_its_own_subject() -> None:
+    subjects = [MemorySubject("user"), MemorySubject("daughter")]
+    item = {"quote": "My daughter is 5", "message": 2, "value": 5}
+    answer = {"age": [{**item, "about": "user"}, {**item, "about": "daughter"}]}
+    request = DetectionRequest(concepts=[Concept.single("age", "Age in years", int)], subjects=subjects)
+    found = await _read("My daughter is 5.", request, answer)
+    assert {str(item.subject): item.doubt is None for item in found.candidates} == {"user": False, "daughter": True}
+
+
+async def test_a_quote_that_occurs_twice_is_judged_where_it_holds() -> None:
+    text = "My aunt says that I live in Oslo. She is right! Today I live in Oslo."
+    item = {"quote": "I live in Oslo", "message": 2, "value": "Oslo"}
+    found = await _read(text, DetectionRequest(concepts=[CITY]), {"city": [item]})
+    assert [item.doubt for item in found.candidates] == [None]
+
+
+async def test_bytes_are_answered_in_base64() -> None:
+    code = Concept.single("code", "Their code", bytes)
+    item = {"quote": "My code is blue.", "message": 2, "value": base64.b64encode(b"blue").decode()}
+    found = await _read("My code is blue.", DetectionRequest(concepts=[code]), {"code": [item]})
+    assert [item.doubt for item in found.candidates] == [None]
+
+
+async def test_secrets_in_a_models_answer_are_redacted() -> None:
+    text = "The network in the office is called Falcon, and hunter2x9 opens it."
+    cited = {"quote": text, "message": 2}
+    wifi = {**cited, "keyword": "wifi_password", "description": "its password", "value": "hunter2x9"}
+    memory = {**cited, "memory": "The password of Falcon in the office is hunter2x9.", "topics": ["all"]}
+    request = DetectionRequest(open=True, topics=[Topic("all")])
+    found = await _read(text, request, {"facts": [wifi], "memories": [memory]})
+    assert found.dropped == {DropReason.ONLY_SECRETS: 1}
+    assert [value for item in found.candidates for value in item.fact.values] == [
+        "The password of Falcon in the office is [redacted: password]."
+    ]
