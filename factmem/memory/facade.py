@@ -360,8 +360,11 @@ class Memory:
                 self._backend.mirror.close()
                 self._backend.loop.release()
 
-    async def reembed(self) -> int:
+    async def reembed(self, progress: Callable[[float], None] | None = None) -> int:
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
+
+        Args:
+            progress: Called with the share that is done after each batch, in the event loop.
 
         Raises:
             EmbedderError: The embedder failed; if it failed at the first call, the store is unchanged.
@@ -370,7 +373,7 @@ class Memory:
         self._context.check_writable()
         if self._context.view != UNCONFINED:
             raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
-        await self._backend.mirror.reembed()
+        await self._backend.mirror.reembed(progress)
         return len(await self._reader.visible(RecallFilter()))
 
     # -- Views ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from factmem.recall.deep import COMPARED, DeepSettings, Hint, Look, Results, exp
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
+    FastEmbedEmbedder,
     MiniLMEmbedder,
     MultilingualEmbedder,
     WordLlamaEmbedder,
@@ -55,6 +56,7 @@ __all__ = [
     "DeepRecall",
     "DeepSettings",
     "EventTime",
+    "FastEmbedEmbedder",
     "ForeignEmbedder",
     "Glance",
     "Hint",
