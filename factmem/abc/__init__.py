@@ -58,6 +58,7 @@ from factmem.abc.question_analyst import (
     QuestionRequest,
     SubQuestion,
 )
+from factmem.abc.reranker import Reranker
 from factmem.abc.topics import (
     EXPLICIT_INSTRUCTIONS,
     KEY_CONVERSATION_DETAILS,
@@ -130,6 +131,7 @@ __all__ = [
     "QuestionAnalyst",
     "QuestionRequest",
     "Receipt",
+    "Reranker",
     "Scan",
     "ScansVectors",
     "StateRequest",

@@ -30,6 +30,7 @@ class Operation(enum.StrEnum):
         ANALYSE: An analyst analyses a text.
         CONSOLIDATE: Candidates are compared with known records.
         EMBED: Texts become vectors.
+        RERANK: A reranker reads the best records of a search.
         ASK: A language model is asked one question.
         COMMIT: Statements are written to the store, in one transaction.
     """
@@ -79,6 +80,7 @@ class Operation(enum.StrEnum):
     ANALYSE = "analyse"
     CONSOLIDATE = "consolidate"
     EMBED = "embed"
+    RERANK = "rerank"
     ASK = "ask"
     COMMIT = "commit"
 

@@ -218,13 +218,13 @@ class Found:
         query: The query.
         narrowing: The conditions.
         hits: The results, best first.
-        words_only: The reason why meaning did not count, if it did not.
+        failure: The reason why meaning did not count or results are not reranked, if so.
     """
 
     query: str
     narrowing: Narrowing
     hits: tuple[Hit, ...]
-    words_only: str | None = None
+    failure: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -498,7 +498,7 @@ class Browser:
         """
         given = narrowing or Narrowing()
         matches = await self._memory.recall(query, limit=limit, history=True, **given.filters())
-        return Found(query=query, narrowing=given, hits=tuple(map(_hit, matches)), words_only=matches.failure)
+        return Found(query=query, narrowing=given, hits=tuple(map(_hit, matches)), failure=matches.failure)
 
     async def record(self, id: str) -> Dossier:
         """Return all about one record, whatever its state.

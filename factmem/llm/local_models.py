@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import importlib
+import inspect
 import json
 import logging
 import threading
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 
 from factmem.errors import FactMemError, MissingPackageError, ModelUnavailableError
 
-__all__ = ["LocalModel", "fastembed_model", "fastembed_name", "imported"]
+__all__ = ["LocalModel", "called", "fastembed_model", "fastembed_name", "imported"]
 
 _HOMES: Final = {"TextEmbedding": "fastembed", "TextCrossEncoder": "fastembed.rerank.cross_encoder"}
 """Packages of the classes of fastembed."""
@@ -31,6 +33,12 @@ _WEIGHTS: Final = (
     "model_quantized.onnx",
 )
 """Files of a folder that may hold the weights, the first one that exists."""
+
+
+_FOREIGN_THREADS: Final = 8
+"""Number of worker threads of one event loop that third parties' functions may occupy, hung ones included."""
+
+_threads: Final[RunVar[CapacityLimiter]] = RunVar("factmem_foreign_threads")
 
 
 @attrs.define(eq=False)
@@ -55,6 +63,18 @@ class LocalModel:
         with self._loading:
             if self._model is None:
                 self._model = self.load()
+
+
+async def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a third party: an async one here, a plain one in a worker thread that may hang."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments)
+    limiter = _threads.get(None)
+    if limiter is None:
+        _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
+    run = to_thread.run_sync  # a hung function must not block a cancelled caller
+    answer = await run(functools.partial(function, *arguments), abandon_on_cancel=True, limiter=limiter)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 def imported(package: str, *, extra: str) -> Any:

@@ -10,13 +10,15 @@ import attrs
 from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory
 from factmem.detection import VerbatimDetector
 from factmem.errors import CapabilityError
+from factmem.llm import Spent
 from factmem.loops import OneLoop
 
 if TYPE_CHECKING:
-    from factmem.abc import Analyst, Consolidator, Detector, Embedder, MediaReader, QuestionAnalyst
+    from factmem.abc import Analyst, Consolidator, Detector, Embedder, MediaReader, QuestionAnalyst, Reranker
     from factmem.memory.accesses import AccessCounts
     from factmem.memory.background import Worker
     from factmem.recall import Mirror
+    from factmem.reranking import Reranking
 
 __all__ = ["Backend"]
 
@@ -33,10 +35,13 @@ class Backend:
         analyst: Finds out scope, categories and importance of texts; None without a model.
         consolidator: Decides about similar statements; None without a model.
         question_analyst: Splits questions for deep recall; None without a model.
+        reranker: Orders the best records of a search anew; None without one.
+        reranking: Bounds of the reranker.
         media_reader: Reads images, sound and video; None without one.
         worker: Reads submissions in the background.
         accesses: Counts recalled records; None if recalls are not counted.
         concurrency: Maximum number of questions to models at a time.
+        reranking_cost: What the reranker has cost since the memory was opened.
         media_tried: Media that gave nothing to this process.
         loop: The event loop that the memory is used in.
     """
@@ -48,10 +53,13 @@ class Backend:
     analyst: Analyst | None
     consolidator: Consolidator | None
     question_analyst: QuestionAnalyst | None
+    reranker: Reranker | None
+    reranking: Reranking
     media_reader: MediaReader | None
     worker: Worker
     accesses: AccessCounts | None
     concurrency: int
+    reranking_cost: Spent = attrs.field(factory=Spent, init=False)
     media_tried: dict[object, None] = attrs.field(factory=dict, init=False)
     loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)
 

@@ -24,6 +24,7 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "analyst": ("analyse", "extract"),
     "consolidator": ("decide",),
     "question_analyst": ("analyse_question", "find_gaps"),
+    "reranker": ("rerank",),
     "media_reader": ("takes", "read_medium"),
 }
 """Required methods of each part."""

@@ -24,7 +24,7 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.recall.embedding_vendors import VENDORS, OpenAIEmbedder, RemoteEmbedder
-from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
+from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, sentence_of, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns
@@ -100,6 +100,7 @@ __all__ = [
     "recency",
     "rows_of_marks",
     "selected",
+    "sentence_of",
     "still_true",
     "timed",
     "times_in",

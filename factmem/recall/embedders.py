@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import attrs
-from anyio import CapacityLimiter, fail_after, to_thread
-from anyio.lowlevel import RunVar
+from anyio import fail_after, to_thread
 
 from factmem.abc import Embedder, EmbedderIdentity, Operation
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError, ModelError
-from factmem.llm.local_models import LocalModel, fastembed_model, fastembed_name, imported
+from factmem.llm.local_models import LocalModel, called, fastembed_model, fastembed_name, imported
 from factmem.observing import nested
 from factmem.recall.embedding_vendors import PROBE, VENDORS, trained_with, vendor_embedder
 from factmem.values import check_text
@@ -57,9 +56,6 @@ _SHORT: Final = 400
 _TOGETHER: Final = 256
 """Number of texts that a `BoundedEmbedder` passes on at a time."""
 
-_FOREIGN_THREADS: Final = 8
-"""Number of worker threads of one event loop that functions of a `CallableEmbedder` may occupy, hung ones included."""
-
 _BATCH: Final = 64
 """Number of texts that a model in ONNX reads at a time."""
 
@@ -68,8 +64,6 @@ _CENTRE: Final = Path(__file__).with_name("multilingual_centre.npy")
 
 _SHARE: Final = 0.5
 """Share of the mean vector that is taken out of each vector."""
-
-_threads: Final[RunVar[CapacityLimiter]] = RunVar("factmem_embedder_threads")
 
 
 def default_embedder() -> Embedder:
@@ -351,22 +345,11 @@ class CallableEmbedder:
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
-        return await _called(self._function, texts)
+        return cast("NDArray[np.float32]", await called(self._function, list(texts)))
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.EmbedsQueries.embed_query`."""
-        return await _called(self._query, texts)
-
-
-async def _called(function: _Function, texts: Sequence[str]) -> NDArray[np.float32]:
-    if inspect.iscoroutinefunction(function):
-        return cast("NDArray[np.float32]", await function(list(texts)))
-    limiter = _threads.get(None)
-    if limiter is None:
-        _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
-    run = to_thread.run_sync  # a hung function must not block a cancelled caller
-    answer = await run(function, list(texts), abandon_on_cancel=True, limiter=limiter)
-    return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
+        return cast("NDArray[np.float32]", await called(self._query, list(texts)))
 
 
 def _asking(embedder: Embedder, *, query: bool) -> Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]:

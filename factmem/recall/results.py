@@ -34,6 +34,7 @@ class ScoreParts:
             neighbours or age: compare it with thresholds for near-duplicates.
         recency: 1 for now, halved with each half-life.
         importance: Importance of the record.
+        reranked: Score by the memory's reranker, of any range; None if it did not read the record.
     """
 
     similarity: float
@@ -44,6 +45,7 @@ class ScoreParts:
     cosine: float
     recency: float
     importance: float
+    reranked: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -116,8 +118,8 @@ class RecallMatches(list[RecallMatch]):
     """The results of a recall, best first.
 
     Attributes:
-        failure: The reason why the results go by words alone although meaning was requested; None otherwise. It holds
-            no text of the query.
+        failure: The reasons why the results go by words alone although meaning was requested, or are not reranked
+            although there is a reranker; None otherwise. It holds no text of the query.
         deep: The report of a deep recall; None after a shallow one.
     """
 

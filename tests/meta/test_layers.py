@@ -35,7 +35,7 @@ VOCABULARY = {
     "vectors",
     "views",
 }
-MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
+MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall", "reranking"}
 INTERFACES = {"integrations", "browse", "mcp"}
 STARTERS = {"cli"}
 """The command line starts the other interfaces."""
