@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 import attrs
-from anyio import to_thread
+from anyio import from_thread, to_thread
 
 from factmem.abc import Embedder, QuestionRequest, number_of_id
 from factmem.detection import redact
@@ -25,6 +25,7 @@ from factmem.memory.reader import Reader
 from factmem.recall import (
     COMPARED,
     TELLING,
+    Asking,
     Corpus,
     DeepSettings,
     EventTime,
@@ -39,9 +40,9 @@ from factmem.recall import (
     RecallSettings,
     Results,
     asks_for_assistant,
-    embedded,
     events_in,
     explored,
+    followed,
     in_seconds,
     kinds_asked,
     marked,
@@ -52,6 +53,7 @@ from factmem.recall import (
     timed,
     times_in,
 )
+from factmem.recall import embedded as embed_texts
 from factmem.reranking import reordered, rerank_checked
 from factmem.scopes import MemoryScope
 from factmem.validators import check_instance
@@ -135,7 +137,7 @@ class Recaller:
         by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
         failure = None
         try:
-            vectors = await embedded(self._backend.embedder, texts, query=True) if search.semantic else by_words
+            vectors = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else by_words
             found = await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
             failure = search.without_meaning(error)
@@ -194,16 +196,29 @@ class Recaller:
         def rank(corpus: Corpus) -> _Found:
             queries = asked()
             whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
+            linked = followed(corpus, self._asking(search, query, embedded=vectors[0] is not None))
 
             def best(search: _Search) -> list[RecallMatch]:
-                matches = ranked(
+                beside = functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted)
+
+                def rank(wanted: RecallFilter) -> list[RecallMatch]:
+                    return ranked(
+                        corpus,
+                        whole,
+                        wanted=wanted,
+                        limit=search.limit,
+                        min_score=search.min_score,
+                        concepts=self._context.concepts,
+                        beside=beside,
+                    )
+
+                matches = linked.among(
                     corpus,
-                    whole,
+                    rank,
+                    sight=search.sight,
                     wanted=search.wanted,
                     limit=search.limit,
                     min_score=search.min_score,
-                    concepts=self._context.concepts,
-                    beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
                 )
                 return self._marked(corpus, search, matches)
 
@@ -221,6 +236,14 @@ class Recaller:
         if found is not None:
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
+
+    def _asking(self, search: _Search, query: str, *, embedded: bool) -> Asking:
+        def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
+            if not embedded:
+                return [None] * len(texts)
+            return from_thread.run(functools.partial(embed_texts, self._backend.embedder, texts, query=True))
+
+        return Asking(text=query, sight=search.sight, query=search.query, embed=embed, concepts=self._context.concepts)
 
     def _dating(self, corpus: Corpus, phrase: Query) -> list[RecallMatch]:
         """Return records that tell when something happened; a filter of the search changes no score."""
@@ -441,7 +464,7 @@ class Searches:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if self.embedder is None or not new:
             return
-        self._vectors |= zip(new, await embedded(self.embedder, new, query=True), strict=True)
+        self._vectors |= zip(new, await embed_texts(self.embedder, new, query=True), strict=True)
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""

@@ -4,7 +4,8 @@
   `results` the matches.
 - `index` is the searchable copy of a tenant's log: codec, columns, fold, segments, corpus, mirror.
 - `text` reads English: terms, times, signs, related words, updates.
-- `deep` is recall with a model, `overtaken` the marks on results, `events` dates by events, `embedders` the vectors.
+- `deep` is recall with a model, `overtaken` the marks on results, `hops` what links lead to, `events` dates by events,
+  `embedders` the vectors.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from factmem.recall.embedders import (
 from factmem.recall.embedding_vendors import VENDORS, OpenAIEmbedder, RemoteEmbedder
 from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, sentence_of, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
+from factmem.recall.hops import Asking, followed
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus
@@ -47,6 +49,7 @@ __all__ = [
     "TELLING",
     "VENDORS",
     "Additive",
+    "Asking",
     "Boost",
     "BoundedEmbedder",
     "CallableEmbedder",
@@ -90,6 +93,7 @@ __all__ = [
     "embedder_named",
     "events_in",
     "explored",
+    "followed",
     "hydrate",
     "in_seconds",
     "indexed_text",

@@ -19,7 +19,7 @@ from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, 
 from factmem.llm.local_models import LocalModel, called, fastembed_model, fastembed_name, imported
 from factmem.observing import nested
 from factmem.recall.embedding_vendors import PROBE, VENDORS, trained_with, vendor_embedder
-from factmem.values import check_text
+from factmem.validators import check_text
 from factmem.vectors import unit_rows
 
 if TYPE_CHECKING:

@@ -61,7 +61,10 @@ class RecallMatch:
             first ten, and nothing for 95 % of such queries. A record that agrees in meaning alone scores less than
             one that shares words.
         parts: Parts of the score.
-        reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``.
+        reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``,
+            ``linked``.
+        path: Records whose values are subjects, which led from the subject that the question names to that of this
+            record, in order; empty without ``linked``. Their fit raises the score.
         newer: The newer record that overtakes this statement, if there is one: a later statement of the same person,
             or the present value of a fact that was found in the same message. It passes the filters of the search.
             The order of results does not depend on it.
@@ -74,6 +77,7 @@ class RecallMatch:
     score: float
     parts: ScoreParts
     reasons: tuple[str, ...]
+    path: tuple[FactRecord[Any], ...] = ()
     newer: FactRecord[Any] | None = None
     retracted: bool = False
     earlier: tuple[FactRecord[Any], ...] = ()

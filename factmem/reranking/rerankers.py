@@ -11,7 +11,7 @@ from factmem.errors import InvalidDataError
 from factmem.llm.local_models import called, fastembed_model
 from factmem.reranking.endpoints import RERANKER_VENDORS, EndpointReranker
 from factmem.reranking.model_reranker import ModelReranker
-from factmem.values import check_text
+from factmem.validators import check_text
 
 if TYPE_CHECKING:
     from factmem.llm import ForeignModel
