@@ -12,6 +12,7 @@ that the caller sees are followed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -209,10 +210,12 @@ class Linked:
         for keyword in asked:
             found += map(self._damped, rank(attrs.evolve(wanted, keywords=[keyword])))
         best = {match.record.id: match for match in found}
-        kept = set(corpus.columns["record"][selected(corpus, sight, wanted).rows].tolist())
-        for match in self.matches:
-            known = best.get(match.record.id)
-            if number_of_id(match.record.id) in kept and (known is None or match.score > known.score):
+        kept = self.matches
+        if not wanted.empty or wanted.strongest:
+            numbers = set(corpus.columns["record"][selected(corpus, sight, wanted).rows].tolist())
+            kept = [match for match in kept if number_of_id(match.record.id) in numbers]
+        for match in kept:
+            if (known := best.get(match.record.id)) is None or match.score > known.score:
                 best[match.record.id] = match
         ordered = sorted(best.values(), key=lambda match: (-match.score, -match.record.timestamp.timestamp()))
         return [match for match in ordered if match.score >= min_score][:limit]
@@ -237,17 +240,11 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
     if not any((part.segment.kinds & Kind.PERSON).any() for part in corpus.parts):
         return Linked()
     words = _words_of(asking.text)
-    paths = _beginnings(corpus, asking.sight, words)
-    if not paths:
-        return Linked()
     search = _Links(corpus, asking, words)
-    reached: list[_Path] = []
-    for _ in range(MOST_LINKS):
-        paths = sorted(itertools.chain.from_iterable(map(search.next, paths)), key=lambda path: -path.fit)[:_WIDTH]
-        reached += paths
-    # Words that lead nowhere are what is asked of the subject; if none is left, the link is the answer.
-    telling = [path for path in reached if any(word.asks for n, word in enumerate(words) if n not in path.taken)]
-    return search.results(telling)
+    for beginnings in (_named(corpus, asking.sight, words), _own(corpus, asking.sight)):
+        if reached := search.reached(beginnings):
+            return search.results(reached)
+    return Linked()
 
 
 def _words_of(text: str) -> list[_Word]:
@@ -256,38 +253,32 @@ def _words_of(text: str) -> list[_Word]:
     return [_Word(word, frozenset(analyse(word))) for word in plain]
 
 
-def _beginnings(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
-    """Return the subjects that the question names; if none, the viewer's own, or the one of facts without a subject."""
-    numbers = {number: term for word in words for term, number in _numbered(word.terms)}
+def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
+    """Begin with the subjects that the question names, as far as any of them is named."""
+    numbers = term_numbers(sorted(frozenset().union(*(word.terms for word in words))))
     named: set[str] = set()
     columns = corpus.columns
     for part, mask in zip(corpus.parts, corpus.seen(sight).masks, strict=True):
-        leading = part.segment.leading(list(numbers))
-        held = np.isin(part.segment.speakers[1], [speaker for _, speaker in leading])
+        speakers = [speaker for _, speaker in part.segment.leading(numbers)]
+        held = np.isin(part.segment.speakers[1], speakers)
         rows = part.segment.rows[np.flatnonzero(held if mask is None else held & mask)]
-        subjects = columns.subjects.texts
-        named |= {subjects[number] for number in np.unique(columns.of_rows("subject", rows)).tolist()}
+        named |= {columns.subjects.texts[number] for number in np.unique(columns.of_rows("subject", rows)).tolist()}
     found: list[tuple[float, _Path]] = []
-    for text in named:
+    for text in sorted(named - {MemorySubject.EVERYTHING.name}):
         name, _, individual = text.partition("\0")
-        terms = set(analyse(individual or spaced(name)))
-        said = [number for number, word in enumerate(words) if word.terms & terms]
-        covered = len(terms & {term for number in said for term in words[number].terms}) / max(len(terms), 1)
-        if covered and name != MemorySubject.EVERYTHING.name:
-            found.append((covered, _Path(subject=_subject(text), name=tuple(said))))
+        terms = frozenset(analyse(individual or spaced(name)))
+        said = tuple(number for number, word in enumerate(words) if word.terms & terms)
+        covered = len(terms & frozenset().union(*(words[n].terms for n in said))) / max(len(terms), 1)
+        found.append((covered, _Path(subject=_subject(text), name=said)))
     most = max((covered for covered, _ in found), default=0.0)
-    if most:
-        return [path for covered, path in found if covered == most][:_WIDTH]
-    owned = [subject for subject in sight.view.subjects if subject.individual_name == sight.viewer is not None]
-    own = owned or [
-        _subject(text) for text in columns.subjects.texts if sight.viewer and text.endswith(f"\0{sight.viewer}")
-    ]
+    return [path for covered, path in found if covered == most > 0][:_WIDTH]
+
+
+def _own(corpus: Corpus, sight: Sight) -> list[_Path]:
+    """Begin with the viewer, and with the subject of facts that have none of their own."""
+    mine = f"\0{sight.viewer}"
+    own = [_subject(text) for text in corpus.columns.subjects.texts if sight.viewer and text.endswith(mine)]
     return [_Path(subject=subject, name=()) for subject in (*own, MemorySubject.EVERYTHING)]
-
-
-def _numbered(terms: frozenset[str]) -> Iterator[tuple[str, int]]:
-    ordered = list(terms)
-    return zip(ordered, term_numbers(ordered), strict=True)
 
 
 def _subject(text: str) -> MemorySubject:
@@ -300,17 +291,30 @@ class _Links:
 
     def __init__(self, corpus: Corpus, asking: Asking, words: Sequence[_Word]) -> None:
         self._corpus, self._asking, self._words = corpus, asking, words
-        pairs: list[tuple[int, ...]] = [(n,) for n, word in enumerate(words) if word.terms]
-        pairs += [(n, n + 1) for n in range(len(words) - 1) if words[n].terms and words[n + 1].terms]
-        texts = [" ".join(words[n].text for n in pair) for pair in pairs]
-        columns = corpus.columns
-        shown = selected(corpus, asking.sight, RecallFilter(without_keywords=[STATEMENT.keyword])).rows
-        keywords = [columns.keywords.texts[number] for number in columns.counted("keyword", shown)[0]]
         self._vectors: dict[str, Vector | None] = {}
-        self._embed([*texts, *map(spaced, keywords)])
-        self._phrases = [_Phrase(pair, text, self._vectors[text]) for pair, text in zip(pairs, texts, strict=True)]
-        known = [vector for keyword in keywords if (vector := self._vectors[spaced(keyword)]) is not None]
-        self._closest = {
+
+    @functools.cached_property
+    def _phrases(self) -> list[_Phrase]:
+        """The words of the question that say something, alone and in pairs."""
+        words = self._words
+        numbers: list[tuple[int, ...]] = [(n,) for n, word in enumerate(words) if word.terms]
+        numbers += [(n, n + 1) for n in range(len(words) - 1) if words[n].terms and words[n + 1].terms]
+        texts = [" ".join(words[n].text for n in of_one) for of_one in numbers]
+        self._embed([*texts, *self._concepts])
+        return [_Phrase(of_one, text, self._vectors[text]) for of_one, text in zip(numbers, texts, strict=True)]
+
+    @functools.cached_property
+    def _concepts(self) -> list[str]:
+        """The names of all concepts that the caller sees."""
+        rows = selected(self._corpus, self._asking.sight, RecallFilter(without_keywords=[STATEMENT.keyword])).rows
+        columns = self._corpus.columns
+        return [spaced(columns.keywords.texts[number]) for number in columns.counted("keyword", rows)[0]]
+
+    @functools.cached_property
+    def _closest(self) -> dict[_Phrase, float]:
+        """The similarity of each phrase to the concept that is closest to it."""
+        known = [vector for name in self._concepts if (vector := self._vectors[name]) is not None]
+        return {
             phrase: max((float(vector @ phrase.vector) for vector in known), default=0.0)
             for phrase in self._phrases
             if phrase.vector is not None
@@ -320,7 +324,18 @@ class _Links:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         self._vectors |= zip(new, self._asking.embed(new) if new else (), strict=True)
 
-    def next(self, path: _Path) -> Iterator[_Path]:
+    def reached(self, paths: Sequence[_Path]) -> list[_Path]:
+        """Return the paths that links make from some beginnings, and that leave something of the question to ask."""
+        found: list[_Path] = []
+        for _ in range(MOST_LINKS):
+            further = itertools.chain.from_iterable(map(self._next, paths))
+            paths = sorted(further, key=lambda path: -path.fit)[:_WIDTH]
+            found += paths
+        # Words that lead nowhere are what is asked of the subject; if none is left, the link is the answer.
+        words = {number for number, word in enumerate(self._words) if word.asks}
+        return sorted((path for path in found if words - path.taken), key=lambda path: -path.fit)[:_WIDTH]
+
+    def _next(self, path: _Path) -> Iterator[_Path]:
         """Yield the paths that go one link further."""
         links = self._of(path.subject)
         self._embed([text for link in links for text in _names(link)])
@@ -341,10 +356,16 @@ class _Links:
 
     def _of(self, subject: MemorySubject) -> list[Current]:
         """Return the links of a subject that the caller sees."""
+        columns = self._corpus.columns
         found = selected(self._corpus, self._asking.sight, RecallFilter(subject=subject))
-        kinds = self._corpus.columns["signs"][found.rows] >> KINDS_FROM
-        read = self._corpus.currents(found.at((kinds & Kind.PERSON) != 0))
-        return [current for current in read if current is not None and current.recorded.assertion.shape == _LINK]
+        found = found.at(((columns["signs"][found.rows] >> KINDS_FROM) & Kind.PERSON) != 0)
+        heads = columns["head"][found.rows]
+        kinds, firsts = np.unique(heads, return_index=True)  # the facts of one concept at one place have one type
+        first = self._corpus.currents(found.at(firsts))
+        linking = [
+            kind for kind, one in zip(kinds, first, strict=True) if one and one.recorded.assertion.shape == _LINK
+        ]
+        return [link for link in self._corpus.currents(found.at(np.isin(heads, linking))) if link is not None]
 
     def _fit(self, path: _Path, link: Current) -> tuple[float, tuple[int, ...]]:
         """Return how well a link fits words that are not used yet, and these words; 0 for a link that does not."""
