@@ -33,7 +33,7 @@ from factmem.recall.index.selection import selected
 from factmem.recall.ranking import Query, ranked
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.recall.text.analysis import analyse, spaced
-from factmem.recall.text.signs import Kind, asking_words
+from factmem.recall.text.signs import Kind, asking_words, kinds_asked
 from factmem.records import FactRecord
 from factmem.subjects import MemorySubject
 from factmem.values import decode_value
@@ -331,9 +331,10 @@ class _Links:
             further = itertools.chain.from_iterable(map(self._next, paths))
             paths = sorted(further, key=lambda path: -path.fit)[:_WIDTH]
             found += paths
-        # Words that lead nowhere are what is asked of the subject; if none is left, the link is the answer.
+        # Words that lead nowhere are what is asked of the subject; if none is left, a person is asked for: the link.
         words = {number for number, word in enumerate(self._words) if word.asks}
-        return sorted((path for path in found if words - path.taken), key=lambda path: -path.fit)[:_WIDTH]
+        other = bool(kinds_asked(self._asking.text) & ~Kind.PERSON)
+        return sorted((path for path in found if other or words - path.taken), key=lambda path: -path.fit)[:_WIDTH]
 
     def _next(self, path: _Path) -> Iterator[_Path]:
         """Yield the paths that go one link further."""

@@ -12,6 +12,7 @@ import pytest
 from factmem import Concept, InMemoryProvider, Memory, MemorySubject, SingleFact
 from factmem.errors import ConceptConflictError
 from factmem.facts import MultipleFacts
+from factmem.memory.filters import Filters
 from factmem.recall import CallableEmbedder, RecallMatch
 
 BOSS = Concept.single("boss", "", MemorySubject)
@@ -174,7 +175,13 @@ async def test_nothing_is_followed_that_the_caller_may_not_see() -> None:
 async def test_a_filter_keeps_the_order_and_the_scores_of_what_links_lead_to(memory: Memory) -> None:
     question = "Where does Ada Lind's boss's wife work?"
     whole = await memory.recall(question, limit=20)
-    for filters in ({"subject": NINA}, {"concepts": ["employer"]}, {"concepts": ["boss", "wife"]}, {"subject": ADA}):
+    narrowings: list[Filters] = [
+        {"subject": NINA},
+        {"concepts": ["employer"]},
+        {"concepts": ["boss", "wife"]},
+        {"subject": ADA},
+    ]
+    for filters in narrowings:
         some = await memory.recall(question, limit=20, **filters)
         kept = {match.record.id for match in some}
         expected = [match for match in whole if match.record.id in kept]
