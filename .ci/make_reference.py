@@ -1,4 +1,4 @@
-"""Write what of docs/ follows from the code: the reference of the commands, and llms.txt.
+"""Write what of docs/ follows from the code: the reference of the commands, the API at a glance, and llms.txt.
 
     python .ci/make_reference.py
 
@@ -15,18 +15,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import griffe
 import yaml
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
 COMMANDS: Final = "pages/reference/commands.md"
 INDEX: Final = "llms.txt"
+GLANCE: Final = "## At a glance"
+SENTENCE_END: Final = r"(?<=[.!?])\s(?=[A-Z`*])"
+TARGET: Final = re.compile(r"^::: (\S+)$", re.MULTILINE)
 OPTION: Final = re.compile(r"^\* `.*$", re.MULTILINE)
 
 
 def main() -> None:
-    (DOCS / COMMANDS).write_text(commands(), encoding="utf-8")
-    (DOCS / INDEX).write_text(index(), encoding="utf-8")
+    for path, text in written().items():
+        (DOCS / path).write_text(text, encoding="utf-8")
+
+
+def written() -> dict[str, str]:
+    """Return the texts by their paths in docs/."""
+    library = Library()
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted((DOCS / "pages").rglob("*.md"))}
+    glances = {
+        path.relative_to(DOCS).as_posix(): with_glance(text, library)
+        for path, text in pages.items()
+        if TARGET.search(text)
+    }
+    return {COMMANDS: commands(), INDEX: index(), **glances}
 
 
 def commands() -> str:
@@ -72,6 +88,116 @@ def index() -> str:
     return "\n".join(lines)
 
 
+class Library:
+    """The packages as griffe reads them, which the site is built with."""
+
+    def __init__(self) -> None:
+        self._loader = griffe.GriffeLoader(search_paths=[str(ROOT), str(ROOT / "providers")])
+
+    def target(self, name: str) -> Any:
+        """Return a module, class or function by its path."""
+        package, _, rest = name.partition(".")
+        found = self._loader.modules_collection.members.get(package) or self._loader.load(package)
+        return found[rest] if rest else found
+
+
+def with_glance(page: str, library: Library) -> str:
+    """Return a page of the API with the signatures and first sentences of what the site describes on it.
+
+    They stand before the directives, which say nothing to a reader of the file.
+    """
+    intro = re.split(rf"^(?:{GLANCE}$|::: )", page, maxsplit=1, flags=re.MULTILINE)[0]
+    targets = TARGET.findall(page)
+    lines = [line for name in targets for line in _glance(name, library.target(name))]
+    directives = "\n\n".join(f"::: {name}" for name in targets)
+    return f"{intro}{GLANCE}\n\n" + "\n".join(lines) + f"\n\n{directives}\n"
+
+
+def _glance(name: str, found: Any) -> Iterator[str]:
+    """Yield an entry of the list; of a module, one for each of its public names."""
+    if not found.is_module:
+        yield from _entry(name, found)
+        return
+    yield f"- `{name}`{_sentence(found)}"
+    exports = [str(export) for export in found.exports or ()]
+    for export in sorted(exports, key=str.casefold):
+        yield from ("    " + line for line in _entry(export, found[export]))
+
+
+def _entry(name: str, found: Any) -> Iterator[str]:
+    """Yield the entry of a class with its methods, of a function or of a constant."""
+    found = found.final_target if found.is_alias else found
+    if found.is_class:
+        yield f"- `{name}{_fields(found)}`{_sentence(found)}"
+        for member in found.members.values():
+            if member.is_alias or member.name.startswith("_") or not member.has_docstring:
+                continue
+            if member.is_function:
+                yield f"    - `{_called(member)}`{_sentence(member)}"
+            elif "property" in member.labels:
+                yield f"    - `{member.name}: {member.annotation}`{_sentence(member)}"
+    elif found.is_function:
+        yield f"- `{_called(found, name)}`{_sentence(found)}"
+    else:
+        yield f"- `{name}`{_sentence(found)}"
+
+
+def _fields(cls: Any) -> str:
+    """Return the arguments of a class: those of its ``__init__``, or the fields of an attrs class."""
+    if any("Enum" in str(base) for base in cls.bases):
+        names = [member.name for member in cls.members.values() if member.is_attribute and member.name.isupper()]
+        return f": {', '.join(names)}" if names else ""
+    if (init := cls.members.get("__init__")) is not None and init.is_function:
+        return f"({_parameters(init)})"
+    fields = [
+        f"{field.name}: {field.annotation}{' = …' if _is_optional(field) else ''}"
+        for field in cls.members.values()
+        if field.is_attribute and "instance-attribute" in field.labels and "property" not in field.labels
+        if not field.name.startswith("_") and field.annotation is not None
+    ]
+    if fields and any("kw_only=True" in str(decorator.value) for decorator in cls.decorators):
+        fields.insert(0, "*")
+    return f"({', '.join(fields)})" if fields else ""
+
+
+def _is_optional(field: Any) -> bool:
+    """Return whether a field of a class has a default."""
+    value = str(field.value or "")
+    return bool(value) and (
+        not value.startswith("attrs.field(") or re.search(r"\b(default|factory)=", value) is not None
+    )
+
+
+def _called(function: Any, name: str = "") -> str:
+    waits = "await " if "async" in function.labels else ""
+    result = f" -> {function.returns}" if function.returns is not None else ""
+    return f"{waits}{name or function.name}({_parameters(function)}){result}"
+
+
+def _parameters(function: Any) -> str:
+    parts, keywords = [], False
+    for parameter in function.parameters:
+        if parameter.name in ("self", "cls"):
+            continue
+        kind = parameter.kind.name if parameter.kind else ""
+        if kind == "keyword_only" and not keywords:
+            parts.append("*")
+        keywords = keywords or kind in ("keyword_only", "var_positional")
+        stars = {"var_positional": "*", "var_keyword": "**"}.get(kind, "")
+        annotation = f": {parameter.annotation}" if parameter.annotation is not None else ""
+        default = f" = {parameter.default}" if parameter.default is not None and not stars else ""
+        parts.append(f"{stars}{parameter.name}{annotation}{default}")
+    return ", ".join(parts)
+
+
+def _sentence(found: Any) -> str:
+    """Return the first sentence of a docstring, after a colon; empty if it has none."""
+    if not found.has_docstring:
+        return ""
+    first = " ".join(found.docstring.value.split("\n\n")[0].split())
+    return f": {re.split(SENTENCE_END, first)[0]}"
+
+
 def _pages(pages: list[Any]) -> Iterator[str]:
     for page in pages:
         if isinstance(page, str):
@@ -90,7 +216,7 @@ def _summary(page: str) -> str:
     blocks = (DOCS / "pages" / page).read_text(encoding="utf-8").split("\n\n")[1:]
     prose = next(" ".join(block.split()) for block in blocks if re.match(r"[\w*]|`(?!`)", block))
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", prose)
-    return re.split(r"(?<=[.!?:])\s(?=[A-Z`*])", plain)[0].rstrip(":")
+    return re.split(rf"{SENTENCE_END}|(?<=:)\s(?=[A-Z`*])", plain)[0].rstrip(":")
 
 
 if __name__ == "__main__":

@@ -63,19 +63,19 @@ PICTURES_TO_TAKE: Final = (
 
 @attrs.frozen
 class Screen:
-    """A screen of the terminal to take: the keys that lead to it, the text that it waits for, and its size in cells."""
+    """A screen of the terminal to take: the keys that lead to it, each with the text that follows, and its size."""
 
     name: str
-    keys: tuple[str, ...]
-    shows: str
+    steps: tuple[tuple[tuple[str, ...], str], ...]
     dark: bool = True
     size: tuple[int, int] = (132, 24)
 
 
+SEARCH: Final = (("slash", *"how many people fit", "enter"), "because: ")
 SCREENS_TO_TAKE: Final = (
-    Screen("terminal-search", ("slash", *"how many people fit", "enter"), "because: "),
-    Screen("terminal-record", ("slash", *"how many people fit", "enter", "enter"), "Done to it", dark=False),
-    Screen("terminal-subject", ("s", "g"), "( conference )", size=(100, 14)),
+    Screen("terminal-search", (SEARCH,)),
+    Screen("terminal-record", (SEARCH, (("enter",), "Done to it")), dark=False),
+    Screen("terminal-subject", ((("s", "g"), "( conference )"),), size=(100, 14)),
 )
 _FONTS: Final = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
@@ -140,8 +140,10 @@ async def take_terminal(store: Path) -> None:
             app = TerminalBrowser(browser)
             async with app.run_test(size=screen.size) as pilot:
                 await _until(pilot, "newest first")
-                await pilot.press(*([] if screen.dark else ["d"]), *screen.keys)
-                await _until(pilot, screen.shows)
+                await pilot.press(*([] if screen.dark else ["d"]))
+                for keys, shows in screen.steps:
+                    await pilot.press(*keys)
+                    await _until(pilot, shows)
                 # an image in a page loads no fonts, and the site has nothing from elsewhere
                 picture = _FONTS.sub("", app.export_screenshot(title="factmem browse"))
             path = PICTURES / f"{screen.name}.svg"

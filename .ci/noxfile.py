@@ -56,8 +56,9 @@ def hosts(session: nox.Session) -> None:
     session.install("--quiet", "attrs", "packaging", "uv")
     session.run("python", ".ci/resolve_hosts.py", *session.posargs)
     newest = ("pydantic-ai-slim[openai]", "langchain-openai", "openai-agents")
-    session.install("--quiet", ".[langgraph,openai-agents,pydantic-ai]", *newest, "--group", "run-tests")
-    session.run("pytest", "-q", "-o", "pythonpath=", "tests/llm/test_host_models.py")
+    session.install("--quiet", ".[langchain,langgraph,openai-agents,pydantic-ai]", *newest, "--group", "run-tests")
+    tests = ("tests/llm/test_host_models.py", "tests/integrations/test_models_of_hosts.py")
+    session.run("pytest", "-q", "-o", "pythonpath=", *tests)
 
 
 @nox.session

@@ -3,7 +3,7 @@
     python benchmarks/blind_sets.py pack FOLDER     split the files of a folder (JSON Lines) and pack both halves
     python benchmarks/blind_sets.py unpack FOLDER   write the building halves there; --held for the others
 
-The halves are kept compressed, so that no search of the code shows a case to whoever writes the rules that it judges.
+The halves are kept compressed, so that no search of the code shows a case to the authors of the rules that it judges.
 A case belongs to a half by its place in the order of its own kind, so that both halves hold the same kinds. Lines of
 what is asked about (``type`` is ``fact`` or ``passage``) are in both.
 """

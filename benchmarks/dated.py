@@ -77,7 +77,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "all three signs": {"SIGN": 0},
     "signs .25": {"SIGN": 0.25},
     "role asked for": {"misfit": 0},
-    "says hardly anything": {"ENOUGH_WORDS": 0},
+    "says hardly anything": {"FEW_WORDS": 0},
     "both misfits": {"MISFIT": 1},
     "misfits .9": {"MISFIT": 0.9},
     "asking words": {"ASKING": 1},

@@ -2,7 +2,7 @@
 
     python benchmarks/weight.py [--against CHECKOUT] [--json]
 
-A code line is one that is no docstring, comment or blank. Statements are counted beside lines, so that dense code saves
+Docstrings, comments and blanks are not code lines. Statements are counted beside lines, so that dense code saves
 nothing. Exported names are those in the ``__all__`` of a package's ``__init__.py``.
 """
 

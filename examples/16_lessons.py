@@ -42,8 +42,8 @@ async def ask_a_person(output: str) -> str:
 
 async def main(model: LanguageModel) -> None:
     async with Memory("memory:") as memory:
-        agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="writer", users="shared", model=model))
-        lessons = Lessons(agent)
+        agent = AgentMemory(AgentMemoryConfig(store=memory, agent_name="writer", users="shared"))
+        lessons = Lessons(agent, model=model)
 
         @lessons.reviewed(by=ask_a_person)
         async def draft(topic: str) -> str:

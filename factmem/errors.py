@@ -15,6 +15,7 @@
     ├── ConceptConflictError (TypeError)   a place holds another type under this keyword
     ├── RecordNotFoundError (LookupError)  no visible record has this id
     ├── IncompleteProfileError (LookupError)  nothing is known of a field that a profile needs
+    ├── SeveralIndividualsError (LookupError)  a read without a subject would mix the facts of several people
     ├── ReadOnlyError (PermissionError)    a write through something opened for reading
     ├── CapabilityError                    the provider cannot represent what was asked
     ├── QuotaExceededError                 too much waits in quarantine already; nothing was written
@@ -25,7 +26,8 @@
     │   ├── ModelUnavailableError          unreachable, overloaded, out of quota or too slow; retry later
     │   ├── ModelRefusedError              it refused, or its answer was filtered
     │   ├── ModelAnswerError               its answer is invalid or cut off
-    │   └── BudgetSpentError               the budget of this run is spent; the rest waits
+    │   ├── BudgetSpentError               the budget of this run is spent; the rest waits
+    │   └── ModelAwayError                 the loop that a host's model is asked in does not run; the rest waits
     ├── MemoryFileError                    a file for agents, such as an AGENTS.md, cannot be read or written
     ├── MissingPackageError (ImportError)  an optional package is not installed; the text says how
     └── ProviderError
@@ -72,6 +74,7 @@ __all__ = [
     "MissingPackageError",
     "MissingUserError",
     "ModelAnswerError",
+    "ModelAwayError",
     "ModelError",
     "ModelRefusedError",
     "ModelUnavailableError",
@@ -83,6 +86,7 @@ __all__ = [
     "ReadOnlyError",
     "RecordNotFoundError",
     "RolledBackStoreError",
+    "SeveralIndividualsError",
     "StateConflictError",
     "StoreUnavailableError",
     "TamperedStoreError",
@@ -181,6 +185,26 @@ class IncompleteProfileError(FactMemError, LookupError):
         self.missing: tuple[str, ...] = tuple(missing)
 
 
+_MOST_NAMED: Final = 10
+
+
+class SeveralIndividualsError(FactMemError, LookupError):
+    """Raised when a read without a subject would mix the facts of several individuals.
+
+    Attributes:
+        individuals: the individuals, as texts such as ``user:alice``.
+    """
+
+    def __init__(self, individuals: Sequence[str]) -> None:
+        named, more = individuals[:_MOST_NAMED], len(individuals) - _MOST_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        super().__init__(
+            f"several individuals are known here: {', '.join(named)}{rest}. Name one with subject=, or read as one of "
+            "them with for_user(name)"
+        )
+        self.individuals: tuple[str, ...] = tuple(individuals)
+
+
 class ReadOnlyError(FactMemError, PermissionError):
     """Raised on a write through something that was opened for reading only."""
 
@@ -234,6 +258,10 @@ class ModelAnswerError(ModelError):
 
 class BudgetSpentError(ModelError):
     """Raised when a memory's `Budget` is spent. What is not read yet waits for the next process, or `Memory.resume`."""
+
+
+class ModelAwayError(ModelError):
+    """Raised when no event loop runs in which a host's model can be asked. What is not read waits for the next run."""
 
 
 class MemoryFileError(FactMemError):

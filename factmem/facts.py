@@ -10,7 +10,7 @@ import datetime as dt
 import enum
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Generic, TypeAlias, overload
+from typing import Any, Final, Generic, Protocol, TypeAlias, overload
 
 import attrs
 from typing_extensions import TypeVar
@@ -22,6 +22,7 @@ from factmem.values import Shape, canonical_bytes, check_value, encode_value, sh
 
 __all__ = [
     "STATEMENT",
+    "AnyFact",
     "ClockTime",
     "Concept",
     "Fact",
@@ -119,7 +120,8 @@ class Concept(Generic[T, FactT]):
     """A typed key for facts, made with `Concept.single` or `Concept.multiple`.
 
     Attributes:
-        keyword: the unique key.
+        keyword: the unique key. Facts are found by any alike keyword, regardless of case, hyphens, underscores and
+            spaces.
         description: its meaning, for people, models and search.
         value_type: the type of a value; any type that `factmem.values` can write as JSON.
         examples: pairs of a sentence and the value that it says, shown to a language model that looks for the concept.
@@ -257,6 +259,12 @@ class SingleFact(Generic[T]):
         return hash((self.concept.keyword, self.timestamp))
 
 
+def _several(values: Sequence[T]) -> tuple[T, ...]:
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        raise InvalidDataError("the values of MultipleFacts must be a list or tuple", path="$.values")
+    return tuple(values)
+
+
 @attrs.frozen(eq=False)
 class MultipleFacts(Generic[T]):
     """A set of values of a concept, in the order first said. Equal values are united.
@@ -273,7 +281,7 @@ class MultipleFacts(Generic[T]):
     """
 
     concept: MultipleConcept[T]
-    values: tuple[T, ...] = attrs.field()
+    values: tuple[T, ...] = attrs.field(converter=_several)
     timestamp: dt.datetime = attrs.field(factory=_now, kw_only=True, converter=_said_at)
     valid_from: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
     valid_to: dt.datetime | None = attrs.field(default=None, kw_only=True, converter=_true_at)
@@ -282,8 +290,6 @@ class MultipleFacts(Generic[T]):
         if not isinstance(self.concept, MultipleConcept):
             raise InvalidDataError("MultipleFacts need a MULTIPLE concept", path="$.concept")
         value_type = self.concept.value_type
-        if isinstance(self.values, str | bytes) or not isinstance(self.values, Sequence):
-            raise InvalidDataError("the values of MultipleFacts must be a list or tuple", path="$.values")
         if not self.values:
             raise InvalidDataError("MultipleFacts need at least one value", path="$.values")
         object.__setattr__(self, "values", self._united([check_value(value, value_type) for value in self.values]))
@@ -354,6 +360,21 @@ class MultipleConcept(Concept[T, MultipleFacts[T]]):
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """Either kind of fact."""
+
+
+class AnyFact(Protocol):
+    """A fact of any type: checkers infer the type of one that is made in a call from its concept and its value.
+
+    In the place of ``Fact[Any]`` they would take any value for that of the concept.
+    """
+
+    @property
+    def concept(self) -> object:
+        """The fact's concept."""
+        ...
+
+    def _key(self) -> tuple[object, ...]: ...
+
 
 STATEMENT: Final = Concept.multiple("statement", "Something that was said, in its own words")
 """The built-in concept of free statements, one record each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = ["lazy_names"]
 
@@ -25,9 +25,23 @@ def lazy_names(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[st
 
     def named(name: str) -> object:
         if name not in module_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _unknown(package, name, module_of)
         value: object = getattr(importlib.import_module(module_of[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
     return named
+
+
+def _unknown(package: str, name: str, known: Iterable[str]) -> AttributeError | ImportError:
+    """Return the error about a name that a package does not have, with the module that has it or a similar name.
+
+    What lies elsewhere is an `ImportError`: Python replaces an `AttributeError` by one of its own in ``from … import``.
+    """
+    if name.startswith("_"):
+        return AttributeError(f"module {package!r} has no attribute {name!r}")
+    from factmem.hints import did_you_mean, home_of
+
+    if (home := home_of(name)) is not None:
+        return ImportError(f"{package} has no {name}: write  from {home} import {name}", name=package)
+    return AttributeError(f"module {package!r} has no attribute {name!r}{did_you_mean(name, known)}")

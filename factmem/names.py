@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import unicodedata
 from pathlib import Path
+from typing import Final
 
 from factmem.errors import InvalidDataError, InvalidNameError
 
-__all__ = ["MAX_NAME_LENGTH", "checked_name", "checked_path"]
+__all__ = ["MAX_NAME_LENGTH", "checked_name", "checked_path", "folded_keyword"]
+
+_SEPARATORS: Final = dict.fromkeys(map(ord, "-_ "))
 
 MAX_NAME_LENGTH = 512
 """Maximum length of a name, in characters."""
@@ -38,6 +42,16 @@ def checked_name(name: object, *, what: str) -> str:
     if not legal:
         raise InvalidNameError(f"{what} holds a control character or a lone surrogate; remove it")
     return name
+
+
+@functools.lru_cache(maxsize=16_384)
+def folded_keyword(keyword: str) -> str:
+    """Return a keyword without case, hyphens, underscores and spaces: keywords are alike if this is equal.
+
+    A fact keeps the keyword that it was saved with. Wherever a concept is looked for, it is found by any alike keyword:
+    ``user-preference`` finds what a model has called ``user_preference``.
+    """
+    return keyword.casefold().translate(_SEPARATORS) or keyword
 
 
 def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:

@@ -74,11 +74,14 @@ class Place:
         scope: the scope where they hold, anchored at a tenant.
 
     Raises:
-        InvalidDataError: one of them has another type.
+        InvalidDataError: one of them has another type, or the scope is a whole branch.
     """
 
     subject: MemorySubject = attrs.field(validator=instance_of(MemorySubject))
     scope: MemoryScope = attrs.field(validator=instance_of(MemoryScope))
+
+    def __attrs_post_init__(self) -> None:
+        self.scope.checked()
 
     @functools.cached_property
     def key(self) -> tuple[str | None, tuple[str, ...], tuple[str, str | None]]:

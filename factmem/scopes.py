@@ -84,12 +84,12 @@ class MemoryScope:
 
     Attributes:
         kind: the branch.
-        path: the name in that branch and its children; empty only in `CROSS_PRODUCT` itself. A key needs the kind and
-            the tenant as well.
+        path: the name in that branch and its children; empty in `CROSS_PRODUCT` itself, and in a whole branch such as
+            ``/agent``, which can be read, and holds no facts itself. A key needs the kind and the tenant as well.
         tenant: the organization whose tree this is; None for the unnamed default tenant. A `Memory` sets it.
 
     Raises:
-        InvalidNameError: a segment is not legal, or a branch that needs a name has none.
+        InvalidNameError: a segment is not legal.
 
     Example:
         >>> scope = MemoryScope.product("alpha") / "decisions"
@@ -105,10 +105,6 @@ class MemoryScope:
     kind: ScopeKind = attrs.field(validator=instance_of(ScopeKind))
     path: tuple[str, ...] = attrs.field(default=(), converter=_checked_path)
     tenant: str | None = attrs.field(default=None, kw_only=True, converter=_checked_tenant)
-
-    def __attrs_post_init__(self) -> None:
-        if not self.path and self.kind is not ScopeKind.CROSS_PRODUCT:
-            raise InvalidNameError(f"a scope of kind {self.kind.value} needs a name: /{self.kind.value}/<name>")
 
     @classmethod
     def agent(cls, name: str) -> Self:
@@ -134,7 +130,8 @@ class MemoryScope:
         ``%25``. A path that begins with a tenant (``//%40acme/product/x``, or ``//@acme/product/x``) is anchored there.
 
         Raises:
-            InvalidNameError: the path is empty, has empty segments, or tries to climb with ``..``.
+            InvalidNameError: the path is empty, has empty segments, tries to climb with ``..``, or names a whole
+                branch; see `subtree`.
         """
         if isinstance(path, str) and path.startswith(_TENANT_MARKS):
             tenant, _, below = path[2:].partition("/")
@@ -145,9 +142,38 @@ class MemoryScope:
         segments = _unquoted(written)
         match written[0]:
             case "agent" | "feature" | "product" | "cross-product" as kind:
-                return cls(ScopeKind(kind), segments[1:])
+                return cls(ScopeKind(kind), segments[1:]).checked()
             case _:
                 return cls(ScopeKind.CROSS_PRODUCT, segments)
+
+    @classmethod
+    def subtree(cls, path: str) -> Self | None:
+        """Return the root of a subtree to read: of a path, see `parse`, or of a whole branch such as ``/agent``.
+
+        ``/`` is the whole tree: None.
+
+        Raises:
+            InvalidNameError: see `parse`.
+        """
+        if path == "/":
+            return None
+        name = path.removeprefix("/").removesuffix("/")
+        return cls(ScopeKind(name)) if name in _RESERVED else cls.parse(path)
+
+    def checked(self) -> Self:
+        """Return this scope if it can hold facts.
+
+        Raises:
+            InvalidNameError: it is a whole branch.
+        """
+        if self.is_branch:
+            raise InvalidNameError(f"a scope of kind {self.kind.value} needs a name: /{self.kind.value}/<name>")
+        return self
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether this is a whole branch such as ``/agent``, which can be read, and holds no facts itself."""
+        return not self.path and self.kind is not ScopeKind.CROSS_PRODUCT
 
     def below(self, path: str) -> Self:
         """Return the scope of a path that is relative to this one, such as ``decisions/2026``.

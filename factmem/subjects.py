@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 import attrs
 
+from factmem.errors import InvalidDataError
 from factmem.names import checked_name
 from factmem.validators import text, whole
 
@@ -50,6 +51,13 @@ class MemorySubject:
     individual_name: str | None = attrs.field(
         default=None, kw_only=True, validator=attrs.validators.optional(_subject_name)
     )
+
+    def __init_subclass__(cls) -> None:
+        if given := {"name", "prompt_description", "priority_level", "individual_name"} & vars(cls).keys():
+            raise InvalidDataError(
+                f"a subject is an instance, not a class with {', '.join(sorted(given))}: "
+                f'write {cls.__name__.upper()} = MemorySubject("{cls.__name__.lower()}", "…", priority_level=1)'
+            )
 
     def individual(self, name: str) -> MemorySubject:
         """Narrow this subject to one individual.

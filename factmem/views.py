@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -22,11 +23,14 @@ class View:
         roots: Scopes with their subtrees.
         exact: Scopes without their subtrees. With neither these nor roots, all scopes are visible.
         subjects: Subjects (and individuals); empty for all.
+        individuals: Keys of the individuals that reads show without naming them, beside the subjects that are no
+            individuals; None for all.
     """
 
     roots: tuple[MemoryScope, ...] = ()
     exact: tuple[MemoryScope, ...] = ()
     subjects: tuple[MemorySubject, ...] = ()
+    individuals: frozenset[tuple[str, str | None]] | None = None
 
     @property
     def scopes(self) -> tuple[MemoryScope, ...]:
@@ -50,6 +54,17 @@ class View:
         """Return whether a place lies in the view."""
         return self.reaches(place.scope) and self.is_about(place.subject.key)
 
+    def shows(self, subject: MemorySubject) -> bool:
+        """Return whether reads show a subject of the view without naming it."""
+        return self.individuals is None or subject.individual_name is None or subject.key in self.individuals
+
+    def naming(self, subjects: Iterable[MemorySubject]) -> View:
+        """Return the view of a read that names some subjects."""
+        if self.individuals is None:
+            return self
+        named = {subject.key for subject in subjects if subject.individual_name is not None}
+        return self if named <= self.individuals else attrs.evolve(self, individuals=self.individuals | named)
+
     def narrowed(self, other: View) -> View:
         """Return the other view inside this one; exact scopes stay exact.
 
@@ -58,15 +73,15 @@ class View:
         """
         if not all(self.is_about(subject.key) for subject in other.subjects):
             raise OutOfViewError("the subject lies outside of this view: ask the memory that the view was made of")
-        subjects = other.subjects or self.subjects
+        view = attrs.evolve(self.naming(other.subjects), subjects=other.subjects or self.subjects)
         if not (self.scopes and other.scopes):
             scoped = other if other.scopes else self
-            return View(roots=scoped.roots, exact=scoped.exact, subjects=subjects)
+            return attrs.evolve(view, roots=scoped.roots, exact=scoped.exact)
         whole = tuple(scope for scope in other.roots if any(root.contains(scope) for root in self.roots))
         rest = tuple(scope for scope in (*other.exact, *other.roots) if scope not in whole)
         if not all(map(self.reaches, rest)):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
-        return View(roots=whole, exact=rest, subjects=subjects)
+        return attrs.evolve(view, roots=whole, exact=rest)
 
 
 UNCONFINED: Final = View()
@@ -98,4 +113,5 @@ class Sight:
         """Return whether an assertion is visible."""
         if self.reviewed and said.details.unreviewed:
             return False
-        return said.details.owner in self.owners and self.view.holds(said.place)
+        place = said.place
+        return said.details.owner in self.owners and self.view.holds(place) and self.view.shows(place.subject)

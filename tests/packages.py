@@ -20,18 +20,25 @@ QUIET = {
 
 def need_packages_of(path: Path) -> None:
     """Skip the running test if a file imports a package at its top that is not installed."""
-    if missing := sorted({name.partition(".")[0] for name in _imported(path) if _missing(name)}):
+    if missing := sorted({name.partition(".")[0] for name in imports_of(path) if _missing(name)}):
         pytest.skip(f"{path.name} needs {', '.join(missing)}, which this environment does not have")
 
 
-def _imported(path: Path) -> set[str]:
+def imports_of(path: Path, *, of: str | None = None) -> set[str]:
+    """Return the modules that a file imports at its top: those of other packages, or those of one package.
+
+    Args:
+        path: The file.
+        of: Name of the package.
+    """
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             found.add(node.module)
-    return {name for name in found if name.partition(".")[0] not in ("factmem", "tests")}
+    own = ("factmem", "tests") if of is None else (of,)
+    return {name for name in found if (name.partition(".")[0] in own) is (of is not None)}
 
 
 def _missing(name: str) -> bool:

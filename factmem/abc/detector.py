@@ -160,8 +160,9 @@ class DetectionExample:
     facts: tuple[Fact[Any], ...] = attrs.field(default=(), converter=_tuple)
 
 
-def _checked(name: str, items: Iterable[Any], typ: type[Any]) -> tuple[Any, ...]:
-    found = tuple(items)
+def _checked(name: str, items: Any, typ: type[Any]) -> tuple[Any, ...]:
+    """Return one item, or several, as a tuple."""
+    found = tuple(items) if isinstance(items, Iterable) else (items,)
     for number, item in enumerate(found):
         if not isinstance(item, typ):
             kind = f"the class {item.__name__}" if isinstance(item, type) else f"a {type(item).__name__}"
@@ -169,15 +170,15 @@ def _checked(name: str, items: Iterable[Any], typ: type[Any]) -> tuple[Any, ...]
     return found
 
 
-def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
+def _subjects(subjects: MemorySubject | Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
     return _checked("subjects", subjects, MemorySubject)
 
 
-def _concepts(concepts: Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
+def _concepts(concepts: Concept[Any, Any] | Iterable[Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
     return _checked("concepts", concepts, Concept)
 
 
-def _topics(topics: Iterable[Topic]) -> tuple[Topic, ...]:
+def _topics(topics: Topic | Iterable[Topic]) -> tuple[Topic, ...]:
     return _checked("topics", topics, Topic)
 
 
@@ -190,12 +191,12 @@ class DetectionRequest:
     implicitly here, so neither rule is needed.)
 
     Attributes:
-        subjects: Subjects that facts may be about; the first one is the default.
-        concepts: Concepts to look for.
+        subjects: Subjects that facts may be about, one or several; the first one is the default.
+        concepts: Concepts to look for, one or several.
         open: Look for other facts about the subjects as well.
         in_use: Concepts in use at the place, the likeliest first; an open search reuses them, with their types, instead
             of new keywords.
-        topics: Topics of memories, found as sentences.
+        topics: Topics of memories, one or several, found as sentences.
         examples: Few-shot examples; the model sees them last.
 
     Raises:
@@ -223,6 +224,17 @@ class DetectionRequest:
     def searches_openly(self) -> bool:
         """Whether to look for facts of any concept: if requested, or if nothing else is."""
         return self.open or not (self.concepts or self.topics)
+
+    @property
+    def aims(self) -> frozenset[str]:
+        """Names of all that is looked for and of the subjects, for comparison."""
+        named = (
+            ("subject", (str(subject) for subject in self.subjects)),
+            ("concept", (concept.keyword for concept in self.concepts)),
+            ("topic", (topic.label for topic in self.topics)),
+            ("open", ("",) if self.searches_openly else ()),
+        )
+        return frozenset(f"{kind}:{name}" for kind, names in named for name in names)
 
 
 class DropReason(enum.Enum):

@@ -21,6 +21,7 @@ from factmem.agent.history import MEMORY_NAME, DictFormat, HistoryFormat, Messag
 from factmem.agent.holders import SavedHistory
 from factmem.agent.lessons import LESSON, TASK, Lessons, Reviewed, Reviewer
 from factmem.agent.nodes import (
+    GraphRun,
     Node,
     StateAccess,
     load_all_facts_from_memory,
@@ -53,6 +54,7 @@ __all__ = [
     "FactRetrievalCompression",
     "FailurePolicy",
     "Fallback",
+    "GraphRun",
     "HistoryFormat",
     "Hooks",
     "HostIntegration",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -22,6 +23,7 @@ from factmem.abc import (
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
+from factmem.hints import hinted
 from factmem.llm import ForeignModel, as_language_model
 from factmem.memory import Memory, Policies, ProfileSchema, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
@@ -54,8 +56,10 @@ __all__ = [
     "Saving",
     "SavingTime",
     "Store",
+    "UserId",
     "UserPolicy",
     "estimated_tokens",
+    "named_in",
 ]
 
 
@@ -77,6 +81,7 @@ class RunIdentity:
             conversation is identified by its first message.
         load: Whether known facts are added to requests.
         save: Whether the conversation is saved.
+        host: The host's own object of the run, in which `AgentMemoryConfig.user_id` finds the user.
 
     Raises:
         InvalidNameError: An id is blank, too long or holds control characters.
@@ -86,15 +91,21 @@ class RunIdentity:
     session_id: str | None = attrs.field(default=None, validator=_optional_name)
     load: bool = attrs.field(default=True, validator=instance_of(bool))
     save: bool = attrs.field(default=True, validator=instance_of(bool))
+    host: Any = attrs.field(default=None, eq=False, repr=False)
 
     @classmethod
-    def named_by(cls, context: Any) -> RunIdentity:
+    def named_by(cls, context: Any, *, host: Any = None) -> RunIdentity:
         """Return the identity in a host's run context: its ``user_id`` and ``session_id``, as attributes or keys.
 
         Args:
             context: The program's context of the run; None if it has none. Ids are converted to strings.
+            host: The host's own object of the run (default: the context).
         """
-        return cls(user_id=_named(context, "user_id"), session_id=_named(context, "session_id"))
+        return cls(
+            user_id=_text(named_in(context, "user_id")),
+            session_id=_text(named_in(context, "session_id")),
+            host=context if host is None else host,
+        )
 
     def or_else(self, other: RunIdentity) -> RunIdentity:
         """Return this identity, with missing ids from another one; either may disable loading and saving."""
@@ -103,16 +114,25 @@ class RunIdentity:
             session_id=self.session_id if self.session_id is not None else other.session_id,
             load=self.load and other.load,
             save=self.save and other.save,
+            host=other.host if self.host is None else self.host,
         )
 
 
-def _named(context: Any, name: str) -> str | None:
-    found = context.get(name) if isinstance(context, Mapping) else getattr(context, name, None)
-    return None if found is None else str(found)
+def named_in(source: Any, name: str) -> Any:
+    """Return an attribute of an object, or an item of a mapping; None if there is none."""
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+def _text(id: object) -> str | None:
+    return None if id is None else str(id)
+
+
+UserId: TypeAlias = "str | Callable[[Any], object]"
+"""Place of the id of a run's user in the host's object: a path of attributes and keys, or a function of that object."""
 
 
 class FailurePolicy(enum.Enum):
-    """Treatment of errors of the memory during a run."""
+    """Treatment of errors of the memory during a run; mistakes in settings and arguments are raised in any case."""
 
     RAISE = "raise"
     """Raise the error in the agent's run."""
@@ -163,6 +183,7 @@ def _scope(scope: MemoryScope | ScopeKind | str | None) -> MemoryScope | ScopeKi
     return parsed
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Loading:
     """Selection of the facts in a memory block.
@@ -207,12 +228,13 @@ class Loading:
     messages: int = attrs.field(default=3, validator=positive)
     count_tokens: Callable[[str], int] = estimated_tokens
     overtaken: bool = attrs.field(default=False, validator=instance_of(bool))
-    on_failure: FailurePolicy = attrs.field(default=FailurePolicy.RAISE, validator=instance_of(FailurePolicy))
+    on_failure: FailurePolicy = attrs.field(default=FailurePolicy.LOG, validator=instance_of(FailurePolicy))
 
 
 _TRIGGER = Trigger(overlap=6)
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Saving:
     """Settings of saving: what is detected in a run, and where the facts are kept.
@@ -280,12 +302,40 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 """Default subject of facts."""
 
 
+_OF_MEMORY: Final = {
+    "organization_name": "organization",
+    "profiles": "profiles",
+    "model": "model",
+    "policies": "policies",
+    "embedder": "embedder",
+    "embedder_timeout": "embedder_timeout",
+    "reranker": "reranker",
+    "media_reader": "media_reader",
+    "observers": "observers",
+}
+"""Settings that only a memory made from them has, and their names as arguments of `Memory`."""
+
+
 class NoStoreWarning(UserWarning):
     """An agent's memory has no store, so nothing is saved."""
 
 
 def _subjects(subjects: Iterable[MemorySubject]) -> tuple[MemorySubject, ...]:
-    return listed("subjects", subjects, MemorySubject)
+    """Return subjects, with EVERYTHING among them: the facts of a project are about nobody in particular."""
+    return tuple(dict.fromkeys((*listed("subjects", subjects, MemorySubject), MemorySubject.EVERYTHING)))
+
+
+@attrs.frozen
+class _UserWithId(MemorySubject):
+    """The default subject, with where its runs have the user's id; a checked setting has them apart."""
+
+    user_id: UserId = attrs.field(kw_only=True)
+
+
+def _user(given: MemorySubject | UserId) -> MemorySubject:
+    if isinstance(given, MemorySubject):
+        return given
+    return _UserWithId(USER.name, USER.prompt_description, user_id=given)
 
 
 def _users(users: UserPolicy | str) -> UserPolicy:
@@ -308,6 +358,7 @@ def _check_store(instance: object, attribute: attrs.Attribute[Any], store: objec
             check_store(store)
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class AgentMemoryConfig:
     """The settings of an agent's memory.
@@ -317,37 +368,43 @@ class AgentMemoryConfig:
     Attributes:
         store: An address (``"facts.db"``), a provider, or a function that returns a `Memory`, for a memory
             with its own event loop and thread; or an open `Memory`, which is used in its own event loop and which
-            the program closes. Without a store nothing is saved, and `AgentMemory` issues a warning; ``"none:"``
-            suppresses the warning.
+            the program closes. Beside a `Memory` of the program's own, opened or made by the function, the settings
+            that are marked with * are refused: they are arguments of that `Memory`. Without a store nothing is saved,
+            and `AgentMemory` issues a warning; ``"none:"`` suppresses the warning.
         agent_name: Name of the scope ``/agent/<name>``.
         feature_name: Name of the scope ``/feature/<name>``.
         product_name: Name of the scope ``/product/<name>``.
-        organization_name: Name of the tenant, which is isolated from all other organizations. An open `Memory` keeps
-            its own.
+        organization_name: * Name of the tenant, which is isolated from all other organizations.
         cross_product: Whether the agent uses facts that hold for every product of the organization; narrower scopes
             such as ``/customer/acme`` are not included.
         user: Subject of the saved facts; the user of a run is an individual of it. A subject that is an individual
-            already (``USER.individual("ada")``) is the user of every run that names none.
+            already (``USER.individual("ada")``) is the user of every run that names none. A path or a function is the
+            ``user_id``.
         users: Policy for runs without a user: each run must name its user (``"required"``), or runs without one
             share one memory (``"shared"``).
-        subjects: Further subjects whose facts are loaded.
+        user_id: Where the host keeps the id of a run's user, if not in ``user_id`` of the run's context: a path of
+            attributes and keys (``"deps.user.id"``, ``"context.uid"``, ``"configurable.langgraph_auth_user_id"``), or a
+            function, of the object that the host's integration names. It is the only place then, besides
+            `AgentMemory.run`. May be given as ``user``, if the subject is the default.
+        subjects: Further subjects whose facts are loaded, beside the user and `MemorySubject.EVERYTHING`, which is
+            always one of them. The loading methods and nodes take other ones for one call.
         concepts: Typed facts of interest, which are looked for first and read with their types.
-        profiles: Profiles that every detection fills; see `Memory`. An open `Memory` keeps its own.
-        model: Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are kept
-            verbatim.
-        policies: Rules for everything that is saved; see `Memory`. An open `Memory` keeps its own.
-        embedder: Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
-        embedder_timeout: Timeout of the embedder in seconds; see `Memory`.
-        reranker: Reranker of the best records of each recall, or what stands for one; see `Memory`.
-        media_reader: Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
+        profiles: * Profiles that every detection fills; see `Memory`.
+        model: * Language model that detects facts, or what stands for one; see `Memory`. Without one, messages are
+            kept verbatim.
+        policies: * Rules for everything that is saved; see `Memory`.
+        embedder: * Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
+        embedder_timeout: * Timeout of the embedder in seconds; see `Memory`.
+        reranker: * Reranker of the best records of each recall, or what stands for one; see `Memory`.
+        media_reader: * Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
         saving: Settings of saving.
         hooks: Functions called before and after loading and saving.
-        observers: Observers of every operation of the memory that is made from these settings; see `Memory`.
+        observers: * Observers of every operation of the memory; see `Memory`.
 
     Raises:
-        InvalidDataError: A setting has the wrong type, or `Saving.scope` is not one of the agent's scopes.
+        InvalidDataError: A setting has the wrong type or no effect, or `Saving.scope` is not one of the agent's scopes.
         InvalidNameError: A name is not legal.
         UnknownProviderError: The store's address names no installed provider, or unknown options.
         CapabilityError: The store is a provider with the four verbs only, and the settings need private facts or
@@ -360,9 +417,10 @@ class AgentMemoryConfig:
     product_name: str | None = None
     organization_name: str | None = None
     cross_product: bool = True
-    user: MemorySubject = attrs.field(default=USER, validator=instance_of(MemorySubject))
+    user: MemorySubject = attrs.field(default=USER, converter=_user)
+    user_id: UserId | None = None
     users: UserPolicy = attrs.field(default=UserPolicy.REQUIRED, converter=_users)
-    subjects: tuple[MemorySubject, ...] = attrs.field(default=(MemorySubject.EVERYTHING,), converter=_subjects)
+    subjects: tuple[MemorySubject, ...] = attrs.field(default=(), converter=_subjects)
     concepts: tuple[Concept[Any, Any], ...] = attrs.field(default=(), converter=_concepts)
     profiles: tuple[ProfileSchema[Any], ...] = attrs.field(default=(), converter=schemas_of)
     model: LanguageModel | None = attrs.field(default=None, converter=as_language_model)
@@ -381,8 +439,64 @@ class AgentMemoryConfig:
         if not self.scopes:
             raise InvalidDataError("the agent takes part in no scope: give it a name, or leave cross_product on")
         check_parts(embedder=self.embedder, model=self.model)
+        self._check_user_id()
+        self._check_effective()
         self._check_waist()
         _ = self.home
+
+    def _check_user_id(self) -> None:
+        if isinstance(self.user, _UserWithId):
+            object.__setattr__(self, "user_id", self.user.user_id)
+            object.__setattr__(self, "user", USER)
+        match self.user_id:
+            case None:
+                return
+            case str() as path if "." in path and all(path.split(".")):
+                return
+            case str():
+                raise InvalidDataError(
+                    'where a host keeps the id of the user is a path such as "deps.user.id"; one person is '
+                    'USER.individual("ada")',
+                    path="$.user",
+                )
+            case given if not callable(given):
+                raise InvalidDataError(
+                    'a user is a MemorySubject, a path such as "deps.user.id", or a function of the host\'s run, '
+                    f"not a {type(given).__name__}",
+                    path="$.user",
+                )
+
+    def identified(self, identity: RunIdentity) -> RunIdentity:
+        """Return an identity with the user whom `user_id` finds in the host's object, and without that object.
+
+        Args:
+            identity: The identity according to the host.
+
+        Raises:
+            InvalidNameError: The id is not legal.
+        """
+        host, found = identity.host, identity.user_id
+        if host is None:
+            return identity
+        if isinstance(self.user_id, str):
+            found = _text(functools.reduce(named_in, self.user_id.split("."), host))
+        elif self.user_id is not None:
+            found = _text(self.user_id(host))
+        return attrs.evolve(identity, user_id=found, host=None)
+
+    def _check_effective(self) -> None:
+        """Refuse settings that a Memory of the program's own would leave without effect."""
+        if not (isinstance(self.store, Memory) or callable(self.store)):
+            return
+        usual = AgentMemoryConfig()
+        given = [name for name in _OF_MEMORY if getattr(self, name) != getattr(usual, name)]
+        if given:
+            raise InvalidDataError(
+                f"{', '.join(given)} of AgentMemoryConfig would have no effect, since the program makes the Memory: "
+                f"give {', '.join(_OF_MEMORY[name] for name in given)} to Memory(…), or give AgentMemoryConfig an "
+                "address or a provider as its store",
+                path=f"$.{given[0]}",
+            )
 
     def _check_waist(self) -> None:
         """Check that a provider with the four verbs only can keep what the settings require."""

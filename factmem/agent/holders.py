@@ -19,6 +19,7 @@ from anyio.from_thread import BlockingPortal
 
 from factmem.abc import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
+from factmem.loops import ProgramLoops
 from factmem.memory import Memory, Remembered, Submission
 
 __all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
@@ -35,6 +36,15 @@ class MemoryHolder(abc.ABC):
     @abc.abstractmethod
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """Run a function on the memory and return its result."""
+
+    @abc.abstractmethod
+    def open_blocking(self) -> None:
+        """Open the memory if it is not open yet, without an event loop.
+
+        Raises:
+            CapabilityError: See `use_blocking`.
+            FactMemError: It cannot be opened.
+        """
 
     @abc.abstractmethod
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
@@ -63,12 +73,13 @@ class OpenMemoryHolder(MemoryHolder):
         """See `MemoryHolder.use`."""
         return await work(self.memory)
 
+    def open_blocking(self) -> None:
+        """See `MemoryHolder.open_blocking`."""
+        raise _needs_loop()
+
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `MemoryHolder.use_blocking`."""
-        raise CapabilityError(
-            "an open Memory cannot be used without its event loop: give AgentMemory an address, a provider or a "
-            "function that makes the Memory, and it opens one of its own"
-        )
+        raise _needs_loop()
 
     async def aclose(self) -> None:
         """See `MemoryHolder.aclose`."""
@@ -77,11 +88,19 @@ class OpenMemoryHolder(MemoryHolder):
         """See `MemoryHolder.close`."""
 
 
+def _needs_loop() -> CapabilityError:
+    return CapabilityError(
+        "an open Memory cannot be used without its event loop: give AgentMemory an address, a provider or a "
+        "function that makes the Memory, and it opens one of its own"
+    )
+
+
 class ThreadMemoryHolder(MemoryHolder):
     """A memory with its own event loop and thread, opened by the first call.
 
-    It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. It ends with the
-    process. Submissions are on disk, and the next process handles the pending ones.
+    It neither blocks the agent's loop nor depends on it: each run may have another loop, or none. A host's model alone
+    is asked in the agent's loop; see `HostModel`. It ends with the process. Submissions are on disk, and the next
+    process handles the pending ones.
 
     Args:
         make: Function that makes the memory.
@@ -89,22 +108,30 @@ class ThreadMemoryHolder(MemoryHolder):
 
     def __init__(self, make: Callable[[], Memory]) -> None:
         self._make = make
+        self._loops = ProgramLoops()
         self._starting = threading.Lock()
         self._thread: _MemoryThread | None = None
         self._closed = False
 
     async def use(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `MemoryHolder.use`."""
+        self._loops.seen()
         # Starting may block too: the other loop may be busy, or not open yet.
         future = await to_thread.run_sync(self._started, work, limiter=anyio.CapacityLimiter(1))
         return await _finished(future)
 
+    def open_blocking(self) -> None:
+        """See `MemoryHolder.open_blocking`."""
+        self._running()
+
     def use_blocking(self, work: Callable[[Memory], Awaitable[T]]) -> T:
         """See `MemoryHolder.use_blocking`."""
-        return self._started(work).result()
+        self._loops.seen(blocking=True)
+        return self._loops.wait(self._started(work))
 
     async def aclose(self) -> None:
         """See `MemoryHolder.aclose`."""
+        self._loops.seen()
         await to_thread.run_sync(self.close)
 
     def close(self) -> None:
@@ -115,14 +142,18 @@ class ThreadMemoryHolder(MemoryHolder):
             thread.close()
 
     def _started(self, work: Callable[[Memory], Awaitable[T]]) -> Future[T]:
-        return self._running().start(work)
+        thread = self._running()
+        if self._loops.missed:
+            self._loops.missed = False
+            thread.start(Memory.resume)
+        return thread.start(work)
 
     def _running(self) -> _MemoryThread:
         with self._starting:
             if self._closed:
                 raise ProviderClosedError("the agent's memory was closed")
             if self._thread is None or not self._thread.usable:
-                self._thread = _MemoryThread(self._make)
+                self._thread = _MemoryThread(self._make, self._loops)
                 self._thread.open()
                 weakref.finalize(self, self._thread.drop)
             return self._thread
@@ -141,10 +172,12 @@ class _Open:
 class _MemoryThread:
     """A thread that holds a memory open."""
 
-    def __init__(self, make: Callable[[], Memory]) -> None:
+    def __init__(self, make: Callable[[], Memory], loops: ProgramLoops) -> None:
         self._make = make
+        self._loops = loops
         self._process = os.getpid()
         self._opened: Future[_Open] = Future()
+        self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="factmem", daemon=True)
 
     @property
@@ -171,6 +204,7 @@ class _MemoryThread:
         opened = self._opened.result()
         with contextlib.suppress(RuntimeError):  # it has ended already
             opened.portal.call(opened.closing.set)
+        self._loops.wait(self._ended)
         self._thread.join()
 
     def drop(self) -> None:
@@ -178,9 +212,9 @@ class _MemoryThread:
         if not self.usable:
             return
         opened = self._opened.result()
-        with contextlib.suppress(RuntimeError):  # it ends by itself, or this is the thread itself
+        with contextlib.suppress(RuntimeError, TimeoutError):  # it ends by itself, or this is the thread itself
             opened.portal.call(opened.scope.cancel)
-            self._thread.join(timeout=_PATIENCE)
+            self._loops.wait(self._ended, timeout=_PATIENCE)
 
     def _run(self) -> None:
         try:
@@ -188,10 +222,12 @@ class _MemoryThread:
         except BaseException as error:  # reraised in `open`
             if not self._opened.done():
                 self._opened.set_exception(error)
+        finally:
+            self._ended.set_result(None)
 
     async def _serve(self, made: Memory) -> None:
         closing = anyio.Event()
-        with anyio.CancelScope() as scope:
+        with self._loops.served(), anyio.CancelScope() as scope:
             async with made as memory, BlockingPortal() as portal:
                 self._opened.set_result(_Open(portal, memory, closing, scope))
                 await closing.wait()
@@ -238,6 +274,11 @@ class SavedHistory:
     def failures(self) -> tuple[str, ...]:
         """Names of the errors of failed units, which are in the store's dead letters."""
         return self._submission.failures
+
+    @property
+    def skipped(self) -> int:
+        """Number of messages skipped, because they were submitted before for all that is looked for now."""
+        return self._submission.skipped
 
     @property
     def dropped(self) -> Mapping[DropReason, int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, ParamSpec
+from typing import Any, Final, ParamSpec, overload
 
 import attrs
 from anyio import to_thread
@@ -25,6 +26,7 @@ from factmem.detection.statements import says_something
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelError
 from factmem.facts import Concept, MultipleFacts
 from factmem.llm import ForeignModel, as_language_model, element
+from factmem.loops import is_async
 from factmem.memory import Memory
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.scopes import MemoryScope
@@ -152,11 +154,15 @@ class Lessons:
             MissingUserError: The run names no user, the memory separates users, and lessons are not shared.
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
-        run = self._memory.for_run(identity)
+        return await self._recall(self._memory.for_run(identity), task, about)
+
+    async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
         if not self._takes_part(run, wanted=run.identity.load):
             return MemoryBlock()
         try:
             return await run.held.use(partial(self._recalled, run, task=task, about=about))
+        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
+            raise
         except FactMemError as error:
             run.failed("no lessons could be loaded", error, run.config.loading.on_failure)
             return MemoryBlock()
@@ -175,15 +181,18 @@ class Lessons:
             CapabilityError: There is no language model.
             FactMemError: See `recall`; the model's failure is treated in the same way.
         """
+        return await self._apply(self._memory.for_run(identity), task, output)
+
+    async def _apply(self, run: MemoryRun, task: str, output: str) -> str:
         if (model := self._model) is None:
             raise CapabilityError(
                 "there is no language model to rewrite an output: give one to Lessons(model=...) or to the agent's "
                 "memory, or put the text of recall() into the prompt that makes the output"
             )
-        block = await self.recall(task, output, identity=identity)
+        block = await self._recall(run, task, output)
         if not block or (await to_thread.run_sync(redact, output)).findings:
             return output
-        run, taught = self._memory.for_run(identity), [str(record.value) for record in block.records]
+        taught = [str(record.value) for record in block.records]
 
         async def rewrite(memory: Memory) -> str:
             return await rewritten(model, output, taught)
@@ -218,7 +227,11 @@ class Lessons:
             CapabilityError: The provider cannot keep lessons.
             FactMemError: Nothing could be saved, and the policy is `FailurePolicy.RAISE`.
         """
-        run = self._memory.for_run(identity)
+        return await self._learn(self._memory.for_run(identity), task, output, feedback, taught)
+
+    async def _learn(
+        self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None = None
+    ) -> tuple[FactRecord[str], ...]:
         if not self._takes_part(run, wanted=run.identity.save):
             return ()
         try:
@@ -230,55 +243,98 @@ class Lessons:
             run.failed("no lesson could be saved", error, run.config.saving.on_failure)
             return ()
 
+    @overload
     def reviewed(
         self, *, by: Reviewer, task: str | None = None, rewrite: bool = False
-    ) -> Callable[[Callable[P, Awaitable[str]]], Callable[P, Awaitable[Reviewed]]]:
-        """Decorate an async function that makes an output, so that a person sees it and the agent learns.
+    ) -> Callable[[Callable[P, Awaitable[str]]], Callable[P, Awaitable[Reviewed]]]: ...
 
-        The function finds the lessons for its call in `block`. Texts among its arguments choose the closest ones.
+    @overload
+    def reviewed(
+        self, *, by: Callable[[str], str], task: str | None = None, rewrite: bool = False
+    ) -> Callable[[Callable[P, str]], Callable[P, Reviewed]]: ...
+
+    def reviewed(
+        self, *, by: Callable[[str], Any], task: str | None = None, rewrite: bool = False
+    ) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+        """Decorate a function that makes an output, so that a person sees it and the agent learns.
+
+        The function finds the lessons for its call in `block`. Texts among its arguments choose the closest ones. A
+        plain function, with a plain `by`, needs a memory with a thread of its own, which every address and provider
+        gets.
 
         Args:
-            by: Function that shows the output to a person, and returns what they say.
+            by: Function that shows the output to a person, and returns what they say; async if the decorated one is.
             task: The name of the task (default: that of the function).
             rewrite: Whether the language model applies the lessons to the output as well, for a function that does not
                 read `block`.
 
         Raises:
             CapabilityError: Outputs are to be rewritten, and there is no language model.
+            InvalidDataError: One of the function and `by` is async, and the other is not.
         """
         if rewrite and self._model is None:
             raise CapabilityError("there is no language model to rewrite outputs: give one to Lessons(model=...)")
 
-        def decorate(function: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[Reviewed]]:
+        def decorate(function: Callable[P, Any]) -> Callable[P, Any]:
             name = str(task or getattr(function, "__name__", type(function).__name__))
+            if is_async(function) != is_async(by):
+                kinds = ("an async", "a plain") if is_async(function) else ("a plain", "an async")
+                raise InvalidDataError(
+                    f"{name} is {kinds[0]} function, and by= is {kinds[1]} one: let both be async, or neither",
+                    path="$.by",
+                )
 
             @functools.wraps(function)
             async def reviewing(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
-                about = "\n".join(text for text in (*args, *kwargs.values()) if isinstance(text, str))
-                token = _blocks.set({**_blocks.get(), self: await self.recall(name, about)})
-                try:
+                run = self._memory.for_run()
+                with self._shown(await self._recall(run, name, _texts_in(args, kwargs))):
                     output = await function(*args, **kwargs)
-                finally:
-                    _blocks.reset(token)
                 if rewrite:
-                    output = await self.apply(name, output)
+                    output = await self._apply(run, name, output)
                 feedback = await by(output)
-                return Reviewed(output=output, feedback=feedback, lessons=await self.learn(name, output, feedback))
+                return Reviewed(
+                    output=output, feedback=feedback, lessons=await self._learn(run, name, output, feedback)
+                )
 
-            return reviewing
+            @functools.wraps(function)
+            def reviewing_blocking(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
+                with self._shown(self.recall_blocking(name, _texts_in(args, kwargs))):
+                    output = function(*args, **kwargs)
+                if rewrite:
+                    output = self._apply_blocking(name, output)
+                feedback = by(output)
+                lessons = self.learn_blocking(name, output, feedback)
+                return Reviewed(output=output, feedback=feedback, lessons=lessons)
+
+            return reviewing if is_async(function) else reviewing_blocking
 
         return decorate
 
+    @contextlib.contextmanager
+    def _shown(self, block: MemoryBlock) -> Iterator[None]:
+        """Make lessons those of `block`."""
+        token = _blocks.set({**_blocks.get(), self: block})
+        try:
+            yield
+        finally:
+            _blocks.reset(token)
+
     def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
-        """Recall like `recall`, without an event loop, and raise every error.
+        """Recall like `recall`, without an event loop.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
-        if not self._takes_part(run, wanted=run.identity.load):
-            return MemoryBlock()
-        return run.held.use_blocking(partial(self._recalled, run, task=task, about=about))
+        policy = run.config.loading.on_failure
+        found = run.use_blocking(lambda run: self._recall(run, task, about), "no lessons could be loaded", policy)
+        return MemoryBlock() if found is None else found
+
+    def _apply_blocking(self, task: str, output: str) -> str:
+        run = self._memory.for_run()
+        policy = run.config.loading.on_failure
+        applied = run.use_blocking(lambda run: self._apply(run, task, output), "lessons could not be applied", policy)
+        return output if applied is None else applied
 
     def learn_blocking(
         self,
@@ -289,16 +345,18 @@ class Lessons:
         taught: Sequence[str] | None = None,
         identity: RunIdentity = _NOBODY,
     ) -> tuple[FactRecord[str], ...]:
-        """Learn like `learn`, without an event loop, and raise every error.
+        """Learn like `learn`, without an event loop.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
-        if not self._takes_part(run, wanted=run.identity.save):
-            return ()
-        learnt = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
-        return run.held.use_blocking(learnt)
+        learnt = run.use_blocking(
+            lambda run: self._learn(run, task, output, feedback, taught),
+            "no lesson could be saved",
+            run.config.saving.on_failure,
+        )
+        return () if learnt is None else learnt
 
     def _takes_part(self, run: MemoryRun, *, wanted: bool) -> bool:
         """Return whether a run uses lessons, after a check of its user."""
@@ -368,6 +426,10 @@ class Lessons:
             private=not self.shared and user is not None,
         )
         return record
+
+
+def _texts_in(args: Sequence[object], kwargs: Mapping[str, object]) -> str:
+    return "\n".join(text for text in (*args, *kwargs.values()) if isinstance(text, str))
 
 
 def _cleaned(*texts: str) -> list[str]:

@@ -4,10 +4,10 @@ Nodes are plain async functions, independent of any graph engine. Add them to a 
 pydantic-graph ``GraphBuilder``, or await them directly.
 
 - In LangGraph, a node takes the state and returns an update of it: ``{"messages": [...]}`` with the memory block, or
-  ``{}``. The identity comes from the run's config: ``user_id`` and ``thread_id`` (or ``session_id``) in
-  ``configurable``.
+  ``{}``. The identity comes from the run's config; see `GraphRun`, in which `AgentMemoryConfig.user_id` finds the user.
 - In pydantic-graph, a node takes a ``StepContext``, changes its state in place and returns its inputs. The identity
-  comes from the attributes ``user_id`` and ``session_id`` of its deps.
+  comes from the attributes ``user_id`` and ``session_id`` of its deps; `AgentMemoryConfig.user_id` finds the user in
+  the ``StepContext``.
 
 `StateAccess` sets other places for the messages and the identity.
 """
@@ -20,15 +20,16 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar, cast
 import attrs
 
 from factmem.abc import DetectionRequest
-from factmem.agent.config import RunIdentity
+from factmem.agent.config import FailurePolicy, RunIdentity, named_in
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.memory.checks import listed
+from factmem.memory.checks import one_or_more
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = [
+    "GraphRun",
     "Node",
     "SaveScope",
     "StateAccess",
@@ -43,6 +44,57 @@ StateT = TypeVar("StateT")
 
 SaveScope: TypeAlias = "MemoryScope | ScopeKind | str"
 """A scope to save in: a scope, the kind of one of the agent's scopes, or a path."""
+
+
+@attrs.frozen(kw_only=True)
+class GraphRun:
+    """A run of LangGraph or LangChain, in which `AgentMemoryConfig.user_id` finds the user.
+
+    Without it, the user is the first of ``user_id`` of the context, ``langgraph_auth_user_id`` of ``configurable``
+    (which LangGraph's server sets for a user who signed in), and ``user_id`` of ``configurable`` and of ``metadata``.
+
+    Attributes:
+        context: The run's context: a mapping, an object, or None.
+        config: The run's config.
+        state: The state, for a node of a graph and the middleware of an agent; None for tools.
+    """
+
+    context: Any = None
+    config: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    state: Any = attrs.field(default=None, repr=False)
+
+    @property
+    def configurable(self) -> Mapping[str, Any]:
+        """``configurable`` in the config."""
+        return self.config.get("configurable") or {}
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """``metadata`` in the config."""
+        return self.config.get("metadata") or {}
+
+    @property
+    def identity(self) -> RunIdentity:
+        """The identity of the run.
+
+        Raises:
+            InvalidNameError: An id is not legal.
+        """
+        configured = self.configurable
+        users = (
+            named_in(self.context, "user_id"),
+            configured.get("langgraph_auth_user_id"),
+            configured.get("user_id"),
+            self.metadata.get("user_id"),
+        )
+        sessions = (
+            named_in(source, name) for source in (self.context, configured) for name in ("session_id", "thread_id")
+        )
+        return RunIdentity.named_by({"user_id": _first(users), "session_id": _first(sessions)}, host=self)
+
+
+def _first(found: Iterable[object]) -> object:
+    return next((id for id in found if id is not None), None)
 
 
 class Node(Protocol):
@@ -101,38 +153,41 @@ _PLAIN: Final = StateAccess[Any]()
 
 def load_from_memory(
     memory: AgentMemory,
-    concepts: Iterable[Concept[Any, Any] | str],
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str],
     *,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None = None,
+    scopes: MemoryScope | ScopeKind | Iterable[SaveScope] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Return a node that loads the known facts of some concepts; see `AgentMemory.load_facts_to_agent`.
 
+    The concepts become concepts of the agent, so that nodes with an open search find them with their types.
+
     Args:
         memory: The memory.
-        concepts: The concepts, or their keywords.
-        subjects: Subjects of the facts (default: the user and the agent's subjects).
-        scopes: Scopes of the facts, as scopes, kinds or paths (default: all scopes of the agent).
+        concepts: A concept, or several of them or of their keywords.
+        subjects: A subject of the facts, or several (default: the user and the agent's subjects).
+        scopes: A scope of the facts, or several, as scopes, kinds or paths (default: all scopes of the agent).
         state: Access to the state.
 
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    wanted = listed("concepts", concepts, Concept, str)
+    wanted = one_or_more("concepts", concepts, Concept, str)
+    memory.declare(wanted)
     about, places = _subjects(subjects), _scopes(memory, scopes)
 
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
-    return _node("load_from_memory", memory, loaded, state)
+    return _node("load_from_memory", memory, loaded, state, memory.config.loading.on_failure)
 
 
 def load_all_facts_from_memory(
     memory: AgentMemory,
     *,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | ScopeKind | str] | None = None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None = None,
+    scopes: MemoryScope | ScopeKind | Iterable[SaveScope] | None = None,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Return a node that loads the known facts of all concepts; see `AgentMemory.load_all_facts_to_agent`.
@@ -151,14 +206,14 @@ def load_all_facts_from_memory(
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
         return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
 
-    return _node("load_all_facts_from_memory", memory, loaded, state)
+    return _node("load_all_facts_from_memory", memory, loaded, state, memory.config.loading.on_failure)
 
 
 def save_to_memory(
     memory: AgentMemory,
-    concepts: Iterable[Concept[Any, Any]],
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any]],
     *,
-    subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
+    subjects: MemorySubject | Iterable[MemorySubject] = MemorySubject.EVERYTHING,
     scope: SaveScope | Iterable[SaveScope] | None = None,
     wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
@@ -167,8 +222,8 @@ def save_to_memory(
 
     Args:
         memory: The memory.
-        concepts: The concepts.
-        subjects: Possible subjects of the facts (default: the user).
+        concepts: A concept or several.
+        subjects: A possible subject of the facts, or several (default: the user).
         scope: Scope of the facts, as a scope, a kind or a path, or several of these (default: `Saving.scope`). The
             history is processed once per scope.
         wait: Whether to wait until the history is processed, so that the next node finds its facts.
@@ -184,18 +239,18 @@ def save_to_memory(
 def save_to_memory_auto_detect_facts(
     memory: AgentMemory,
     *,
-    subjects: Iterable[MemorySubject] = (MemorySubject.EVERYTHING,),
+    subjects: MemorySubject | Iterable[MemorySubject] = MemorySubject.EVERYTHING,
     scope: SaveScope | Iterable[SaveScope] | None = None,
     wait: bool = False,
     state: StateAccess[Any] = _PLAIN,
 ) -> Node:
     """Return a node that submits the history for the detection of facts of any concept.
 
-    The agent's own concepts are looked for first, with their types.
+    The agent's own concepts and those of its load nodes are looked for first, with their types.
 
     Args:
         memory: The memory.
-        subjects: Possible subjects of the facts (default: the user).
+        subjects: A possible subject of the facts, or several (default: the user).
         scope: Scope of the facts; see `save_to_memory`.
         wait: Whether to wait until the history is processed; see `save_to_memory`.
         state: Access to the state.
@@ -203,7 +258,7 @@ def save_to_memory_auto_detect_facts(
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    request = DetectionRequest(subjects=subjects, concepts=memory.config.concepts, open=True)
+    request = DetectionRequest(subjects=subjects, open=True)
     return _saving("save_to_memory_auto_detect_facts", memory, request, scope, state, wait=wait)
 
 
@@ -219,8 +274,7 @@ def _saving(
     *,
     wait: bool,
 ) -> Node:
-    one = scope is None or isinstance(scope, MemoryScope | ScopeKind | str)
-    places = (None,) if scope is None else _scopes(memory, [scope] if one else scope)
+    places = (None,) if scope is None else _scopes(memory, [scope] if isinstance(scope, str) else scope)
     if not places:
         raise InvalidDataError("there is no scope to save in: name one, or leave scope out", path="$.scope")
 
@@ -233,10 +287,10 @@ def _saving(
             if submission is not None:
                 await submission.wait()
 
-    return _node(name, memory, saved, state)
+    return _node(name, memory, saved, state, memory.config.saving.on_failure)
 
 
-def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any]) -> Node:
+def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any], policy: FailurePolicy) -> Node:
     def said(state: Any, config: Any) -> tuple[Sequence[Any], RunIdentity]:
         inner = state.state if _is_step(state) else state
         return access.messages(inner), access.identity(inner).or_else(_identity(state, config))
@@ -253,7 +307,8 @@ def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any])
 
     def blocking(state: Any, config: Any = None) -> Any:
         history, identity = said(state, config)
-        return passed_on(state, memory.for_run().held.use_blocking(lambda _: work(history, identity)))
+        run = memory.for_run(identity)
+        return passed_on(state, run.use_blocking(lambda _: work(history, identity), f"{name} failed", policy))
 
     for function in (node, blocking):
         function.__name__ = function.__qualname__ = name
@@ -270,17 +325,8 @@ def _is_step(state: Any) -> bool:
 
 def _identity(state: Any, config: Any) -> RunIdentity:
     if _is_step(state):
-        deps = state.deps
-        return _identified(getattr(deps, "user_id", None), getattr(deps, "session_id", None))
-    configurable = config.get("configurable") or {} if isinstance(config, Mapping) else {}
-    return _identified(configurable.get("user_id"), configurable.get("session_id", configurable.get("thread_id")))
-
-
-def _identified(user_id: object, session_id: object) -> RunIdentity:
-    """Return an identity whose ids are converted to strings."""
-    return RunIdentity(
-        user_id=None if user_id is None else str(user_id), session_id=None if session_id is None else str(session_id)
-    )
+        return RunIdentity.named_by(state.deps, host=state)
+    return GraphRun(state=state, config=config if isinstance(config, Mapping) else {}).identity
 
 
 def _replace(state: Any, update: Mapping[str, Any]) -> None:
@@ -291,13 +337,13 @@ def _replace(state: Any, update: Mapping[str, Any]) -> None:
             setattr(state, name, value)
 
 
-def _subjects(subjects: Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
-    return None if subjects is None else listed("subjects", subjects, MemorySubject)
+def _subjects(subjects: MemorySubject | Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
+    return None if subjects is None else one_or_more("subjects", subjects, MemorySubject)
 
 
 def _scopes(memory: AgentMemory, scopes: Any) -> Any:
     """Resolve scopes, kinds and paths to scopes of the agent."""
     if scopes is None:
         return None
-    given = listed("scopes", scopes, MemoryScope, ScopeKind, str)
+    given = one_or_more("scopes", scopes, MemoryScope, ScopeKind, str)
     return tuple(dict.fromkeys(map(memory.config.scope_of, given)))

@@ -21,8 +21,9 @@ from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, 
 from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.memory import Memory
+from factmem.names import folded_keyword
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
@@ -161,7 +162,7 @@ class AgentMemory:
     """
 
     def __init__(self, config: AgentMemoryConfig | None = None) -> None:
-        self.config: Final = config or AgentMemoryConfig()
+        self.config: AgentMemoryConfig = config or AgentMemoryConfig()
         if self.config.store is None:
             warnings.warn(
                 "this agent's memory was given no store and keeps nothing: give it one, such as "
@@ -173,7 +174,9 @@ class AgentMemory:
         store = self.config.store
         self._hearing: Final = Hearing()
         self._held: MemoryHolder = (
-            OpenMemoryHolder(store) if isinstance(store, Memory) else ThreadMemoryHolder(self.config.make_memory)
+            OpenMemoryHolder(store)
+            if isinstance(store, Memory)
+            else ThreadMemoryHolder(lambda: self.config.make_memory())
         )
 
     async def __aenter__(self) -> Self:
@@ -214,6 +217,22 @@ class AgentMemory:
         finally:
             self._running.reset(token)
 
+    def declare(self, concepts: Iterable[Concept[Any, Any] | str]) -> None:
+        """Add concepts to `AgentMemoryConfig.concepts`, which are looked for first, with their types.
+
+        Of concepts with alike keywords, the first stands. Nodes that load concepts declare these.
+
+        Args:
+            concepts: The concepts; keywords, which have no type, are passed over.
+        """
+        known = {folded_keyword(concept.keyword): concept for concept in (STATEMENT, *self.config.concepts)}
+        for concept in concepts:
+            if isinstance(concept, Concept):
+                known.setdefault(folded_keyword(concept.keyword), concept)
+        _, *declared = known.values()
+        if len(declared) > len(self.config.concepts):
+            self.config = attrs.evolve(self.config, concepts=declared)
+
     def for_run(self, identity: RunIdentity = _NOBODY) -> MemoryRun:
         """Return one run of the agent.
 
@@ -222,7 +241,7 @@ class AgentMemory:
         """
         return MemoryRun(
             config=self.config,
-            identity=self._running.get().or_else(identity),
+            identity=self._running.get().or_else(self.config.identified(identity)),
             held=self._held,
             hearing=self._hearing,
         )
@@ -230,7 +249,7 @@ class AgentMemory:
     async def load_facts_to_agent(
         self,
         history: Sequence[NativeT],
-        concepts: Iterable[Concept[Any, Any] | str],
+        concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str],
         *,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
@@ -242,7 +261,7 @@ class AgentMemory:
 
         Args:
             history: Messages of a supported framework, dicts as in the APIs of OpenAI, or `factmem.Message`.
-            concepts: The concepts, or their keywords.
+            concepts: A concept, or several of them or of their keywords.
             subjects: The subjects (default: the user and the agent's subjects).
             scopes: The scopes (default: all scopes of the agent).
             identity: The identity of the run.

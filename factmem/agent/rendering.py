@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import enum
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS
+from factmem.agent.coverage import Coverage, Excerpt
 from factmem.detection import covers, instructions_in, overtakes
 from factmem.facts import STATEMENT
-from factmem.hidden import escaped
+from factmem.hidden import escaped, escaped_words
 from factmem.records import Evidence, FactRecord, Origin
 from factmem.values import encode_value
 
@@ -80,29 +80,37 @@ def rendered(
 
 
 def rendered_block(
-    records: Sequence[FactRecord[Any]], loading: Loading, *, earlier: Mapping[str, Sequence[Evidence]] | None = None
+    records: Sequence[FactRecord[Any]],
+    loading: Loading,
+    *,
+    earlier: Mapping[str, Sequence[FactRecord[Any]]] | None = None,
+    newer: Mapping[str, FactRecord[Any]] | None = None,
 ) -> MemoryBlock:
     """Render the facts that fit into a budget, in the order documented at `Loading`.
 
-    A verbatim statement is left out if the quotes of the block's facts cover it.
+    Of a statement, the sentences are rendered that the block does not cover already; former values in them are marked.
+    See `factmem.agent.coverage`.
 
     Args:
         records: The facts, each kind best first.
         loading: The budget and its shares.
-        earlier: Evidence of the records' earlier revisions, by record id. It keeps the source of a replaced value
-            from being rendered beside the new value.
+        earlier: The records' earlier revisions, by record id.
+        newer: Newer statements that overtake some of the records, by record id.
     """
     parts: dict[_Part, list[FactRecord[Any]]] = {part: [] for part in _Part}
     for record in records:
         parts[_part_of(record)].append(record)
     filling = _Filling(loading, earlier or {}, _HEADING_WITH_INSTRUCTIONS if parts[_Part.INSTRUCTION] else _HEADING)
-    statements = [*parts[_Part.STATEMENT], *filling.take_statements(parts[_Part.INSTRUCTION], _Part.INSTRUCTION)]
-    facts = [it for it in parts[_Part.FACT] if not filling.takes(it, _Part.FACT, shared=bool(statements))]
+    filling.take_instructions(parts[_Part.INSTRUCTION])
+    statements = [*parts[_Part.STATEMENT], *parts[_Part.INSTRUCTION]]
+    facts = [it for it in parts[_Part.FACT] if not filling.takes_fact(it, shared=bool(statements))]
+    filling.coverage.add_changes(() if loading.overtaken else statements)
+    for id, record in (newer or {}).items():
+        filling.coverage.add_newer(id, record)
     filling.take_statements(statements, _Part.STATEMENT)
     for record in facts:
-        filling.takes(record, _Part.FACT, shared=False)
-    for record in parts[_Part.ASSISTANT]:
-        filling.takes(record, _Part.ASSISTANT)
+        filling.takes_fact(record, shared=False)
+    filling.take_statements(parts[_Part.ASSISTANT], _Part.ASSISTANT)
     return filling.block(len(records))
 
 
@@ -145,7 +153,7 @@ def _is_verbatim(record: FactRecord[Any]) -> bool:
 class _Filling:
     """Builder of a block: accepts records while they fit."""
 
-    def __init__(self, loading: Loading, earlier: Mapping[str, Sequence[Evidence]], heading: str) -> None:
+    def __init__(self, loading: Loading, earlier: Mapping[str, Sequence[FactRecord[Any]]], heading: str) -> None:
         self._loading = loading
         self._earlier = earlier
         self._left = loading.budget - loading.count_tokens(_block((), heading))
@@ -157,58 +165,36 @@ class _Filling:
         }
         self._lines: dict[_Part, list[tuple[FactRecord[Any], str]]] = {part: [] for part in _Part}
         self._taken: dict[str, FactRecord[Any]] = {}
-        self._quotes: dict[tuple[str | None, str | None], list[Evidence]] = defaultdict(list)
+        self.coverage = Coverage()
 
-    def takes(self, record: FactRecord[Any], part: _Part, *, shared: bool = True) -> bool:
-        """Add a record if it fits, and return whether it was added.
+    def take_instructions(self, instructions: Sequence[FactRecord[Any]]) -> None:
+        """Add standing instructions, newest first. Those that a model extracted replace their words."""
+        extracted = [record for record in instructions if not _is_verbatim(record)]
+        for record in instructions:
+            quotes = [item for other in extracted for item in other.evidence if _cites_same(item, record)]
+            if not (_is_verbatim(record) and covers(quotes, record.evidence[0])):
+                wish = Excerpt.of(instruction_in(record))
+                if self._takes(record, _Part.INSTRUCTION, self._shortened(record, "instruction", wish)):
+                    self.coverage.add_statement(record, wish)
+
+    def takes_fact(self, record: FactRecord[Any], *, shared: bool) -> bool:
+        """Add a typed fact if it fits, and return whether it was added.
 
         Args:
-            record: The record.
-            part: The kind of the record.
-            shared: Whether the record must fit into the rest of its kind's share.
+            record: The fact.
+            shared: Whether it must fit into the rest of the facts' share.
         """
-        share = self._shares.get(part, self._left) if shared else self._left
-        line = self._fitted(record, part)
-        cost = self._loading.count_tokens(line + "\n")
-        if record.id in self._taken or len(self._taken) >= self._loading.limit or cost > min(self._left, share):
-            return False
-        self._left -= cost
-        if part in self._shares:
-            self._shares[part] -= cost
-        self._lines[part].append((record, line))
-        self._taken[record.id] = record
-        if not _is_verbatim(record):
-            for evidence in (*record.evidence, *self._earlier.get(record.id, ())):
-                self._quotes[evidence.conversation_id, evidence.message_id].append(evidence)
-        return True
+        taken = self._takes(record, _Part.FACT, _line(record, ids=False), shared=shared)
+        if taken:
+            self.coverage.add_fact(record, self._earlier.get(record.id, ()))
+        return taken
 
-    def take_statements(self, statements: Sequence[FactRecord[Any]], part: _Part) -> list[FactRecord[Any]]:
-        """Add statements, best first, and return those that did not fit.
-
-        A verbatim statement is replaced by the records extracted from it: facts of the block, or other statements.
-        """
-        found: dict[tuple[str | None, str | None], list[FactRecord[Any]]] = defaultdict(list)
-        for record in statements:
-            if not _is_verbatim(record):
-                for item in record.evidence:
-                    found[item.conversation_id, item.message_id].append(record)
-        rest = []
-        for record in statements:
-            if _is_verbatim(record):
-                words = record.evidence[0]
-                source = (words.conversation_id, words.message_id)
-                for memory in found[source]:
-                    self.takes(memory, part)
-                if covers(self._quotes[source] if part is _Part.STATEMENT else self._of_instructions(source), words):
-                    continue
-            if not self.takes(record, part) and record.id not in self._taken:
-                rest.append(record)
-        return rest
-
-    def _of_instructions(self, source: tuple[str | None, str | None]) -> list[Evidence]:
-        """Return the quotes of one message in the block's standing instructions."""
-        taken = [item for record, _ in self._lines[_Part.INSTRUCTION] for item in record.evidence]
-        return [item for item in taken if (item.conversation_id, item.message_id) == source]
+    def take_statements(self, statements: Sequence[FactRecord[Any]], part: _Part) -> None:
+        """Add what is left of statements, best first; those that a model extracted before the words themselves."""
+        for record in sorted(statements, key=_is_verbatim):
+            left = self.coverage.left(record)
+            if left is not None and self._takes(record, part, self._shortened(record, "statement", left)):
+                self.coverage.add_statement(record, left)
 
     def block(self, of: int) -> MemoryBlock:
         """Return the finished block.
@@ -221,22 +207,55 @@ class _Filling:
         newest = self._lines[_Part.INSTRUCTION]
         others = [sorted(self._lines[part], key=lambda it: _position(it[0])) for part in list(_Part)[1:]]
         lines = [line for part in (newest, *others) for _, line in part]
-        records = tuple(record for part in _Part for record, _ in self._lines[part])
+        records = tuple({record.id: record for part in _Part for record, _ in self._lines[part]}.values())
         return MemoryBlock(text=_block(lines, self._heading), records=records, left_out=of - len(records))
 
-    def _fitted(self, record: FactRecord[Any], part: _Part) -> str:
-        """Return a record's line; a statement longer than its share is shortened."""
-        if part is _Part.FACT:
-            return _line(record, ids=False)
+    def _takes(self, record: FactRecord[Any], part: _Part, line: str, *, shared: bool = True) -> bool:
+        """Add a line if it fits, and return whether it was added.
+
+        Args:
+            record: The record.
+            part: The kind of the record.
+            line: Its line.
+            shared: Whether the line must fit into the rest of its kind's share.
+        """
+        share = self._shares.get(part, self._left) if shared else self._left
+        cost = self._loading.count_tokens(line + "\n")
+        if len(self._taken) >= self._loading.limit or cost > min(self._left, share):
+            return False
+        self._left -= cost
+        if part in self._shares:
+            self._shares[part] -= cost
+        self._lines[part].append((record, line))
+        self._taken[record.id] = record
+        return True
+
+    def _shortened(self, record: FactRecord[Any], tag: str, excerpt: Excerpt) -> str:
+        """Return the line of a statement, which is shortened if it is longer than its share."""
         count, most = self._loading.count_tokens, self._loading.statement_share * self._loading.budget
-        text = instruction_in(record) if part is _Part.INSTRUCTION else str(record.value)
-        tag = "instruction" if part is _Part.INSTRUCTION else "statement"
-        line = _line(record, ids=False, tag=tag, text=text)
-        length = len(text)
+        line = _line(record, ids=False, tag=tag, content=_marked(excerpt, excerpt.text))
+        length = len(excerpt.text)
         while length > _SHORTEST and (cost := count(line + "\n")) > most:
             length = max(_SHORTEST, min(length - 1, int(length * most / cost)))
-            line = _line(record, ids=False, tag=tag, text=_cut(text, length))
+            line = _line(record, ids=False, tag=tag, content=_marked(excerpt, _cut(excerpt.text, length)))
         return line
+
+
+def _cites_same(quote: Evidence, record: FactRecord[Any]) -> bool:
+    """Return whether a quote and a statement are of the same message."""
+    return any(
+        (item.conversation_id, item.message_id) == (quote.conversation_id, quote.message_id) for item in record.evidence
+    )
+
+
+def _marked(excerpt: Excerpt, text: str) -> str:
+    """Return an excerpt's text, which may be shortened, escaped, with its former values as elements."""
+    parts, at = [], 0
+    for start, end in excerpt.former:
+        if end <= len(text):
+            parts += [escaped_words(text[at:start]), f"<overtaken>{escaped_words(text[start:end])}</overtaken>"]
+            at = end
+    return "".join([*parts, escaped_words(text[at:])])
 
 
 def instruction_in(record: FactRecord[Any]) -> str:
@@ -279,9 +298,9 @@ def _block(lines: Sequence[str], heading: str = _HEADING) -> str:
     return "\n".join(["<memory>", heading, *lines, "</memory>"])
 
 
-def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, text: str | None = None) -> str:
+def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, content: str | None = None) -> str:
     tag = tag or ("statement" if record.concept.keyword == STATEMENT.keyword else "fact")
-    text = written(record.value, record.concept.value_type) if text is None else text
+    content = escaped_words(written(record.value, record.concept.value_type)) if content is None else content
     optional = {
         "id": record.id if ids else None,
         "about": str(record.subject),
@@ -293,7 +312,7 @@ def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, text: s
         "until": f"{record.fact.valid_to:%Y-%m-%d}" if record.fact.valid_to else None,
     }
     attributes = "".join(f' {name}="{escaped(value)}"' for name, value in optional.items() if value is not None)
-    return f"<{tag}{attributes}>{escaped(text)}</{tag}>"
+    return f"<{tag}{attributes}>{content}</{tag}>"
 
 
 def _position(record: FactRecord[Any]) -> tuple[int, str, bool, str, float]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
-from factmem.agent.config import AgentMemoryConfig, FailurePolicy, RunIdentity, UserPolicy
+from factmem.agent.config import AgentMemoryConfig, FailurePolicy, Loading, RunIdentity, UserPolicy
 from factmem.agent.hearing import Hearing
 from factmem.agent.history import conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
@@ -33,12 +33,17 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept
 from factmem.memory import Filters, Memory, Remembered, Submission
+from factmem.memory.checks import one_or_more
+from factmem.names import folded_keyword
 from factmem.recall import RecallMatches, RecallSettings, still_true
-from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
+from factmem.wording import content_words, folded, language_of
 
 __all__ = ["TOOL_NAMES", "MemoryRun", "MemoryTools"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("factmem")
 
@@ -48,8 +53,8 @@ _LONGEST_QUERY: Final = 4_000
 _MOST_INSTRUCTIONS: Final = 50
 """Maximum number of standing instructions considered, newest first."""
 
-_ROOM_FOR_OTHERS: Final = 4
-"""Factor of the limit of statements, since the assistant's may rank before the user's."""
+_MOST_OF_ASSISTANT: Final = 10
+"""Maximum number of the assistant's statements considered, best first."""
 
 
 @attrs.frozen(kw_only=True)
@@ -85,15 +90,23 @@ class MemoryRun:
         """
         if self.identity.user_id is not None:
             return
-        if private:
-            raise MissingUserError(
-                "this run names no user, who would own what is kept privately: give user_id to AgentMemory.run(), or "
-                "to the host's own context of the run"
+        where = self.config.user_id
+        if isinstance(where, str):
+            found = f"the host's run has no {where}, where AgentMemoryConfig looks for it: give it there"
+        elif where is not None:
+            found = "the function user_id of AgentMemoryConfig found none: return one"
+        else:
+            found = (
+                "give user_id to the host's own context of the run, say where else the host keeps it (such as "
+                'AgentMemoryConfig(user="deps.user.id"), a path or a function)'
             )
+        found += ", or give user_id to AgentMemory.run()"
+        if private:
+            raise MissingUserError(f"this run names no user, who would own what is kept privately: {found}")
         if self.config.users is UserPolicy.REQUIRED and self.config.user.individual_name is None:
             raise MissingUserError(
-                "this run names no user, and its memory keeps users apart: give user_id to AgentMemory.run(), or to "
-                'the host\'s own context of the run; or set users="shared", if all users may share one memory'
+                f"this run names no user, and its memory keeps users apart: {found}; or set "
+                'users="shared", if all users may share one memory'
             )
 
     @property
@@ -105,7 +118,7 @@ class MemoryRun:
         self,
         history: Sequence[Message] = (),
         *,
-        concepts: Iterable[Concept[Any, Any] | str] | None = None,
+        concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
     ) -> MemoryBlock:
@@ -118,12 +131,14 @@ class MemoryRun:
 
         Args:
             history: The conversation so far.
-            concepts: Only facts of these concepts (default: `Loading.concepts`).
+            concepts: Only facts of this concept, or of these (default: `Loading.concepts`).
             subjects: Only facts about these (default: the user and `AgentMemoryConfig.subjects`).
             scopes: Only facts in these (default: all scopes of the agent).
 
         Raises:
             MissingUserError: The user is unknown.
+            InvalidDataError: An argument is invalid, such as a scope that is not one of the agent's.
+            CapabilityError: The provider cannot be read in this way.
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
         hooks, loading = self.config.hooks, self.config.loading
@@ -133,7 +148,7 @@ class MemoryRun:
         self.check_user()
         if hooks.before_load and not await hooks.before_load(self.identity, history):
             return MemoryBlock()
-        wanted = loading.concepts if concepts is None else tuple(concepts)
+        wanted = loading.concepts if concepts is None else one_or_more("concepts", concepts, Concept, str)
         ask = partial(
             self._best,
             history=history,
@@ -143,13 +158,15 @@ class MemoryRun:
         )
         try:
             found = await self.held.use(ask)
+        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
+            raise
         except FactMemError as error:
             self.failed("nothing could be loaded", error, loading.on_failure)
             return MemoryBlock()
         records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
             records = await hooks.after_load(self.identity, records)
-        return rendered_block(records, loading, earlier=found.earlier)
+        return rendered_block(records, loading, earlier=found.earlier, newer=found.newer)
 
     def hear(self, history: Sequence[Message]) -> None:
         """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
@@ -172,7 +189,8 @@ class MemoryRun:
     ) -> SavedHistory | None:
         """Submit the history for detection. It is on disk when this returns, and processed in the background.
 
-        Messages that were submitted before are skipped, so the whole history may be passed after each run.
+        Messages that were submitted before are skipped, so the whole history may be passed after each run. Only if it
+        is for other subjects, concepts or topics than before, they are read once more.
 
         Args:
             history: The conversation so far, each message with an id.
@@ -229,7 +247,9 @@ class MemoryRun:
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
-        return self.held.use_blocking(lambda memory: self._beside(memory).load(history))
+        loading = self.config.loading
+        block = self.use_blocking(lambda run: run.load(history), "nothing could be loaded", loading.on_failure)
+        return MemoryBlock() if block is None else block
 
     def save_blocking(self, history: Sequence[Message]) -> SavedHistory | None:
         """Save like `save`, without an event loop; hooks run in the memory's loop.
@@ -237,12 +257,35 @@ class MemoryRun:
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
-        saved = self.held.use_blocking(lambda memory: self._beside(memory).save(history))
+        saving = self.config.saving
+        saved = self.use_blocking(
+            lambda run: run.save(history), "the history could not be submitted", saving.on_failure
+        )
         return None if saved is None else saved.held_by(self.held)
 
-    def _beside(self, memory: Memory) -> MemoryRun:
-        """Return this run, in the event loop of its memory."""
-        return attrs.evolve(self, held=OpenMemoryHolder(memory))
+    def use_blocking(self, work: Callable[[MemoryRun], Awaitable[T]], what: str, policy: FailurePolicy) -> T | None:
+        """Call an async function of this run without an event loop, in that of its memory.
+
+        Args:
+            work: The function. It is given this run, for use in that event loop.
+            what: See `failed`.
+            policy: Treatment of a memory that cannot be opened; the function treats other errors.
+
+        Returns:
+            Its result; None if the memory cannot be opened, and that was logged.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+            FactMemError: The memory cannot be opened, and the policy is `FailurePolicy.RAISE`.
+        """
+        try:
+            self.held.open_blocking()
+        except CapabilityError:
+            raise
+        except FactMemError as error:
+            self.failed(what, error, policy)
+            return None
+        return self.held.use_blocking(lambda memory: work(attrs.evolve(self, held=OpenMemoryHolder(memory))))
 
     def failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
         """Raise or log an error of the memory, as a policy says.
@@ -256,13 +299,17 @@ class MemoryRun:
             case FailurePolicy.RAISE:
                 raise error
             case FailurePolicy.LOG:
-                _log.warning("%s: %s", what, type(error).__name__)
+                _log.warning("%s: %s: %s", what, type(error).__name__, error)
             case _:
                 assert_never(policy)
 
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
-        """Return the view of this run: the user's private records and public ones, in the agent's scopes."""
-        seen = memory if self.identity.user_id is None else memory.as_viewer(self.identity.user_id)
+        """Return the view of this run, in the agent's scopes: the user's private records and public ones.
+
+        Facts about other individuals are read by naming them, as `Memory.as_viewer` says.
+        """
+        name = self.identity.user_id
+        seen = memory if name is None else memory.as_viewer(name, individual=self.user)
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
         view = seen.slice(named, exact=shared, read_only=False)
@@ -291,28 +338,30 @@ class MemoryRun:
             view,
             query,
             subjects=subjects,
-            overtaken=loading.overtaken,
-            min_score=loading.min_score,
+            loading=loading,
             settings=self.config.recall,
         )
         typed, statements = _kinds(concepts)
-        found, earlier = [], {}
-        if typed is not None:
-            for record, before in await look_up(loading.limit, typed, history=True):
-                found.append(record)
-                earlier[record.id] = tuple(item for revision in before for item in revision.evidence)
+        facts = _Found() if typed is None else await look_up(loading.limit, typed, history=True)
+        found, newer = list(facts.records), facts.newer
         if statements:
             # A listing by topic is fast in a large store: it reads one column and computes no scores.
             standing = await view.list_records(
                 limit=_MOST_INSTRUCTIONS, topics=[EXPLICIT_INSTRUCTIONS.label], concepts=[STATEMENT], subjects=subjects
             )
-            about = await look_up(_ROOM_FOR_OTHERS * loading.limit + len(current), Filters(concepts=[STATEMENT]))
+            said = Filters(concepts=[STATEMENT], telling=True, assistant=False)
+            own = await look_up(loading.limit + len(current), said, known=facts.earlier)
+            about, newer = [*own.records], own.newer
+            if loading.assistant_share:
+                replies = await look_up(_MOST_OF_ASSISTANT, {**said, "assistant": True})
+                about += [record for record in replies.records if _answers(query, record)]
             instructions = [*filter(is_instruction, standing)]
             kept = in_force(instructions, instruction_in)
             overtaken = {record.id for record in instructions} - {record.id for record in kept}
-            found = [*kept, *found, *(record for record, _ in about if record.id not in overtaken)]
-        unsaid = {record.id: record for record in found if not _is_stated_in(current, record)}
-        return _Found(records=tuple(unsaid.values()), earlier=earlier)
+            found = [*kept, *found, *(record for record in about if record.id not in overtaken)]
+        told = {message.content.strip() for message in history}
+        unsaid = {record.id: record for record in found if not _is_stated_in(current, told, record)}
+        return _Found(records=tuple(unsaid.values()), earlier=facts.earlier, newer=newer)
 
     async def _submitted(
         self,
@@ -330,7 +379,7 @@ class MemoryRun:
             trigger=saving.trigger,
             subject=self.user,
             scope=scope,
-            looking_for=looking_for,
+            looking_for=looking_for if memory.reads_words else None,
             private=saving.private,
             origins=saving.origins,
         )
@@ -342,8 +391,11 @@ class MemoryRun:
         return attrs.evolve(message, treatment=Treatment.IGNORE, media=(), not_text=0)
 
     def _request(self, request: DetectionRequest | None) -> DetectionRequest:
-        if request is None:
-            return DetectionRequest(subjects=(self.user,), concepts=self.config.concepts, open=True)
+        request = DetectionRequest(open=True) if request is None else request
+        if request.open:
+            asked = {folded_keyword(concept.keyword) for concept in request.concepts}
+            own = [item for item in self.config.concepts if folded_keyword(item.keyword) not in asked]
+            request = attrs.evolve(request, concepts=(*request.concepts, *own))
         if request.subjects == (MemorySubject.EVERYTHING,):
             return attrs.evolve(request, subjects=(self.user,))
         return attrs.evolve(request, subjects=map(self._narrowed, request.subjects))
@@ -354,10 +406,17 @@ class MemoryRun:
 
 @attrs.frozen(kw_only=True)
 class _Found:
-    """Loaded records, each kind best first, and the evidence of their earlier values by record id."""
+    """Loaded records, each kind best first.
+
+    Attributes:
+        records: The records.
+        earlier: Their earlier revisions by record id.
+        newer: Newer statements that overtake some, by record id.
+    """
 
     records: tuple[FactRecord[Any], ...] = ()
-    earlier: Mapping[str, Sequence[Evidence]] = attrs.field(factory=dict)
+    earlier: Mapping[str, Sequence[FactRecord[Any]]] = attrs.field(factory=dict)
+    newer: Mapping[str, FactRecord[Any]] = attrs.field(factory=dict)
 
 
 def _kinds(concepts: Collection[Concept[Any, Any] | str] | None) -> tuple[Filters | None, bool]:
@@ -375,21 +434,46 @@ async def _looked_up(
     wanted: Filters,
     *,
     subjects: tuple[MemorySubject, ...],
-    overtaken: bool,
-    min_score: float,
+    loading: Loading,
     settings: RecallSettings | None,
+    known: Collection[str] = (),
     history: bool = False,
-) -> list[tuple[FactRecord[Any], Sequence[FactRecord[Any]]]]:
-    """Return the best records for a query, or the newest if it is empty, each with its earlier revisions."""
+) -> _Found:
+    """Return the best records for a query, or the newest if it is empty.
+
+    A statement that another one overtakes stays, as does one whose fact was replaced if the fact is a known one: parts
+    of them may still hold.
+    """
     wanted = {**wanted, "subjects": subjects}
     if not query:
-        return [(record, ()) for record in await view.list_records(limit=limit, strongest=True, **wanted)]
+        return _Found(records=tuple(await view.list_records(limit=limit, strongest=True, **wanted)))
     matches = await view.recall(
-        query, limit=limit, min_score=min_score, settings=settings, strongest=True, history=history, **wanted
+        query, limit=limit, min_score=loading.min_score, settings=settings, strongest=True, history=history, **wanted
     )
-    records = [match.record for match in matches] if overtaken else still_true(matches)
     earlier = {match.record.id: match.earlier for match in matches}
-    return [(record, earlier.get(record.id, ())) for record in records]
+    if loading.overtaken:
+        return _Found(records=tuple(match.record for match in matches), earlier=earlier)
+    newer = {match.record.id: match.newer for match in matches if match.newer is not None and not match.retracted}
+    newer = {id: record for id, record in newer.items() if record.concept.keyword == STATEMENT.keyword}
+    held = [
+        attrs.evolve(match, newer=None)
+        if match.record.id in newer or (match.newer is not None and match.newer.id in known)
+        else match
+        for match in matches
+    ]
+    pairs = ((newer.get(record.id, record), record) for record in still_true(held))
+    records = {record.id: record for pair in pairs for record in pair}
+    return _Found(records=tuple(records.values()), earlier=earlier, newer=newer)
+
+
+def _answers(query: str, record: FactRecord[Any]) -> bool:
+    """Return whether a statement of the assistant shares a word with the query, or was saved by its tool."""
+    return not query or record.details.source == _SAVED or bool(_content(query) & _content(str(record.value)))
+
+
+def _content(text: str) -> frozenset[str]:
+    lowered = folded(text)
+    return frozenset(content_words(lowered, language_of(lowered)))
 
 
 def _query(history: Sequence[Message], count: int) -> str:
@@ -398,14 +482,19 @@ def _query(history: Sequence[Message], count: int) -> str:
     return "\n".join(contents[-count:])[-_LONGEST_QUERY:].strip()
 
 
-def _is_stated_in(current: Collection[tuple[str | None, str | None]], record: FactRecord[Any]) -> bool:
-    """Return whether a record is a statement from the messages of the current conversation."""
-    return record.concept.keyword == STATEMENT.keyword and any(
-        (item.conversation_id, item.message_id) in current for item in record.evidence
+def _is_stated_in(
+    current: Collection[tuple[str | None, str | None]], told: Collection[str], record: FactRecord[Any]
+) -> bool:
+    """Return whether a record is a statement from the current conversation: by its messages, or by their words."""
+    return record.concept.keyword == STATEMENT.keyword and (
+        record.value in told or any((item.conversation_id, item.message_id) in current for item in record.evidence)
     )
 
 
-TOOL_NAMES: Final = ("recall_memory", "save_memory", "forget_memory")
+_SAVED: Final = "save_memory"
+"""Source of what a model saves by its tool."""
+
+TOOL_NAMES: Final = ("recall_memory", _SAVED, "forget_memory")
 """Names of the tools."""
 
 _MOST: Final = 50
@@ -430,11 +519,14 @@ class MemoryTools:
             limit: Maximum number of memories, from 1 to 50.
         """
         self.run.check_user()
+        loading = self.run.config.loading
         try:
             matches = await self.run.held.use(partial(self._recalled, query=query, limit=max(1, min(limit, _MOST))))
         except InvalidDataError as error:
             return f"Nothing was looked up: {error}"
-        loading = self.run.config.loading
+        except FactMemError as error:
+            self.run.failed("nothing could be looked up", error, loading.on_failure)
+            return "Nothing was looked up: the memory cannot be read now."
         records = [match.record for match in matches] if loading.overtaken else still_true(matches)
         block = rendered(records, loading.budget, loading.count_tokens, ids=True)
         answer = block.text or "Nothing is known about that."
@@ -453,6 +545,9 @@ class MemoryTools:
             outcome = await self.run.held.use(partial(self._saved, text=text))
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was saved: {error}"
+        except FactMemError as error:
+            self.run.failed("nothing could be saved", error, self.run.config.saving.on_failure)
+            return "Nothing was saved: the memory cannot be written now."
         if outcome.unrepresented and not outcome.records:
             return "Nothing was saved: the store cannot keep who said it."
         if any(record.state is AssertionState.QUARANTINED for record in outcome.records):
@@ -475,6 +570,9 @@ class MemoryTools:
             return "Nothing was taken back: one of the ids names no memory. Look them up with recall_memory."
         except (CapabilityError, InvalidDataError, ReadOnlyError) as error:
             return f"Nothing was taken back: {error}"
+        except FactMemError as error:
+            self.run.failed("nothing could be taken back", error, self.run.config.saving.on_failure)
+            return "Nothing was taken back: the memory cannot be written now."
         return f"Taken back: {retracted}."
 
     async def _recalled(self, memory: Memory, *, query: str, limit: int) -> RecallMatches:
@@ -509,7 +607,7 @@ class MemoryTools:
             subject=run.user,
             scope=run.config.home,
             private=saving.private,
-            source="save_memory",
+            source=_SAVED,
         )
 
     async def _retracted(self, memory: Memory, *, ids: list[str], reason: str) -> int:

@@ -16,7 +16,18 @@ import attrs
 
 from factmem.abc import Message
 from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, UserPolicy
-from factmem.browse.charts import Bar, Graph, Mark, Tally, bars_of, graph_of, marks_of, tallies_of
+from factmem.browse.charts import (
+    Bar,
+    Graph,
+    Mark,
+    Tally,
+    bars_of,
+    graph_of,
+    marks_of,
+    split_answers,
+    tallies_of,
+    weak_heading,
+)
 from factmem.browse.past import biography_of, undo_last
 from factmem.browse.rows import RecordRow, row_of
 from factmem.browse.texts import shown, typed_value, value_json, value_text
@@ -34,10 +45,12 @@ __all__ = [
     "Asked",
     "Branch",
     "Browser",
+    "Comparison",
+    "Difference",
     "Done",
     "Doomed",
     "Dossier",
-    "Edit",
+    "Draft",
     "Event",
     "Found",
     "Hit",
@@ -71,6 +84,7 @@ class Opened:
         user: User whose memory it is, if it is one user's.
         read_only: Whether every write is refused.
         has_model: Whether a language model can read dead letters again.
+        note: A sentence to show first, such as that a scope holds nothing; empty for none.
     """
 
     store: str = ""
@@ -79,6 +93,7 @@ class Opened:
     user: str = ""
     read_only: bool = False
     has_model: bool = False
+    note: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -128,7 +143,7 @@ class Branch:
 
     Attributes:
         name: Last segment of the path.
-        path: Path of the scope; empty for a kind of scopes that holds no records itself.
+        path: Path of the scope, or of a whole branch such as ``/product``.
         records: Number of records here and below.
         share: The number as a share of all records, from 0 to 1.
         children: The nodes one level down, by name; of many, those that hold the most records.
@@ -196,6 +211,7 @@ class Hit:
         score: From 0 to 1.
         bars: Parts of the score.
         reasons: Reasons for the match; see `factmem.recall.RecallMatch`.
+        weak: Whether it hardly answers.
         newer: The newer record that overtakes it, if there is one.
         retracted: Whether a fact that was found in the same words was retracted.
         earlier: Earlier revisions, newest first.
@@ -205,6 +221,7 @@ class Hit:
     score: float
     bars: tuple[Bar, ...]
     reasons: tuple[str, ...]
+    weak: bool = False
     newer: RecordRow | None = None
     retracted: bool = False
     earlier: tuple[RecordRow, ...] = ()
@@ -217,14 +234,21 @@ class Found:
     Attributes:
         query: The query.
         narrowing: The conditions.
-        hits: The results, best first.
+        hits: The results that answer, best first.
+        weak: The results that hardly do, best first.
         failure: The reason why meaning did not count or results are not reranked, if so.
     """
 
     query: str
     narrowing: Narrowing
     hits: tuple[Hit, ...]
+    weak: tuple[Hit, ...] = ()
     failure: str | None = None
+
+    @property
+    def weak_heading(self) -> str:
+        """The heading of the results that hardly answer."""
+        return weak_heading(len(self.hits), len(self.weak))
 
 
 @attrs.frozen(kw_only=True)
@@ -249,6 +273,34 @@ class Event:
 
 
 @attrs.frozen(kw_only=True)
+class Draft:
+    """The fields of a record's edit form, as texts.
+
+    Attributes:
+        value: The value: strings with their lines, anything else as JSON.
+        scope: Path of the scope.
+        importance: A number from 0 to 1.
+        categories: Categories, with commas between.
+        source: Name of the source; empty for none.
+    """
+
+    value: str
+    scope: str
+    importance: str
+    categories: str
+    source: str
+
+    def edits(self, seen: Draft) -> dict[str, str]:
+        """Return the fields that differ from those of another draft, by name; line ends are all the same."""
+        theirs = attrs.asdict(seen)
+        return {
+            name: text
+            for name, text in attrs.asdict(self).items()
+            if _with_one_line_end(text) != _with_one_line_end(theirs[name])
+        }
+
+
+@attrs.frozen(kw_only=True)
 class Dossier:
     """All about one record.
 
@@ -256,7 +308,7 @@ class Dossier:
         row: The record as it is now, or as it was last.
         description: Description of its concept.
         single: Whether its concept has one value at a time.
-        editable: The value as text to edit: strings with their lines, anything else as JSON.
+        draft: Its edit form before anything is edited.
         details: Further details, by name.
         revisions: Its revisions on a timeline, oldest first.
         trail: The actions on it, oldest first.
@@ -266,7 +318,7 @@ class Dossier:
     row: RecordRow
     description: str
     single: bool
-    editable: str
+    draft: Draft
     details: Mapping[str, str]
     revisions: tuple[Mark, ...]
     trail: tuple[Event, ...]
@@ -370,22 +422,35 @@ class Told:
 
 
 @attrs.frozen(kw_only=True)
-class Edit:
-    """Changes of one record, as people type them; None leaves a field as it is.
+class Difference:
+    """One field of an edit form that was edited, or that the store has another text of by now.
 
     Attributes:
-        value: The new value; see `Dossier.editable`.
-        scope: The scope to move it to.
-        importance: From 0 to 1.
-        categories: Categories, in place of the present ones.
-        source: Name of the source.
+        name: Name of the field.
+        was: Its text when the form was opened; empty if that revision is gone.
+        now: Its text in the store.
+        yours: Its text in the form.
     """
 
-    value: str | None = None
-    scope: str | None = None
-    importance: float | None = None
-    categories: tuple[str, ...] | None = None
-    source: str | None = None
+    name: str
+    was: str
+    now: str
+    yours: str
+
+
+@attrs.frozen(kw_only=True)
+class Comparison:
+    """An edit beside the present revision of its record.
+
+    Attributes:
+        page: The record as it is now.
+        draft: The form to go on with: the edited fields as they were typed, the others as they are now.
+        differences: The fields that are not the same everywhere.
+    """
+
+    page: Dossier
+    draft: Draft
+    differences: tuple[Difference, ...]
 
 
 @attrs.frozen(kw_only=True)
@@ -409,7 +474,7 @@ class Doomed:
         records: Number of records that would be erased, with all their history.
         rows: Some of them, oldest first.
         phrase: The words that a person must type to confirm it.
-        seal: A mark of exactly these records: if others would be erased by then, nothing is.
+        seal: A mark of exactly these revisions: if anything else would be erased by then, nothing is.
     """
 
     records: int
@@ -498,7 +563,14 @@ class Browser:
         """
         given = narrowing or Narrowing()
         matches = await self._memory.recall(query, limit=limit, history=True, **given.filters())
-        return Found(query=query, narrowing=given, hits=tuple(map(_hit, matches)), failure=matches.failure)
+        strong, weak = split_answers(matches)
+        return Found(
+            query=query,
+            narrowing=given,
+            hits=tuple(_hit(match) for match in strong),
+            weak=tuple(_hit(match, weak=True) for match in weak),
+            failure=matches.failure,
+        )
 
     async def record(self, id: str) -> Dossier:
         """Return all about one record, whatever its state.
@@ -515,7 +587,7 @@ class Browser:
             row=row_of(found.record),
             description=shown(concept.description),
             single=concept.fact_type is FactType.SINGLE,
-            editable=value_text(value_json(found.record)),
+            draft=_draft_of(found.record),
             details=_details(found.record),
             revisions=marks_of([row_of(revision) for revision in found.revisions]),
             trail=tuple(_event(entry) for entry in found.trail),
@@ -561,8 +633,7 @@ class Browser:
             InvalidDataError: A name or the budget is not legal, or the agent takes part in no visible scope.
             OutOfViewError: One of the agent's scopes lies outside of the memory's view.
         """
-        everything, everywhere = MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT
-        cross_product = await self._reaches(scope=everywhere)
+        cross_product = await self._reaches(scope=MemoryScope.CROSS_PRODUCT)
         if not (cross_product or asked.agent or asked.feature or asked.product):
             raise InvalidDataError("these pages are confined to some scopes: name an agent, feature or product of them")
         config = AgentMemoryConfig(
@@ -573,11 +644,11 @@ class Browser:
             cross_product=cross_product,
             user=_USER.individual(asked.user) if asked.user else _USER,
             users=UserPolicy.SHARED,
-            subjects=[everything] if await self._reaches(subject=everything) else [],
             loading=Loading(budget=asked.budget),
         )
         said = [Message(content=asked.question, role="user")] if asked.question.strip() else []
-        block = await AgentMemory(config).for_run().load(said)
+        subjects = None if await self._reaches(subject=MemorySubject.EVERYTHING) else [config.user]
+        block = await AgentMemory(config).for_run().load(said, subjects=subjects)
         return Told(
             asked=asked,
             text=block.text,
@@ -601,23 +672,55 @@ class Browser:
 
     # -- Changing -------------------------------------------------------------------------------------------------
 
-    async def update(self, id: str, edit: Edit) -> Done:
-        """Change a record; its history keeps the revision before.
+    async def update(self, id: str, draft: Draft, *, revision: int) -> Done:
+        """Change the fields of a record that a person has edited; its history keeps the revision before.
 
-        Fields that are as they were do not count as changed. A record that moves has another id afterwards.
+        A record that moves has another id afterwards.
+
+        Args:
+            id: The id of the record, in full.
+            draft: The form as it was sent.
+            revision: The revision that the form was opened on.
 
         Raises:
             RecordNotFoundError: No record that is current and visible has this id.
-            InvalidDataError: The value is not of its type, or nothing would change.
+            InvalidDataError: A text is not of its field's type, or nothing was edited.
             OutOfViewError: The scope lies outside of the memory's view.
-            StateConflictError: The scope holds this value, or another one of the concept.
+            StateConflictError: The record has a newer revision (see `compared`); or the scope holds this value, or
+                another one of the concept. Nothing was changed.
             ReadOnlyError: The memory is read-only.
         """
         present = await self._memory.get(id)
-        changes = _changes(present, edit)
-        if not changes:
+        if present.revision != revision:
+            raise StateConflictError(
+                "the record was changed since this form was opened: compare both, and save again what is to hold; "
+                "nothing was changed"
+            )
+        edits = draft.edits(_draft_of(present))
+        if not edits:
             raise InvalidDataError("nothing is changed: edit a field first")
-        return _done(await self._memory.update(id, **changes))
+        return _done(await self._memory.update(id, **_changes(present, edits)))
+
+    async def compared(self, id: str, draft: Draft, *, revision: int) -> Comparison:
+        """Compare an edit with the present revision of its record; see `update`.
+
+        Raises:
+            RecordNotFoundError: No visible record has this id.
+        """
+        page = await self.record(id)
+        found = await self._memory.history(id)
+        seen = next((_draft_of(record) for record in found if record.revision == revision), None)
+        edits = draft.edits(seen or page.draft)
+        was, now, yours = (attrs.asdict(item) if item else {} for item in (seen, page.draft, draft))
+        return Comparison(
+            page=page,
+            draft=attrs.evolve(page.draft, **edits),
+            differences=tuple(
+                Difference(name=name, was=was.get(name, ""), now=text, yours=yours[name])
+                for name, text in now.items()
+                if name in edits or was.get(name) != text
+            ),
+        )
 
     async def retract(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
         """Retract records; `restore` brings them back. See `Memory.retract`."""
@@ -698,13 +801,13 @@ class Browser:
 
         Raises:
             InvalidDataError: The words typed are others, or there is neither a condition nor an id.
-            StateConflictError: Other records than those seen would be erased; nothing was.
+            StateConflictError: Other records or revisions than those seen would be erased; nothing was.
             ReadOnlyError: The memory is read-only.
         """
         found = await self._dry_run(narrowing, ids)
         doomed = _doomed(found)
         if doomed.seal != seal:
-            raise StateConflictError("other records would be erased by now: look again; nothing was erased")
+            raise StateConflictError("something else would be erased by now: look again; nothing was erased")
         if " ".join(typed.split()).casefold() != doomed.phrase:
             raise InvalidDataError(f"to erase them for good, type: {doomed.phrase}; nothing was erased")
         if found:
@@ -716,7 +819,7 @@ def _branch(node: ScopeTree, all_records: int) -> Branch:
     largest = sorted(node.children, key=lambda child: -child.records)[:_MOST_CHILDREN]
     return Branch(
         name=node.name,
-        path=str(node.scope) if node.scope else "",
+        path=str(node.scope),
         records=node.records,
         share=node.records / all_records,
         children=tuple(_branch(child, all_records) for child in sorted(largest, key=lambda child: child.name)),
@@ -724,12 +827,13 @@ def _branch(node: ScopeTree, all_records: int) -> Branch:
     )
 
 
-def _hit(match: RecallMatch) -> Hit:
+def _hit(match: RecallMatch, *, weak: bool = False) -> Hit:
     return Hit(
         row=row_of(match.record),
         score=match.score,
         bars=bars_of(match.parts),
         reasons=match.reasons,
+        weak=weak,
         newer=None if match.newer is None else row_of(match.newer),
         retracted=match.retracted,
         earlier=tuple(map(row_of, match.earlier)),
@@ -758,12 +862,12 @@ def _letter(letter: DeadLetter) -> Letter:
 
 
 def _doomed(found: Sequence[FactRecord[Any]]) -> Doomed:
-    ids = sorted(record.id for record in found)
+    seen = sorted(f"{record.id} {record.revision}" for record in found)
     return Doomed(
         records=len(found),
         rows=tuple(map(row_of, found[:_MOST_DOOMED])),
         phrase=f"forget {len(found)} {'record' if len(found) == 1 else 'records'}",
-        seal=hashlib.blake2b("\n".join(ids).encode(), digest_size=12).hexdigest(),
+        seal=hashlib.blake2b("\n".join(seen).encode(), digest_size=12).hexdigest(),
     )
 
 
@@ -788,23 +892,39 @@ def _moment(moment: dt.datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
 
 
-def _changes(present: FactRecord[Any], edit: Edit) -> dict[str, Any]:
-    """Return the arguments of `Memory.update` for the fields of an edit that differ from the present record."""
-    details = present.details
-    changes: dict[str, Any] = {}
-    value = value_text(value_json(present))
-    sent_back = value.replace("\r\n", "\n").replace("\r", "\n")  # forms change line ends
-    if edit.value is not None and edit.value not in (value, sent_back):
-        changes["value"] = typed_value(edit.value, present.concept.value_type)
-    if edit.scope is not None and edit.scope != str(present.scope):
-        changes["scope"] = edit.scope
-    if edit.importance is not None and edit.importance != details.importance:
-        changes["importance"] = edit.importance
-    if edit.categories is not None and edit.categories != details.categories:
-        changes["categories"] = edit.categories
-    if edit.source is not None and edit.source != (details.source or ""):
-        changes["source"] = edit.source
+def _draft_of(record: FactRecord[Any]) -> Draft:
+    details = record.details
+    return Draft(
+        value=value_text(value_json(record)),
+        scope=str(record.scope),
+        importance=str(details.importance),
+        categories=", ".join(details.categories),
+        source=details.source or "",
+    )
+
+
+def _changes(present: FactRecord[Any], edits: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of `Memory.update` for edited fields.
+
+    Raises:
+        InvalidDataError: A text is not of its field's type.
+    """
+    changes: dict[str, Any] = dict(edits)
+    if "value" in edits:
+        changes["value"] = typed_value(edits["value"].replace("\r\n", "\n"), present.concept.value_type)
+    if "importance" in edits:
+        try:
+            changes["importance"] = float(edits["importance"])
+        except ValueError:
+            raise InvalidDataError("the importance is not a number from 0 to 1: correct it") from None
+    if "categories" in edits:
+        changes["categories"] = tuple(filter(None, map(str.strip, edits["categories"].split(","))))
     return changes
+
+
+def _with_one_line_end(text: str) -> str:
+    """Return a text with one kind of line ends: forms change them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _done(change: Change) -> Done:

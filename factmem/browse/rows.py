@@ -8,7 +8,8 @@ source, labels) are as the store has them, so that a page can link to them: a br
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+import re
+from typing import Any, Final
 
 import attrs
 
@@ -17,7 +18,10 @@ from factmem.facts import STATEMENT
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
 
-__all__ = ["Quote", "RecordRow", "row_of"]
+__all__ = ["Quote", "RecordRow", "cited", "row_of"]
+
+_DERIVED: Final = re.compile(r"content:[0-9a-f]{32}|conversation-[0-9a-f]{24}|[0-9a-f]{24}-[0-9]+")
+"""Ids that were made of the content, where the caller gave none: they tell a person nothing."""
 
 
 @attrs.frozen(kw_only=True)
@@ -120,11 +124,22 @@ def row_of(record: FactRecord[Any]) -> RecordRow:
 
 
 def _quote(item: Evidence, *, repeats: bool) -> Quote:
+    speaker, place = cited(item)
+    return Quote(text=shown(item.quote), speaker=speaker, place=place, repeats=repeats)
+
+
+def cited(item: Evidence) -> tuple[str, str]:
+    """Return the speaker of some words, and the conversation and message or the place in a document, as far as known.
+
+    Ids that were derived from the content are left out, and so is the position in a conversation without a name.
+    """
     named = [shown(name) for name in (item.speaker, item.role) if name]
-    where = [("conversation", item.conversation_id), ("message", item.message_id)]
-    return Quote(
-        text=shown(item.quote),
-        speaker=f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named),
-        place=", ".join(shown(f"{what} {id}") for what, id in where if id),
-        repeats=repeats,
+    speaker = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named)
+    conversation, message = (
+        id if id and not _DERIVED.fullmatch(id) else "" for id in (item.conversation_id, item.message_id)
     )
+    if not conversation and message == str(item.position):
+        message = ""
+    talk, words = ("", "") if item.role == Origin.DOCUMENT.value else ("conversation ", "message ")
+    where = [f"{what}{id}" for what, id in ((talk, conversation), (words, message)) if id]
+    return speaker, shown(", ".join(where))

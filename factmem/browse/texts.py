@@ -12,8 +12,10 @@ from factmem.records import FactRecord
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import Json, decode_value, encode_value
 
-__all__ = ["masked", "parsed_value", "shown", "typed_value", "value_json", "value_text"]
+__all__ = ["escaped_json", "masked", "parsed_value", "shown", "typed_value", "value_json", "value_text"]
 
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""Categories of control characters, of those that format or change the direction, and of odd line ends."""
 _JSON: Final = scalar_named(JSON_SHAPE)
 
 
@@ -24,6 +26,15 @@ def masked(text: str) -> str:
     return "".join(
         "\ufffd" if char not in "\t\n" and unicodedata.category(char) in ("Cc", "Cs") else char
         for char in HIDDEN.sub(lambda found: "\ufffd" * len(found[0]), text)
+    )
+
+
+def escaped_json(text: str) -> str:
+    """Return JSON with each character that a terminal obeys or does not show as an escape of JSON."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return "".join(
+        json.dumps(char)[1:-1] if char != "\n" and unicodedata.category(char) in _UNSEEN else char for char in text
     )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import sys
+import tempfile
 import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import attrs
 import typer
 
 from factmem.cli.options import subject
 from factmem.cli.session import Session
+from factmem.private_files import create_file
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
@@ -61,9 +66,9 @@ async def browse(
         read_only=read_only,
         asking=not read_only,
     ) as memory:
-        browser = Browser(
-            _confined(memory, scope, subjects, read_only=read_only), _opened(session, scope, subjects, read_only)
-        )
+        opened = _opened(session, scope, subjects, read_only)
+        opened = attrs.evolve(opened, note="; ".join(await session.unknown_scopes(memory, scope or ())))
+        browser = Browser(_confined(memory, scope, subjects, read_only=read_only), opened)
         if web:
             await _serve(session, browser, port=port or 0, open_page=open_page)
         else:
@@ -78,14 +83,25 @@ async def _serve(session: Session, browser: Browser, *, port: int, open_page: bo
     await browser.mark()  # an unreadable store is reported before there is a page
     opens = sys.stdout.isatty() if open_page is None else open_page
 
-    def announce(url: str) -> None:
-        session.show_line({"url": url}, f"factmem shows {session.shown_address} at  {url}")
-        session.note("Ctrl-C ends it.")
-        sys.stdout.flush()
-        if opens and (open_page or _has_window()):
-            webbrowser.open(url)
+    with tempfile.TemporaryDirectory(prefix="factmem-", ignore_cleanup_errors=True) as folder:
 
-    await serve(browser, port=port, on_ready=announce)
+        def announce(url: str) -> None:
+            session.show_line({"url": url}, f"factmem shows {session.shown_address} at  {url}")
+            session.note("Ctrl-C ends it.")
+            sys.stdout.flush()
+            if opens and (open_page or _has_window()):
+                webbrowser.open(_redirect(Path(folder), url).as_uri())
+
+        await serve(browser, port=port, on_ready=announce)
+
+
+def _redirect(folder: Path, url: str) -> Path:
+    """Write a page for this user alone that leads to an address: on a command line every local user could read it."""
+    path = folder / "open.html"
+    page = f'<!doctype html><title>factmem</title><meta http-equiv="refresh" content="0; url={html.escape(url)}">'
+    with create_file(path) as file:
+        file.write(page.encode())
+    return path
 
 
 def _confined(

@@ -14,7 +14,7 @@ from factmem.cli.ids import full_ids
 from factmem.cli.options import BeforeOption, Selection, YesOption, condition, stdin_or_text
 from factmem.cli.output import console, print_block, record_block, record_json
 from factmem.cli.session import FAILED, Session
-from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.records import FactRecord
 from factmem.values import Json
 
@@ -30,7 +30,7 @@ _ANY: Final = Selection()
 
 
 _SomeIdsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records, or the beginnings of them.")
+    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records, in full or shortened.")
 ]
 
 
@@ -39,15 +39,20 @@ async def forget(
     ids: _SomeIdsArgument = None,
     selection: Selection = _ANY,
     before: BeforeOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the records, and erase nothing.")] = False,
     yes: YesOption = False,
 ) -> None:
     """Erase records for good, with all their history; all given filters must hold."""
     from factmem.memory import Erasure
 
-    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
-        doomed = await _doomed(memory, await full_ids(memory, ids), selection, before)
-        if doomed and not yes:
-            _ask(session, doomed)
+    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=dry_run) as memory:
+        chosen = await full_ids(memory, ids)
+        if dry_run:
+            _show_selected(
+                session, await _doomed(session, memory, chosen, selection, before), "erase them without --dry-run"
+            )
+            return
+        doomed = await _confirmed(session, memory, chosen, selection, before, yes=yes)
         named = [record.id for record in doomed]
         receipt = await memory.forget(*named) if named else Erasure(records=())
     session.show(_erased_json(doomed, receipt), lambda out: _print_erased(out, doomed, receipt))
@@ -69,7 +74,7 @@ async def erase(
     yes: YesOption = False,
 ) -> None:
     """Erase records like `forget`, and prove it with --verify; without a filter, finish pending erasures."""
-    from factmem.memory import verify_erased
+    from factmem.memory import Erasure, verify_erased
     from factmem.providers import open_provider
 
     if text and not verify:
@@ -79,9 +84,10 @@ async def erase(
         open_provider(session.address) as provider,
         session.memory(provider=provider, subject=selection.subject, scope=selection.scope, read_only=False) as memory,
     ):
-        doomed = await _doomed(memory, await full_ids(memory, ids), selection, before) if selective else []
-        if doomed and not yes:
-            _ask(session, doomed)
+        chosen = await full_ids(memory, ids)
+        doomed = (
+            await _confirmed(session, memory, chosen, selection, before, yes=yes) if selective else Erasure(records=())
+        )
         named = [record.id for record in doomed]
         traces = await memory.traces(*named, texts=text or ()) if verify else None
         receipt = await (memory.forget(*named) if named else memory.expire())
@@ -91,10 +97,38 @@ async def erase(
         raise typer.Exit(FAILED)
 
 
+async def _confirmed(
+    session: Session,
+    memory: Memory,
+    ids: Sequence[str],
+    selection: Selection,
+    before: dt.datetime | None,
+    *,
+    yes: bool,
+) -> Erasure:
+    """Return the records to erase, after the person has seen them and said yes.
+
+    Raises:
+        RecordNotFoundError: An id names no visible record.
+        StateConflictError: By the time of the answer, other records or revisions would be erased.
+        typer.Exit: The answer is not yes.
+    """
+    doomed = await _doomed(session, memory, ids, selection, before)
+    if doomed and not yes:
+        _ask(session, doomed)
+        if _seen(await _doomed(session, memory, ids, selection, before)) != _seen(doomed):
+            raise StateConflictError("something else would be erased by now: look again; nothing was erased")
+    return doomed
+
+
+def _seen(doomed: Erasure) -> set[tuple[str, int]]:
+    return {(record.id, record.revision) for record in doomed}
+
+
 async def _doomed(
-    memory: Memory, ids: Sequence[str], selection: Selection, before: dt.datetime | None
-) -> list[FactRecord[Any]]:
-    """Return the records to erase.
+    session: Session, memory: Memory, ids: Sequence[str], selection: Selection, before: dt.datetime | None
+) -> Erasure:
+    """Return what would be erased.
 
     Raises:
         RecordNotFoundError: An id names no visible record.
@@ -102,7 +136,9 @@ async def _doomed(
     filters: Filters = {**selection.filters(), "until": before}
     doomed = await memory.forget(*ids, dry_run=True, **filters)
     await _check_known(memory, ids, doomed)
-    return list(doomed)
+    if not doomed:
+        await session.note_if_empty(memory, scope=selection.scope)
+    return doomed
 
 
 async def _check_known(memory: Memory, ids: Collection[str], doomed: Iterable[FactRecord[Any]]) -> None:
@@ -119,23 +155,26 @@ async def _check_known(memory: Memory, ids: Collection[str], doomed: Iterable[Fa
         )
 
 
-def _ask(session: Session, doomed: Sequence[FactRecord[Any]]) -> None:
+def _ask(session: Session, doomed: Erasure) -> None:
     """Show the records and ask whether to erase them.
 
     Raises:
         typer.Exit: The answer is not yes.
     """
-    out = console(stderr=True)
-    for record in doomed[:_SHOWN_AT_MOST]:
-        print_block(out, " ×", record_block(record))
-    if len(doomed) > _SHOWN_AT_MOST:
-        out.print(f"… and {len(doomed) - _SHOWN_AT_MOST} more")
+    _print_some(console(stderr=True), doomed)
     answer = _answer(f"Erase {len(doomed)} record(s) for good? [y/N]: ")
     if not answer:
         session.note("\nNo answer: add --yes to erase without being asked.")
     if answer.strip().lower() not in ("y", "yes"):
         session.note("Nothing was erased.")
         raise typer.Exit(FAILED)
+
+
+def _print_some(out: Console, doomed: Erasure) -> None:
+    for record in doomed.records[:_SHOWN_AT_MOST]:
+        print_block(out, " ×", record_block(record))
+    if len(doomed) > _SHOWN_AT_MOST:
+        out.print(f"… and {len(doomed) - _SHOWN_AT_MOST} more")
 
 
 def _answer(question: str) -> str:
@@ -149,13 +188,13 @@ def _answer(question: str) -> str:
         signal.signal(signal.SIGINT, handler)
 
 
-def _erased_json(doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> dict[str, Json]:
+def _erased_json(doomed: Erasure, receipt: Erasure | ExpiryReceipt) -> dict[str, Json]:
     """Return the outcome of an erasure as JSON."""
     ids: list[Json] = [record.id for record in doomed]
     return {"records": len(doomed), "erased": receipt.erased, "pending": receipt.pending, "ids": ids}
 
 
-def _print_erased(out: Console, doomed: Sequence[FactRecord[Any]], receipt: Erasure | ExpiryReceipt) -> None:
+def _print_erased(out: Console, doomed: Erasure, receipt: Erasure | ExpiryReceipt) -> None:
     """Print the outcome of an erasure."""
     done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
     out.print(done if doomed else "Nothing matches; nothing was erased.")
@@ -173,7 +212,7 @@ def _note_pending(session: Session, *, pending: bool) -> None:
 
 def _show(
     session: Session,
-    doomed: Sequence[FactRecord[Any]],
+    doomed: Erasure,
     receipt: Erasure | ExpiryReceipt,
     report: ErasureReport | None,
     *,
@@ -296,20 +335,21 @@ async def purge(
         filters["topics"] = topic
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=not yes) as memory:
         result = await memory.forget(dry_run=not yes, **filters)
-    _show_purged(session, result)
+        if not result:
+            await session.note_if_empty(memory, scope=selection.scope)
+    _show_selected(session, result, "erase them with --yes")
 
 
-def _show_purged(session: Session, result: Erasure) -> None:
+def _show_selected(session: Session, result: Erasure, hint: str) -> None:
+    """Show what a selection has erased; after a dry run, what it would erase, and how."""
+
     def render(out: Console) -> None:
         if not result:
             out.print("Nothing matches.")
             return
-        for record in result.records[:_SHOWN_AT_MOST]:
-            print_block(out, " ×", record_block(record))
-        if len(result) > _SHOWN_AT_MOST:
-            out.print(f"… and {len(result) - _SHOWN_AT_MOST} more")
+        _print_some(out, result)
         if result.dry_run:
-            out.print(f"{len(result)} record(s) match; erase them with --yes.")
+            out.print(f"{len(result)} record(s) match; {hint}.")
         else:
             out.print(f"Erased {len(result)} record(s), {result.erased} revision(s).")
 

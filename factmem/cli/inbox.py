@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factmem.cli.ids import full_ids
+from factmem.cli.ids import full_ids, lengthened, short_id
 from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption
 from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
@@ -65,6 +65,7 @@ def _letter_json(letter: DeadLetter) -> dict[str, Json]:
     return {
         "id": letter.id,
         "failure": letter.failure,
+        "reason": letter.reason,
         "failed_at": letter.failed_at.isoformat(),
         "records": [record_json(record) for record in letter.records],
     }
@@ -76,9 +77,9 @@ def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
     if not letters:
         out.print("There are no dead letters.")
     for letter in letters:
-        why = Text(f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} · id {letter.id}", style="yellow")
+        why = Text(f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} · id {short_id(letter.id)}", style="yellow")
         lines = [line for record in letter.records for line in record_block(record, with_id=False)]
-        print_block(out, "unread", [why, *lines])
+        print_block(out, "unread", [why, *([Text(letter.reason)] if letter.reason else []), *lines])
 
 
 async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
@@ -86,7 +87,8 @@ async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
     session.check_model("retrying dead letters")
     results: list[Remembered] = []
     async with session.memory(read_only=False, asking=True) as memory:
-        chosen = list(dict.fromkeys(ids or [letter.id for letter in await memory.dead_letters.list()]))
+        letters = [letter.id for letter in await memory.dead_letters.list()]
+        chosen = list(dict.fromkeys(lengthened(ids, letters) if ids else letters))
         with progress("reading", quiet=session.as_json) as advance:
             for id in chosen:
                 results += await memory.dead_letters.retry(id)
@@ -115,8 +117,9 @@ def _report_failures(session: Session, results: Sequence[Remembered]) -> None:
 async def dismiss(session: Session, ids: IdsArgument) -> None:
     """Keep the words of dead letters as they were said, and stop trying to read them."""
     async with session.memory(read_only=False) as memory:
-        await memory.dead_letters.dismiss(*ids)
-    count = len(set(ids))
+        chosen = set(lengthened(ids, [letter.id for letter in await memory.dead_letters.list()]))
+        await memory.dead_letters.dismiss(*chosen)
+    count = len(chosen)
     session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
 
 

@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import io
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -294,6 +295,21 @@ class Taking:
         )
 
 
+@attrs.frozen(kw_only=True)
+class _Outcome:
+    """Result of an ingestion.
+
+    Attributes:
+        data: The numbers as JSON.
+        render: Prints them for people.
+        errors: The errors, each with the file that it is about.
+    """
+
+    data: dict[str, Json]
+    render: Callable[[Console], None]
+    errors: list[tuple[FactMemError, Path | None]]
+
+
 ReadFile = Callable[[Path], AsyncIterator[Conversation]]
 """Reads the conversations of a file."""
 
@@ -356,12 +372,8 @@ class Understanding:
     costs: CostReport
     again: bool = False
 
-    async def take(self, files: Sequence[Path], read: ReadFile) -> None:
-        """Ingest files and show the outcome.
-
-        Raises:
-            typer.Exit: Part of it failed; the error was printed.
-        """
+    async def take(self, files: Sequence[Path], read: ReadFile) -> _Outcome:
+        """Ingest files."""
         taken = {file: _File() for file in files}
         with self.watch.noting_interruption():
             earlier = await self.memory.resume()
@@ -373,7 +385,7 @@ class Understanding:
                 except FactMemError as error:
                     submitted.error = error
             await self.watch.wait()
-        self._show(taken, earlier)
+        return self._outcome(taken, earlier)
 
     async def _submit(self, conversation: Conversation, submitted: _File) -> None:
         from factmem.detection import redact
@@ -403,7 +415,9 @@ class Understanding:
         if (id := await _stored_id(conversation)) is None:
             return
         # Without options, look for the same as `remember_many` does by default.
-        request = self.looking_for or DetectionRequest(subjects=(self.subject,), open=True)
+        request = self.looking_for
+        if request is None and self.memory.reads_words:
+            request = DetectionRequest(subjects=(self.subject,), open=True)
         with contextlib.suppress(RecordNotFoundError):
             submission = await self.memory.generate(
                 StoredSession(id=id),
@@ -416,14 +430,14 @@ class Understanding:
             self.watch.expect(submission)
             submitted.again.append(submission)
 
-    def _show(self, taken: dict[Path, _File], earlier: Submission) -> None:
+    def _outcome(self, taken: dict[Path, _File], earlier: Submission) -> _Outcome:
         session, all_of = self.watch.session, _File()
         for submitted in taken.values():
             all_of.submissions += submitted.submissions
             all_of.again += submitted.again
             all_of.known += submitted.known
             all_of.redacted += submitted.redacted
-        data = {
+        data: dict[str, Json] = {
             "store": session.shown_address,
             "model": session.model,
             **all_of.to_json(),
@@ -438,16 +452,13 @@ class Understanding:
                 for file, submitted in taken.items()
             ],
         }
-        session.show(data, lambda out: self._print(out, taken, all_of, earlier))
-        failed = {file: submitted.error for file, submitted in taken.items() if submitted.error}
-        for file, error in failed.items():
-            report(error, as_json=session.as_json, file=file)
-        if (
-            unread := self.watch.failure(tallied([earlier, *all_of.again, *all_of.submissions]), "conversation")
-        ) is not None:
-            report(unread, as_json=session.as_json)
-        if failed or unread:
-            raise typer.Exit(FAILED)
+        errors: list[tuple[FactMemError, Path | None]] = [
+            (submitted.error, file) for file, submitted in taken.items() if submitted.error
+        ]
+        tally = tallied([earlier, *all_of.again, *all_of.submissions])
+        if (unread := self.watch.failure(tally, "conversation")) is not None:
+            errors.append((unread, None))
+        return _Outcome(data=data, render=lambda out: self._print(out, taken, all_of, earlier), errors=errors)
 
     def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Submission) -> None:
         if len(taken) > 1:
@@ -489,7 +500,8 @@ async def ingest(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE", help="Conversations as JSON or JSON Lines (- reads stdin), or documents: .md and .txt."
+            metavar="FILE|FOLDER",
+            help="Conversations as JSON or JSON Lines (- reads stdin), documents (.md, .txt), or folders of both.",
         ),
     ],
     scope: ScopeOption = None,
@@ -519,7 +531,8 @@ async def ingest(
     Without a language model, every statement is kept with its speaker and date. With --model, facts are detected,
     each with its evidence; the words are on disk before the model is asked. A document (Markdown or text) is kept
     passage by passage, with file, heading and line, and no model reads it. What it says waits in quarantine without
-    --trust. Passages that a later version of the file does not hold are retracted.
+    --trust. Passages that a later version of the file does not hold are retracted. Of a folder, conversations and
+    documents at any depth are ingested; hidden files and links are left out.
     """
     from factmem.importers.documents import is_document
     from factmem.providers import open_provider
@@ -528,28 +541,88 @@ async def ingest(
     if wanted.given or not keep_words or again or not consolidate or budget is not None:
         session.check_model("detecting facts")
     given = _Given(subject=subject, scope=scope, source=source, private=session.private(private))
-    if documents := [file for file in files if is_document(file)]:
-        if len(documents) < len(files):
-            raise typer.BadParameter("documents and conversations are ingested one after the other: give two commands")
-        await _keep_documents(session, documents, given, trust=trust)
-        return
-    if trust:
+    found = await to_thread.run_sync(_files_in, files)
+    documents = [file for file in found if is_document(file)]
+    conversations = [file for file in found if not is_document(file)]
+    if trust and not documents:
         raise typer.BadParameter("--trust is for documents (.md, .txt): leave it out for conversations")
-    async with open_provider(session.address) as provider:
-        if session.model is None:
-            await _keep(session, provider, files, given)
-        else:
-            await _understand(
-                session,
-                provider,
-                files,
-                given,
-                wanted,
-                keep_words=keep_words,
-                consolidate=consolidate,
-                again=again,
-                budget=budget,
+    outcomes: list[_Outcome] = []
+    if conversations:
+        async with open_provider(session.address) as provider:
+            if session.model is None:
+                outcomes.append(await _keep(session, provider, conversations, given))
+            else:
+                outcomes.append(
+                    await _understand(
+                        session,
+                        provider,
+                        conversations,
+                        given,
+                        wanted,
+                        keep_words=keep_words,
+                        consolidate=consolidate,
+                        again=again,
+                        budget=budget,
+                    )
+                )
+    if documents:
+        outcomes.append(await _keep_documents(session, documents, given, trust=trust))
+    _show(session, outcomes)
+
+
+_CONVERSATIONS: Final = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz")
+"""Suffixes of the files of a folder that are read as conversations."""
+
+
+def _files_in(paths: Sequence[Path]) -> list[Path]:
+    """Return files as they are, and in place of a folder its conversations and documents at any depth, sorted.
+
+    Hidden files and folders and links in a folder are left out.
+
+    Raises:
+        InvalidDataError: A folder holds neither.
+    """
+    from factmem.importers.documents import is_document
+
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        below: list[Path] = []
+        for folder, folders, names in os.walk(path):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            below += [Path(folder, name) for name in names if not name.startswith(".")]
+        wanted = [
+            file
+            for file in sorted(below)
+            if (is_document(file) or file.name.lower().endswith(_CONVERSATIONS)) and not file.is_symlink()
+        ]
+        if not wanted:
+            raise InvalidDataError(
+                f"{path} holds neither conversations (.json, .jsonl) nor documents (.md, .txt): name a file"
             )
+        found += wanted
+    return list(dict.fromkeys(found))
+
+
+def _show(session: Session, outcomes: Sequence[_Outcome]) -> None:
+    """Show what was ingested.
+
+    Raises:
+        typer.Exit: Part of it failed; the errors were printed.
+    """
+
+    def render(out: Console) -> None:
+        for outcome in outcomes:
+            outcome.render(out)
+
+    session.show({name: item for outcome in outcomes for name, item in outcome.data.items()}, render)
+    errors = [error for outcome in outcomes for error in outcome.errors]
+    for error, file in errors:
+        report(error, as_json=session.as_json, file=file)
+    if errors:
+        raise typer.Exit(FAILED)
 
 
 @attrs.frozen(kw_only=True)
@@ -562,17 +635,13 @@ class _Given:
     private: bool | None
 
 
-async def _keep_documents(session: Session, files: Sequence[Path], given: _Given, *, trust: bool) -> None:
-    """Keep the passages of documents, and show the outcome.
-
-    Raises:
-        typer.Exit: A file cannot be read; the error was printed.
-    """
+async def _keep_documents(session: Session, files: Sequence[Path], given: _Given, *, trust: bool) -> _Outcome:
+    """Keep the passages of documents."""
     from factmem.importers.contract import ImportOptions
     from factmem.importers.documents import ingest_document
 
     reports: list[DocumentReport] = []
-    failures: dict[Path, FactMemError] = {}
+    errors: list[tuple[FactMemError, Path | None]] = []
     async with session.memory(read_only=False) as memory:
         options = ImportOptions(
             subject=await session.subject_in(memory, given.subject),
@@ -584,18 +653,14 @@ async def _keep_documents(session: Session, files: Sequence[Path], given: _Given
         for file in files:
             try:
                 reports.append(await ingest_document(memory, file, options=options, trust=trust))
-            except FactMemError as failure:
-                failures[file] = failure
+            except FactMemError as error:
+                errors.append((error, file))
     data: dict[str, Json] = {
         "store": session.shown_address,
         "documents": [report.to_json() for report in reports],
-        "failed": [str(file) for file in failures],
+        "failed": [str(file) for _, file in errors],
     }
-    session.show(data, lambda out: _print_documents(out, session, reports, given.source))
-    for file, error in failures.items():
-        report(error, as_json=session.as_json, file=file)
-    if failures:
-        raise typer.Exit(FAILED)
+    return _Outcome(data=data, render=lambda out: _print_documents(out, session, reports, given.source), errors=errors)
 
 
 def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport], source: str | None) -> None:
@@ -619,10 +684,10 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         out.print(f"ask it with  {question}", style="dim")
 
 
-async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Path], given: _Given) -> None:
+async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence[Path], given: _Given) -> _Outcome:
     """Keep conversations word for word."""
     results: dict[Path, Ingestion] = {}
-    failures: dict[Path, FactMemError] = {}
+    errors: list[tuple[FactMemError, Path | None]] = []
     async with session.memory(provider=provider, read_only=False) as memory:
         taking = Taking(
             memory=memory,
@@ -639,14 +704,28 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: list[Pat
                 async for conversation in _conversations(session, file):
                     results[file] += await taking.take(conversation)
             except FactMemError as error:
-                failures[file] = error
-    _show(session, results, failures)
+                errors.append((error, file))
+    total, failed = sum(results.values(), Ingestion()), {file for _, file in errors}
+    listed: list[Json] = [
+        {"file": str(file), **result.to_json(), "failed": file in failed} for file, result in results.items()
+    ]
+
+    def render(out: Console) -> None:
+        if len(results) > 1:
+            for file, result in results.items():
+                out.print(f"{file}: {result}")
+        out.print(str(total))
+        if total.conversations:
+            out.print(f"kept in {session.shown_address}", style="dim")
+
+    data: dict[str, Json] = {"store": session.shown_address, **total.to_json(), "files": listed}
+    return _Outcome(data=data, render=render, errors=errors)
 
 
 async def _understand(
     session: Session,
     provider: AgentMemoryProvider,
-    files: list[Path],
+    files: Sequence[Path],
     given: _Given,
     wanted: DetectionOptions,
     *,
@@ -654,7 +733,7 @@ async def _understand(
     consolidate: bool,
     again: bool,
     budget: int | None,
-) -> None:
+) -> _Outcome:
     """Detect facts in conversations with a language model."""
     from factmem.llm import CostReport
 
@@ -681,7 +760,7 @@ async def _understand(
             costs=costs,
             again=again,
         )
-        await understanding.take(files, lambda file: _conversations(session, file))
+        return await understanding.take(files, lambda file: _conversations(session, file))
 
 
 async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversation]:
@@ -698,24 +777,3 @@ async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversa
         while (conversation := await to_thread.run_sync(next, conversations, None)) is not None:
             yield conversation
             advance(found.bytes_read / max(found.size, 1))
-
-
-def _show(session: Session, results: dict[Path, Ingestion], failures: dict[Path, FactMemError]) -> None:
-    total = sum(results.values(), Ingestion())
-    listed: list[Json] = [
-        {"file": str(file), **result.to_json(), "failed": file in failures} for file, result in results.items()
-    ]
-
-    def render(out: Console) -> None:
-        if len(results) > 1:
-            for file, result in results.items():
-                out.print(f"{file}: {result}")
-        out.print(str(total))
-        if total.conversations:
-            out.print(f"kept in {session.shown_address}", style="dim")
-
-    session.show({"store": session.shown_address, **total.to_json(), "files": listed}, render)
-    for file, error in failures.items():
-        report(error, as_json=session.as_json, file=file)
-    if failures:
-        raise typer.Exit(FAILED)

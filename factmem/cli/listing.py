@@ -78,7 +78,7 @@ def _print_page(out: Console, found: RecordPage) -> None:
 
 async def show(
     session: Session,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, or the beginning of it.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, in full or shortened.")],
 ) -> None:
     """Show one record: its value, details and evidence, its revisions, and who changed it when."""
     async with session.memory() as memory:
@@ -101,7 +101,7 @@ async def show(
 def _print_biography(out: Console, found: Biography) -> None:
     from factmem.cli.output import print_block, record_block
 
-    print_block(out, "record", record_block(found.record, all_evidence=True))
+    print_block(out, "record", record_block(found.record, with_id=False, all_evidence=True))
     for line in _details(found.record):
         out.print(line)
     if len(found.revisions) > 1:
@@ -118,6 +118,7 @@ def _details(record: FactRecord[Any]) -> list[Text]:
 
     details = record.details
     listed = {
+        "id": record.id,
         "description": record.concept.description,
         "type": value_text(record.concept.shape),
         "importance": f"{details.importance:g}",

@@ -249,7 +249,7 @@ PageOption: TypeAlias = Annotated[
     str | None, typer.Option(metavar="PAGE", help="Page token printed at the end of the previous page.")
 ]
 IdsArgument: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="ID", help="Ids of the records, or the beginnings of them.")
+    list[str], typer.Argument(metavar="ID", help="Ids of the records, in full or shortened.")
 ]
 YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")]
 

@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from factmem.browse.rows import cited
 from factmem.browse.texts import shown, value_json, value_text
 from factmem.changes import Change
+from factmem.cli.ids import short_id
 from factmem.facts import STATEMENT
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
@@ -28,6 +30,7 @@ __all__ = [
     "deep_json",
     "match_block",
     "match_json",
+    "match_line",
     "print_block",
     "print_changes",
     "record_block",
@@ -143,8 +146,13 @@ def record_block(record: FactRecord[Any], *, with_id: bool = True, all_evidence:
     if len(record.evidence) > len(cited):
         lines.append(Text(f"… and said {len(record.evidence) - len(cited)} times more", style="dim"))
     if with_id:
-        lines.append(Text(f"id {shown(record.id)}", style="dim"))
+        lines.append(Text(f"id {short_id(record.id)}", style="dim"))
     return lines
+
+
+def match_line(match: RecallMatch) -> Text:
+    """Return a match as one line."""
+    return _headline(match.record).append(f"  id {short_id(match.record.id)}", style="not bold dim")
 
 
 def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
@@ -158,7 +166,7 @@ def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
     for record in match.earlier:
         value = value_shown(value_json(record))
         lines.append(Text(f"{record.timestamp:%Y-%m-%d}, {record.state.value}: {value}", style="dim"))
-    lines.append(Text(" · ".join([*match.reasons, shown(f"id {match.record.id}")]), style="dim"))
+    lines.append(Text(" · ".join([*match.reasons, f"id {short_id(match.record.id)}"]), style="dim"))
     if explain:
         parts = attrs.asdict(match.parts)
         lines.append(Text("  ".join(f"{name} {part:.3f}" for name, part in parts.items()), style="cyan"))
@@ -204,12 +212,8 @@ def _where(record: FactRecord[Any]) -> list[str]:
 
 def _source(evidence: Evidence, *, value: Json) -> Text:
     """Return the speaker and the place of evidence, with the quote if it differs from the value."""
-    named = [item for item in (evidence.speaker, evidence.role) if item]
-    who = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named) or "someone"
-    talk, message = ("", "") if evidence.role == Origin.DOCUMENT.value else ("conversation ", "message ")
-    where = [f"{talk}{evidence.conversation_id}"] if evidence.conversation_id else []
-    where += [f"{message}{evidence.message_id}"] if evidence.message_id else []
-    line = Text(shown(", ".join([f"— {who}", *where])), style="dim")
+    speaker, place = cited(evidence)
+    line = Text(", ".join(filter(None, [f"— {speaker or 'someone'}", place])), style="dim")
     return line if evidence.quote == value else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)
 
 

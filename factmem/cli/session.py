@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import typer
 
+from factmem.browse.texts import escaped_json
 from factmem.errors import CapabilityError, FactMemError
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -58,9 +59,10 @@ _USER: Final = MemorySubject("user")
 
 
 def dumped(data: Json) -> str:
-    """Return data as JSON, in ASCII unless stdout is UTF-8."""
+    """Return data as JSON, in ASCII unless stdout is UTF-8; for a terminal, without characters that it obeys."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
-    return json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+    text = json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+    return escaped_json(text) if sys.stdout.isatty() else text
 
 
 @attrs.frozen(kw_only=True)
@@ -162,7 +164,9 @@ class Session:
 
         users = [_USER, _USER.individual(self.user)] if self.user else []
 
-        scopes: list[MemoryScope | str] = [MemoryScope.CROSS_PRODUCT]
+        within = [MemoryScope.CROSS_PRODUCT]
+        if scope and (root := MemoryScope.subtree(scope)) is not None and not root.is_branch:
+            within.append(root)
         model = self._language_model() if asking else None
         with self._warning_once():
             async with Memory(
@@ -170,7 +174,7 @@ class Session:
                 organization=self.organization,
                 viewer=self.viewer,
                 subjects=[MemorySubject.EVERYTHING, *users, *([subject] if subject else [])],
-                scopes=[*scopes, *([scope] if scope else [])],
+                scopes=within,
                 embedder=embedder_named(self.embedder) if self.embedder else None,
                 reranker=as_reranker(self.reranker, self._language_model()) if self.reranker else None,
                 model=model,
@@ -265,8 +269,8 @@ class Session:
         if self.as_json:
             return
         if (known := await memory.info()).records:
-            if scope is not None:
-                self._note_unknown(scope, known.scopes)
+            if scope is not None and (unknown := self._unknown(scope, known.scopes)) is not None:
+                self.note(unknown)
             return
         if self.address.partition(":")[0] == "none":
             self.note("none: keeps nothing: name another store with --store.")
@@ -283,15 +287,20 @@ class Session:
                 "or name another store with --store."
             )
 
-    def _note_unknown(self, path: str, known: Iterable[MemoryScope]) -> None:
-        """Print a note if no record is in a scope, with a similar one that has some."""
-        wanted = MemoryScope.parse(path).within(self.organization)
-        if any(wanted.contains(scope) for scope in known):
-            return
+    async def unknown_scopes(self, memory: Memory, paths: Iterable[str]) -> list[str]:
+        """Return a sentence for each scope that holds no record, if the store holds any."""
+        known = (await memory.info()).scopes
+        return [unknown for path in paths if known and (unknown := self._unknown(path, known)) is not None]
+
+    def _unknown(self, path: str, known: Iterable[MemoryScope]) -> str | None:
+        """Return a sentence on a scope that no record is in, with a similar one that has some; None for another."""
+        wanted = MemoryScope.subtree(path)
+        if wanted is None or any(wanted.within(scope.tenant).contains(scope) for scope in known):
+            return None
         above = {str(scope.within(None)) for found in known for scope in _with_parents(found)}
         similar = difflib.get_close_matches(path, sorted(above), n=1)
         hint = f"did you mean {similar[0]}?" if similar else f"the scopes are listed by  {self.command_line('tree')}"
-        self.note(f"no record is in {path}: {hint}")
+        return f"no record is in {path}: {hint}"
 
     def _seen_by(self) -> str:
         names = [("of the organization", self.organization), ("that the viewer may see:", self.reader)]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import io
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO, cast
 
 import attrs
 import typer
 from anyio import to_thread
+from typing_extensions import override
 
-from factmem.browse.texts import shown
+from factmem.browse.texts import escaped_json, shown
 from factmem.cli.options import ExactOption, key_in
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
@@ -200,7 +202,7 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
     to_stdout = file == Path("-")
     if not force and not to_stdout:
         _check_absent(file)
-    target: Path | IO[str] = sys.stdout if to_stdout else file
+    target: Path | IO[str] = _stdout() if to_stdout else file
     async with session.memory() as memory:
         try:
             lines = await memory.export(target)
@@ -213,6 +215,22 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
         session.note(f"exported {lines} assertion(s)")
     else:
         session.show_line({"exported": lines, "file": str(file)}, f"exported {lines} assertion(s) to {file}")
+
+
+def _stdout() -> IO[str]:
+    """Return stdout; a terminal gets no character that it would obey."""
+    return cast("IO[str]", _TerminalJson(sys.stdout)) if sys.stdout.isatty() else sys.stdout
+
+
+class _TerminalJson(io.TextIOBase):
+    """JSON on a terminal; see `escaped_json`."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+
+    @override
+    def write(self, text: str, /) -> int:
+        return self._terminal.write(escaped_json(text))
 
 
 def _check_absent(file: Path) -> None:

@@ -86,7 +86,7 @@ async def remember(
             categories=category,
             source=source,
             metadata=_pairs(metadata),
-            expires_at=dt.datetime.now(dt.UTC) + ttl if ttl else None,
+            ttl=ttl,
             private=owned,
             consolidate=consolidate,
         )
@@ -227,7 +227,7 @@ def _print_saved(out: Console, records: tuple[FactRecord[Any], ...]) -> None:
 
 async def update(
     session: Session,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, or the beginning of it.")],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, in full or shortened.")],
     value: Annotated[str | None, typer.Option(metavar="VALUE", help="New value, said now.")] = None,
     scope: Annotated[str | None, typer.Option(metavar="PATH", help="Scope to move the record to.")] = None,
     importance: ImportanceOption = None,

@@ -20,7 +20,7 @@ from factmem.consolidation.candidates import (
 )
 from factmem.consolidation.policy import ConsolidationPolicy
 from factmem.consolidation.survey import CurrentRecord, Survey
-from factmem.errors import InvalidDataError, ModelAnswerError, ModelError
+from factmem.errors import InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
 from factmem.llm import bounded_gather
 from factmem.records import Assertion, MetadataMerge, merged_metadata
 from factmem.validators import check_text
@@ -192,9 +192,11 @@ async def ask_all(
 
 
 async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | ModelError:
-    """Ask a consolidator. Any failure costs the comparison, and must not cost the fact."""
+    """Ask a consolidator. A failure costs the comparison, and must not cost the fact."""
     try:
         answer: object = await consolidator.decide(novelty)
+    except ModelAwayError:  # no failure: the question is asked later
+        raise
     except ModelError as error:
         return error
     except Exception as error:  # third-party code

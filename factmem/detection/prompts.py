@@ -23,7 +23,6 @@ from factmem.abc import (
     Topic,
     WorkedExample,
 )
-from factmem.detection.statements import sentence_spans
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Excerpt, Window
@@ -33,6 +32,7 @@ from factmem.records import Origin
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.shapes import Shape
 from factmem.values import Json, encode_value
+from factmem.wording import sentence_spans
 
 __all__ = [
     "header_of",
@@ -370,7 +370,7 @@ _TOPICS: Final = """\
   alone: with names instead of "he" or "it". topics: the labels that it belongs to."""
 _INSTRUCTIONS: Final = """\
 - remember: only what the user asks in so many words to remember ("remember that ...") or wishes for
-  every later conversation ("always ...", "from now on ...", "when I ask about ..."), in a full sentence.
+  every later conversation ("always ...", "when I ask about ...", "no emojis", "call me ..."), in a full sentence.
 - forget: likewise, what to forget ("forget that ..."), with the known keyword, and the value, that it is about."""
 
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
 from factmem.abc import Conversation, Message
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
+from factmem.wording import Span
 
 __all__ = [
     "PHRASE_RULES",
@@ -36,7 +37,6 @@ __all__ = [
     "without_placeholders",
 ]
 
-Span: TypeAlias = tuple[int, int]
 """Start and end of a part of a text, in characters."""
 
 _SHORTEST_TOKEN: Final = 16

@@ -2,106 +2,70 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from factmem.detection.redaction import Span
-from factmem.detection.statements import sentence_spans
+import attrs
+
 from factmem.patterns import LinearPattern, lazy_pattern
+from factmem.wording import (
+    WORD,
+    Language,
+    Span,
+    clause_spans,
+    content_words,
+    folded,
+    is_question,
+    language_of,
+    sentence_spans,
+)
 
 __all__ = ["instructions_in", "overtakes"]
 
-_LONGEST: Final = 400
+_LONGEST: Final = 250
 """Maximum length of a sentence with a standing instruction, in characters."""
 _LONGEST_TEXT: Final = 1_000
 """A longer text is pasted rather than typed, and orders in it are not the user's own."""
-
-_HINT: Final = LinearPattern(
-    r"always|never|from (?:now|here|today|this)|going forward|henceforth|future|when|\bif\b|time|don't|do not"
-)
 _FENCE: Final = lazy_pattern(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_REQUEST: Final = lazy_pattern(r"(?:could|can|would|will) you\b")
-
-_DO: Final = (
-    r"(?:abbreviate|add(?:ress)?|adopt|aim|answer|append|apply|ask|assume|attach|avoid|be|begin|book|break|call"
-    r"|capitali[sz]e|check|cite|comment|compare|confirm|consider|convert|credit|define|deliver|describe|display"
-    r"|double[- ]check|emphasi[sz]e|end|ensure|explain|express|favou?r|feature|finish|focus|follow|format"
-    r"|give(?! up)|greet|group|highlight|illustrate|include|indicate|insert|introduce|keep|label|lead|leave|limit"
-    r"|link|list|maintain|make|measure|mention|name|note|offer|omit|open|order|organi[sz]e|outline|pick|place|point"
-    r"|prefer|present|prioriti[sz]e|propose|provide|put|quote|recommend|refer|remind|repeat|reply|respond|return"
-    r"|round|say(?! never| die| goodbye)|separate|share|show|sign|skip|sort|speak|specify|spell|start|state|stick"
-    r"|structure|suggest|summari[sz]e|supply|support|tag|take into account|talk|tell(?! any| him| her| them)"
-    r"|translate|treat|try to|use|verify|wait|warn|write)\b"
-)
-"""Verbs of requests to an assistant. Phrases between people ("never mind", "always remember") are excluded."""
-_OPENING: Final = (
-    r"^(?:[-*•]\s*)?(?:(?:ok(?:ay)?|and|also|but|so|oh|hey|hi|thanks|thank you|note|important|remember|btw|by the way)"
-    r"[,:]? )*(?:(?:could|can|would|will) you )?(?:please )?"
-)
-_YOU: Final = (
-    r"(?:you(?: should| must| have to| need to| are to)"
-    r"|i(?:'d| would)? (?:want|like|need|prefer|ask|expect|appreciate)(?: it)?(?: if)? you(?: to)?)"
-)
-_NOT: Final = r"(?:do not |don't )"
-_HOW: Final = rf"(?:please )?(?:always |never |only |just |{_NOT}|{_YOU} )?(?:always |never )?"
-_FROM_NOW: Final = r"(?:from (?:now|here|this point|today) on(?:wards?)?|going forward|in all future \w+|henceforth)\b"
-_ASKED: Final = (
-    r"(?:when(?:ever)?|if|each time|every time|any ?time|in case) (?:i|we) (?:\w+ )?"
-    r"(?:ask|am asking|request|inquire|query|mention|talk|bring|discuss|want (?:to know|advice)|need (?:help|advice)"
-    r"|say|share|send|paste|post|upload|work on|look for|search)\b"
-)
-
+_BESIDE: Final = 1
+"""Maximum number of words with content beside the manner that an order asks for; more are a task."""
 _SAME_WORDS: Final = 0.85
-_EMPTY: Final = frozenset(
-    {
-        *("a", "about", "again", "all", "always", "an", "and", "any", "anymore", "ask", "asking", "at", "be"),
-        *("by", "can", "could", "do", "don", "ever", "every", "for", "from", "give", "going", "i", "if", "in"),
-        *("include", "is", "it", "just", "keep", "me", "my", "never", "no", "not", "now", "of", "on", "only"),
-        *("or", "please", "provide", "should", "so", "t", "tell", "that", "the", "them", "then", "to", "up"),
-        *("us", "use", "we", "when", "whenever", "with", "would", "you", "your"),
-    }
-)
-"""Words without a bearing on the subject of an instruction."""
-
-_RULES: Final = tuple(
-    lazy_pattern(rule)
-    for rule in (
-        rf"{_OPENING}(?:always|never)(?: ever)?,? (?:please )?{_DO}",
-        rf"\b{_YOU} (?:please )?(?:always|never)(?: ever)? {_DO}",
-        rf"\b(?:remember|make sure|be sure)(?: that)? (?:you )?(?:to )?(?:always|never) (?:to )?{_DO}",
-        rf"{_OPENING}(?:{_FROM_NOW}|in (?:the )?future)[,:]? {_HOW}{_DO}",
-        rf"{_OPENING}{_HOW}{_DO}.*\b{_FROM_NOW}",
-        rf"{_OPENING}{_ASKED}[^,]*,? (?:then )?{_HOW}{_DO}",
-        rf"{_OPENING}{_HOW}{_DO}.*\b{_ASKED}",
-        rf"{_OPENING}(?<=please ){_NOT}(?:ever )?{_DO}",
-        rf"{_OPENING}{_NOT}ever {_DO}",
-        rf"{_OPENING}{_NOT}{_DO}.*\b(?:ever again|any ?more|in your (?:answers|replies|responses))\b",
-    )
-)
+_HINTS: Final = ("lasting", "speaks", "closing", "manner", "yours", "named", "being", "only", "forbids")
+"""Lists of words of which a standing instruction holds one."""
 
 
 def instructions_in(text: str) -> tuple[Span, ...]:
     """Return the spans of the standing instructions in a user's text, sentence by sentence.
 
     A standing instruction tells an assistant how to behave from now on: "always cite your sources", "when I ask about
-    dinner, suggest something vegetarian", "please don't use emojis", "from now on, call me Bo". It is recognized by its
-    wording, in English, in texts that people type. Habits ("I always walk"), questions and code are not instructions.
+    dinner, suggest something vegetarian", "no more emojis", "call me Bo". It is recognized by its wording, in texts
+    that people type: an order or a wish that is lasting, or that is about the manner of answers and nothing else.
+    Habits ("I always walk"), tasks ("translate this letter"), questions and code are not instructions.
     """
-    if len(text) > _LONGEST_TEXT or not _HINT.occurs_in(lowered := _lowered(text)):
+    if len(text) > _LONGEST_TEXT:
         return ()
+    lowered = folded(text)
+    language = language_of(lowered)
+    hints = _hints(language)
     fences = [fence.span() for fence in _FENCE.finditer(text)]
     return tuple(
         (start, end)
-        for start, end in sentence_spans(lowered)
-        if _instructs(lowered[start:end]) and not any(opens <= start < closes for opens, closes in fences)
+        for start, end in sentence_spans(text)
+        if end - start <= _LONGEST
+        and not any(opens <= start < closes for opens, closes in fences)
+        and text[start] != ">"
+        and hints.occurs_in(lowered[start:end])
+        and _Said(lowered[start:end], language).instructs()
     )
 
 
 def overtakes(newer: str, older: str) -> bool:
     """Return whether a standing instruction replaces an older one, because both are about the same.
 
-    They are if nearly all significant words of the shorter are in the other. Instructions that differ in their subject,
-    if only by a word, stand side by side.
+    They are if nearly all words with content of the shorter are in the other. Instructions that differ in their
+    subject, if only by a word, stand side by side.
     """
     new, old = _content(newer), _content(older)
     fewer = min(len(new), len(old))
@@ -109,18 +73,205 @@ def overtakes(newer: str, older: str) -> bool:
 
 
 def _content(text: str) -> frozenset[str]:
-    return frozenset(word for word in re.findall(r"\w+", _lowered(text)) if word not in _EMPTY)
+    lowered = folded(text)
+    return frozenset(content_words(lowered, language_of(lowered)))
 
 
-def _lowered(text: str) -> str:
-    """Return a text in lower case, character by character, so that the spans of both agree."""
-    lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = "".join(char if len(char.lower()) > 1 else char.lower() for char in text)
-    return lowered.replace("’", "'")
+@functools.cache
+def _hints(language: Language) -> LinearPattern:
+    """Return a pattern that occurs in every text of a language with a standing instruction."""
+    words = {word for cue in _HINTS for word in language.lists.get(cue, ())}
+    edge = "" if language.unspaced else r"\b"
+    whole = "|".join(re.escape(word) for word in words if not word.startswith("-") and not word.endswith("-"))
+    parts = "|".join(re.escape(word.strip("-")) for word in words if word.startswith("-") or word.endswith("-"))
+    return LinearPattern("|".join(filter(None, (whole and f"{edge}(?:{whole}){edge}", parts))) or "[^\\s\\S]")
 
 
-def _instructs(sentence: str) -> bool:
-    if len(sentence) > _LONGEST or (sentence.endswith("?") and not _REQUEST.match(sentence)):
-        return False
-    return any(rule.search(sentence) for rule in _RULES)
+_LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids", "wishes")
+"""Lists of words that may stand before the verb of an order."""
+
+
+@attrs.frozen
+class _Lead:
+    """The words before the verb or the object of a clause.
+
+    Attributes:
+        at: Offset of what follows it.
+        passed: Names of the lists that its words are in; see `_LEADS`.
+        ordered: Whether it ends with a verb of requests, or holds one.
+        named: Offset of the name that the assistant is to use, if any.
+    """
+
+    at: int
+    passed: frozenset[str]
+    ordered: bool
+    named: int | None
+
+    def holds(self, *cues: str) -> bool:
+        """Return whether one of some lists is among those passed."""
+        return not self.passed.isdisjoint(cues)
+
+
+@attrs.frozen
+class _Said:
+    """A sentence.
+
+    Attributes:
+        sentence: The folded sentence.
+        language: Its language.
+    """
+
+    sentence: str
+    language: Language
+
+    def instructs(self) -> bool:
+        """Return whether the sentence is a standing instruction."""
+        if self.language.orders_last:
+            return self._ends_with_order() and not self._has("sayings")
+        if any(self._orders(self._lead(start), beside=beside) for start, beside in self._starts()):
+            return not self._has("sayings")
+        if self._follows_question():
+            return True
+        polite = self._has("please") and not self._has("self")
+        judged = polite or (self._has("yours") and self._has("should"))
+        return judged and self._bare and not self._asks and not self._has("sayings")
+
+    @functools.cached_property
+    def _lasting(self) -> bool:
+        """Whether the sentence holds for more than this time."""
+        return self._has("lasting") or self._has("asked") or self.language.ends("closing", self.sentence)
+
+    @functools.cached_property
+    def _asks(self) -> bool:
+        """Whether the sentence is a question."""
+        return is_question(self.sentence, self.language)
+
+    @functools.cached_property
+    def _bare(self) -> bool:
+        """Whether the sentence is about the manner of answers and hardly anything else."""
+        if self._has("theirs"):
+            return False
+        if self._has("yours"):
+            return True
+        cues = self.language.cues
+        rest, count = cues["manner"].subn(" ", self.sentence)
+        if not count or cues["once"].search(rest) or any(map(str.isdigit, rest)):
+            return False
+        for cue in ("orders", "forbids", "nominal", "lasting", "wishes", "requests"):
+            rest = cues[cue].sub(" ", rest)
+        own = self._has("wishes") and not self._has("lasting")
+        at_hand = cues["definite"].search(rest) and not self._has("forbids")
+        return len(content_words(rest, self.language)) <= (0 if at_hand or own else _BESIDE)
+
+    def _ends_with_order(self) -> bool:
+        """Return whether a sentence with its verb at the end is a standing instruction."""
+        ordered = self.language.ends("orders", self.sentence) or self.language.ends("forbids", self.sentence)
+        return ordered and not self._asks and (self._lasting or self._bare or self._has("named"))
+
+    def _starts(self) -> Iterator[tuple[int, bool]]:
+        """Yield the offsets at which an order may begin, and whether a clause with a subject of its own stands before.
+
+        These are clauses, and "call me" after "please", "but" or the like.
+        """
+        for named in self.language.cues["named"].finditer(self.sentence):
+            if not self.language.unspaced and self.language.ends("opening", self.sentence[: named.start()]):
+                yield named.start(), True
+        beside = False
+        for start, end in clause_spans(self.sentence, (0, len(self.sentence))):
+            yield start, beside
+            clause = self.sentence[start:end]
+            leads = self.language.opens("conditions", clause) or self.language.opens("nominal", clause)
+            beside = beside or not (leads or self.language.finds("lasting", clause))
+
+    def _lead(self, start: int) -> _Lead:
+        passed: set[str] = set()
+        at, ordered, named = self._after(start), False, None
+        while True:
+            if (found := self._match("named", at)) is not None:
+                ordered, named = True, found.end()
+            ordered = ordered or self._match("orders", at) is not None
+            leads = (*_LEADS, "objects") if passed else _LEADS
+            cue, lead = next(((cue, match) for cue in leads if (match := self._match(cue, at))), ("", None))
+            if lead is None:
+                return _Lead(at, frozenset(passed), ordered, named)
+            passed.add(cue)
+            at = self._after(lead.end())
+
+    def _orders(self, lead: _Lead, *, beside: bool) -> bool:
+        """Return whether a standing instruction begins with a lead.
+
+        Args:
+            lead: The lead.
+            beside: Whether a clause with a subject of its own stands before.
+        """
+        if not (lead.passed or lead.ordered or self._match("being", lead.at)):
+            return False
+        if self._asks and not (lead.holds("requests") and self._insists(lead)):
+            return False
+        if lead.named is not None and self._names(lead.named):
+            return True  # "call me Annie"
+        if lead.ordered and self._lasting and (not beside or lead.holds("lasting", "please", "forbids")):
+            return True  # "cite your sources from now on"
+        if not beside and (self._is_about_being(lead) or self._leaves_out(lead)):
+            return True  # "be brief", "don't recommend films", "suggest only trains"
+        if lead.holds("wishes") and not lead.ordered and self.sentence.startswith("to ", lead.at):
+            return False  # what somebody wants to do
+        if lead.holds("wishes") and (lead.holds("lasting") or self.language.ends("lasting", self.sentence)):
+            return True
+        return (lead.ordered or lead.holds("forbids", "nominal", "requests", "wishes")) and self._bare
+
+    def _insists(self, lead: _Lead) -> bool:
+        """Return whether a polite question is meant for good: "could you stop using emojis?"."""
+        return self.language.ends("lasting", self.sentence) or (lead.holds("lasting", "forbids") and self._bare)
+
+    def _is_about_being(self, lead: _Lead) -> bool:
+        """Return whether the assistant is to be somehow, and hardly anything else is said."""
+        if self._asks or self._match("being", lead.at) is None or self._is_of_now():
+            return False
+        return len(content_words(self.sentence, self.language)) <= 1 + _BESIDE
+
+    def _leaves_out(self, lead: _Lead) -> bool:
+        """Return whether a kind of thing, rather than one at hand, is forbidden, or all others are."""
+        only = self._has("only")
+        if not lead.ordered or not (only or lead.holds("forbids")) or self._has("once"):
+            return False
+        clauses = clause_spans(self.sentence, (lead.at, len(self.sentence)))
+        rest = self.sentence[slice(*clauses[0])] if clauses else ""
+        if lead.holds("please") and lead.holds("forbids"):
+            return len(rest.split()) > 1
+        return bool(content_words(rest, self.language)) and not self.language.finds("definite", rest)
+
+    def _follows_question(self) -> bool:
+        """Return whether the sentence says what to do when something is asked: its last clause has no subject."""
+        if not self.language.opens("conditions", self.sentence):
+            return False
+        asked = self.language.finds("asked", self.sentence)
+        clauses = clause_spans(self.sentence, (0, len(self.sentence)))
+        if asked is None or self._asks or len(clauses) < 2:
+            return False
+        start, end = clauses[-1]
+        first = WORD.search(self.sentence, self.language.start_of(self.sentence[start:end]) + start, end)
+        return start >= asked.end() and first is not None and first[0] not in self.language.everyday
+
+    def _is_of_now(self) -> bool:
+        return self._has("once") or any(map(str.isdigit, self.sentence))
+
+    def _has(self, cue: str) -> bool:
+        return self.language.finds(cue, self.sentence) is not None
+
+    def _match(self, cue: str, at: int) -> re.Match[str] | None:
+        return self.language.cues[cue].match(self.sentence, at)
+
+    def _names(self, at: int) -> bool:
+        """Return whether the first word from an offset may be a name."""
+        name = _NAME.match(self.sentence, self._after(self.language.start_of(self.sentence[at:]) + at))
+        return name is not None and bool(content_words(name[0], self.language))
+
+    def _after(self, at: int) -> int:
+        """Return the offset of the next letter or digit."""
+        found = _LETTER.search(self.sentence, at)
+        return found.start() if found else len(self.sentence)
+
+
+_NAME: Final = lazy_pattern(r"[^\s,.!;]+")
+_LETTER: Final = lazy_pattern(r"[^\W_]")

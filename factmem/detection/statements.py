@@ -9,8 +9,9 @@ from typing import Final
 
 from factmem.detection.redaction import Span, without_placeholders
 from factmem.patterns import lazy_pattern
+from factmem.wording import LINE_END, SENTENCE_END
 
-__all__ = ["MAX_WORD", "says_something", "sentence_spans", "statement_spans"]
+__all__ = ["MAX_WORD", "says_something", "statement_spans"]
 
 MAX_WORD: Final = 1_000
 """A longer run of characters without a space is not a word, and may be cut."""
@@ -18,8 +19,6 @@ MAX_WORD: Final = 1_000
 _FIRST_EMOJI: Final = "\u2600"
 _FENCE: Final = lazy_pattern(r"^[ \t]*(?P<mark>```+|~~~+)(?P<info>[^\n]*)", re.MULTILINE)
 _PARAGRAPH: Final = lazy_pattern(r"\n[ \t\r]*\n\s*")
-_LINE: Final = lazy_pattern(r"\n\s*")
-_SENTENCE: Final = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s++|[。！？｡]++[」』”）]*+\s*+")
 _CLAUSE: Final = lazy_pattern(r"(?:[,;]|(?<!\[redacted):)\s+|[，、；：]\s*")
 _WORD: Final = lazy_pattern(r"(?:\[redacted: [a-z ]{1,40}\]|\S)+\s*")
 
@@ -50,17 +49,6 @@ def statement_spans(text: str, max_chars: int) -> list[Span]:
     return [(start, end) for start, end in pieces if says_something(text[start:end])]
 
 
-def sentence_spans(text: str) -> list[Span]:
-    """Return the spans of the sentences and lines of a text, without surrounding white space."""
-    spans: list[Span] = []
-    start = 0
-    for end in sorted({found.end() for border in (_LINE, _SENTENCE) for found in border.finditer(text)} | {len(text)}):
-        if text[start:end].strip():
-            spans.append(_trimmed(text, start, end))
-        start = end
-    return spans
-
-
 def _trimmed(text: str, start: int, end: int) -> Span:
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
@@ -87,7 +75,7 @@ def _length(text: str, start: int, end: int) -> int:
 def _fitting(text: str, span: Span, max_chars: int) -> Iterator[Span]:
     """Yield neighbouring spans that fit, split at the coarsest borders possible."""
     for block in _blocks(text, span):
-        yield from _finer(text, block, max_chars, (_LINE, _SENTENCE, _CLAUSE))
+        yield from _finer(text, block, max_chars, (LINE_END, SENTENCE_END, _CLAUSE))
 
 
 def _finer(text: str, span: Span, max_chars: int, borders: tuple[re.Pattern[str], ...]) -> Iterator[Span]:

@@ -11,6 +11,7 @@ import attrs
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionExample, DetectionRequest, Topic
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
+from factmem.names import folded_keyword
 from factmem.patterns import lazy_pattern
 from factmem.subjects import MemorySubject
 
@@ -35,7 +36,8 @@ def keyword_of(text: str) -> str:
 
 
 def _key(keyword: str) -> str:
-    return keyword_of(keyword).replace("_", "") or keyword
+    """Return a keyword folded further than `folded_keyword`: models change punctuation and the form of letters too."""
+    return folded_keyword(keyword_of(keyword)) or keyword
 
 
 @attrs.define

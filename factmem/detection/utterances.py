@@ -17,9 +17,10 @@ from factmem.abc import Conversation, Message
 from factmem.details import Evidence, MediumPart, Treatment
 from factmem.detection.passages import ReadableText, words_of
 from factmem.detection.redaction import Span, redact_conversation
-from factmem.detection.statements import says_something, sentence_spans
+from factmem.detection.statements import says_something
 from factmem.hidden import CONTROL, HIDDEN
 from factmem.records import Origin
+from factmem.wording import sentence_spans
 
 __all__ = ["MOST_PLACES", "QuotableText", "QuotedWords", "Utterance", "covers", "utterances"]
 

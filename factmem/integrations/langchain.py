@@ -10,8 +10,8 @@ This adds a `FactMemMiddleware` as the last, and so innermost, middleware of the
 tools of ``tools=True`` that let the model recall, save and forget, pass the middleware yourself.
 
 The identity of a run comes from ``user_id`` and ``session_id`` (or ``thread_id``) of the run's context, a mapping or an
-object, or else from ``configurable`` in the run's config. `AgentMemory.run` takes precedence over both. A server should
-put its authenticated user into the context, and not leave ``configurable`` to its clients.
+object, or else from the run's config; see `factmem.agent.GraphRun`. `AgentMemory.run` takes precedence over both. A
+server should put its authenticated user into the context, and not leave the config to its clients.
 
 Facts are loaded at the start of a run, and go into requests only. They never enter the messages of the agent's state
 or a checkpoint, so a thread that continues later gets the facts known then. After a successful run, its messages are
@@ -27,8 +27,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, NotRequired, TypeVar, cast
 
-import attrs
-
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent import (
     MEMORY_NAME,
@@ -42,11 +40,9 @@ from factmem.agent import (
     spoken,
     with_block,
 )
-from factmem.agent.holders import OpenMemoryHolder
 from factmem.detection import MediaParts, media_in
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
-from factmem.memory import Memory
 
 try:
     from langchain.agents.middleware.types import (
@@ -178,11 +174,11 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Load the memory block of the run."""
-        return {"factmem_loaded": _Loaded(self._run(runtime).load_blocking(_spoken(state)))}
+        return {"factmem_loaded": _Loaded(self._run(runtime, state).load_blocking(_spoken(state)))}
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Load the memory block of the run."""
-        return {"factmem_loaded": _Loaded(await self._run(runtime).load(_spoken(state)))}
+        return {"factmem_loaded": _Loaded(await self._run(runtime, state).load(_spoken(state)))}
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -190,7 +186,7 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
         known = state.get("factmem_loaded")
-        run, said = self._run(request.runtime), _spoken(state)
+        run, said = self._run(request.runtime, state), _spoken(state)
         run.hear(said)
         # A resumed run skips `before_agent`.
         block = known.block if known else run.load_blocking(said)
@@ -202,7 +198,7 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
         known = state.get("factmem_loaded")
-        run, said = self._run(request.runtime), _spoken(state)
+        run, said = self._run(request.runtime, state), _spoken(state)
         run.hear(said)
         block = known.block if known else await run.load(said)
         return await handler(_with_block(request, block))
@@ -210,19 +206,19 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
         """Submit the conversation after a successful run."""
         if self._saves:
-            self._run(runtime).save_blocking(_spoken(state))
+            self._run(runtime, state).save_blocking(_spoken(state))
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
         """Submit the conversation after a successful run."""
         if self._saves:
-            await self._run(runtime).save(_spoken(state))
+            await self._run(runtime, state).save(_spoken(state))
 
     @property
     def _saves(self) -> bool:
         return self.memory.config.saving.when is SavingTime.AFTER_RUN
 
-    def _run(self, runtime: Runtime[Any]) -> MemoryRun:
-        return self.memory.for_run(identity_of(runtime.context))
+    def _run(self, runtime: Runtime[Any], state: MemoryState) -> MemoryRun:
+        return self.memory.for_run(identity_of(runtime.context, state=state))
 
 
 def _spoken(state: MemoryState) -> list[Message]:
@@ -253,12 +249,9 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
         return await method(memory.for_run(identity_here()).tools, **arguments)
 
     def call_blocking(**arguments: Any) -> str:
-        run = memory.for_run(identity_here())
-
-        async def called(opened: Memory) -> str:
-            return await method(attrs.evolve(run, held=OpenMemoryHolder(opened)).tools, **arguments)
-
-        return run.held.use_blocking(called)
+        run, policy = memory.for_run(identity_here()), memory.config.loading.on_failure
+        answer = run.use_blocking(lambda run: method(run.tools, **arguments), f"{name} failed", policy)
+        return "The memory cannot be used now." if answer is None else answer
 
     return StructuredTool(
         name=name, description=schema.__doc__ or name, args_schema=schema, func=call_blocking, coroutine=call

@@ -146,7 +146,7 @@ def _identity(body: Mapping[str, Any]) -> RunIdentity:
     if isinstance(conversation, Mapping):
         conversation = conversation.get("id")
     user = body.get("safety_identifier") or body.get("user")
-    named = RunIdentity.named_by(body.get("metadata"))
+    named = RunIdentity.named_by(body.get("metadata"), host=body)
     return named.or_else(RunIdentity.named_by({"user_id": user or None, "session_id": conversation}))
 
 

@@ -103,7 +103,7 @@ class _Listener:
         key = id(context.usage)
         if key not in self._under_way:
             self._under_way[key] = _UnderWay(
-                self._memory.for_run(RunIdentity.named_by(context.context)),
+                self._memory.for_run(RunIdentity.named_by(context.context, host=context)),
                 self._memory.config.saving.when is SavingTime.AFTER_RUN and not isinstance(context, ToolContext),
             )
             weakref.finalize(context.usage, self._under_way.pop, key, None)
@@ -186,7 +186,7 @@ def memory_filter(memory: AgentMemory) -> Callable[[CallModelData[Any]], Awaitab
 
     async def add_block(data: CallModelData[Any]) -> ModelInputData:
         items: list[Any] = [*data.model_data.input]
-        block = await memory.for_run(RunIdentity.named_by(data.context)).load(spoken(_FORMAT, items))
+        block = await memory.for_run(RunIdentity.named_by(data.context, host=data)).load(spoken(_FORMAT, items))
         return ModelInputData(input=_FORMAT.with_block(items, block), instructions=data.model_data.instructions)
 
     return add_block
@@ -200,7 +200,7 @@ def memory_tools(memory: AgentMemory) -> list[Tool]:
     """
 
     def of(context: RunContextWrapper[Any]) -> MemoryTools:
-        return memory.for_run(RunIdentity.named_by(context.context)).tools
+        return memory.for_run(RunIdentity.named_by(context.context, host=context)).tools
 
     async def recall_memory(context: RunContextWrapper[Any], query: str, limit: int = 5) -> str:
         return await of(context).recall_memory(query, limit)

@@ -111,7 +111,7 @@ _FORMAT: Final = PydanticAIFormat()
 
 
 def _of_context(context: RunContext[Any]) -> RunIdentity:
-    return RunIdentity.named_by(context.deps).or_else(RunIdentity(session_id=context.conversation_id))
+    return RunIdentity.named_by(context.deps, host=context).or_else(RunIdentity(session_id=context.conversation_id))
 
 
 class MemoryCapability(AbstractCapability[AgentDepsT]):

@@ -14,7 +14,7 @@ import time
 import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, cast
 
 import anyio
@@ -129,6 +129,12 @@ class ModelExchange(Generic[AnswerT]):
             yield
         finally:
             _current.reset(token)
+
+    def context(self) -> Context:
+        """Return context variables in which this is the exchange, and which hold nothing else."""
+        context = Context()
+        context.run(_current.set, self)
+        return context
 
     def hear(self, reply: Reply) -> None:
         """Receive a response, before it is parsed."""
@@ -263,10 +269,34 @@ def failure_of(exchange: ModelExchange[Any], *, unanswered: str) -> ModelError:
         )
     if exchange.answers:
         return ModelAnswerError(
-            f"the language model gave no valid {exchange.answer.__name__} in {exchange.answers} answer(s): "
-            "ask a larger model, set another mode=, or allow more tries="
+            f"the language model gave no valid {exchange.answer.__name__} in {exchange.answers} answer(s)"
+            f"{_flaws(exchange)}: ask a larger model, set another mode=, or allow more tries="
         )
     return ModelAnswerError(unanswered.format(type(error).__name__))
+
+
+_MOST_FLAWS: Final = 3
+_QUOTING: Final = ("value_error", "assertion_error")
+"""Errors whose texts may quote the value."""
+
+
+def _flaws(exchange: ModelExchange[Any]) -> str:
+    """Return which fields of the last answer were wrong, and what was expected of them; never what was answered."""
+    from pydantic import ValidationError
+
+    error = exchange.error
+    if isinstance(error, NoJSONError | json.JSONDecodeError):
+        return " (no JSON document)"
+    if not isinstance(error, ValidationError):
+        return ""
+    wrong = error.errors(include_input=False, include_url=False, include_context=False)[:_MOST_FLAWS]
+    names = json.dumps(exchange.answer.model_json_schema())
+    said = []
+    for item in wrong:
+        # A key of the answer's own making may be a value.
+        where = ".".join(str(part) for part in item["loc"] if isinstance(part, int) or f'"{part}"' in names)
+        said.append(f"{where or 'answer'}: {item['type'] if item['type'] in _QUOTING else item['msg']}")
+    return f" ({'; '.join(said)})"
 
 
 def _too_slow(exchange: ModelExchange[Any]) -> ModelError:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import anyio
@@ -16,7 +17,7 @@ from anyio import to_thread
 from anyio.lowlevel import current_token
 
 from factmem.abc import LanguageModel, Prompt
-from factmem.errors import InvalidDataError
+from factmem.errors import InvalidDataError, ModelAwayError
 from factmem.llm.asking import Usage, meter, usage_of
 from factmem.llm.exchange import (
     ExchangeLimits,
@@ -29,11 +30,13 @@ from factmem.llm.exchange import (
 )
 from factmem.llm.faults import Ending, ending_named
 from factmem.llm.messages import instructions_of, messages_of
+from factmem.loops import ProgramLoops, away
 from factmem.validators import check_seconds, check_whole
 
 if TYPE_CHECKING:
     from agents import AgentOutputSchemaBase
     from pydantic import BaseModel
+    from pydantic_ai.messages import ModelResponse
 
 __all__ = ["ForeignModel", "HostModel", "as_language_model"]
 
@@ -85,7 +88,7 @@ def as_language_model(given: LanguageModel | ForeignModel | str | None) -> Langu
         return language_model(given)
     if given is None or isinstance(given, LanguageModel):
         return given
-    if _asker_of(given) is None:
+    if _preparer_of(given) is None:
         return cast("LanguageModel", given)  # which the caller checks
     return HostModel(given)
 
@@ -122,9 +125,12 @@ class HostModel:
     temperature, length, keys, and how its client repeats requests that failed, which are counted as one. What it is
     asked appears in no stream of an agent that runs.
 
-    It works on asyncio and on trio; the models of LangChain, which know asyncio only, run in a thread elsewhere. A
-    request that found no answer is sent once more, since the framework's client may have kept connections of an event
-    loop that has ended.
+    A memory in an event loop of the program asks in that loop. The memory of an agent has a thread of its own, and asks
+    in the loop of the agent's runs, to which the connections of the model's client belong. If that loop has ended, or
+    waits for the memory, words wait for the next run. Models of LangChain are called in a thread for agents that run
+    without an event loop, in a `BlockingMemory`, and on trio. No run waits for a question, and questions inherit no
+    callbacks, limits and traces of a run. A request that found no answer is sent once more, since the framework's
+    client may have kept connections of an event loop that has ended.
 
     No error holds text of a question or an answer, and log records of the frameworks and of their clients during a
     question are dropped.
@@ -148,13 +154,13 @@ class HostModel:
         check_seconds(timeout, "timeout")
         check_whole(tries, "tries", least=1)
         check_whole(max_chars, "max_chars", least=1)
-        asker = _asker_of(model)
-        if asker is None:
+        prepare = _preparer_of(model)
+        if prepare is None:
             raise InvalidDataError(
                 "expected a chat model of LangChain, or a Model of pydantic-ai or of the OpenAI Agents SDK",
                 path="$.model",
             )
-        self._model, self._asker = model, asker
+        self._model, self._prepare = model, prepare
         self._limits = ExchangeLimits(timeout=timeout, tries=tries, retries=1, pause=0.0, longest_wait=30.0)
         self._max_chars = max_chars
 
@@ -173,6 +179,8 @@ class HostModel:
         with anyio.move_on_after(self._limits.timeout) as scope, exchange.running():
             await self._exchange(exchange, _question(prompt, answer))
         exchange.too_slow = scope.cancelled_caught
+        if exchange.too_slow and (loops := ProgramLoops.here()) is not None and loops.missed:
+            raise away()
         if exchange.found is None:
             unanswered = f"{self!r} did not answer ({{}}): does it answer when an agent of its framework asks it?"
             raise failure_of(exchange, unanswered=unanswered)
@@ -184,10 +192,13 @@ class HostModel:
             reply: Reply | None = None
             meter(requests=1)
             try:
-                reply = await self._asker(self._model, question)
+                request = self._prepare(self._model, question)
+                reply = request.read(await _sent(request, exchange.context()))
                 exchange.hear(reply)
                 exchange.read(reply.said or "")
                 return
+            except ModelAwayError:
+                raise
             except Exception as error:  # a fault of the answer, or whatever the framework and its client bring up
                 if reply is None:
                     meter(usage=usage_of(getattr(error, "completion", None)))  # openai's, for an answer cut off
@@ -217,36 +228,75 @@ def _innermost(error: Exception) -> Exception:
     return error
 
 
-_Asker = Callable[[Any, _Question], Awaitable[Reply]]
+@attrs.frozen(kw_only=True)
+class _Request:
+    """A request in a framework's form.
+
+    Attributes:
+        send: Sends it, and returns the framework's response.
+        send_blocking: The same without an event loop; None if the framework needs one.
+        read: Returns the reply in a response.
+    """
+
+    send: Callable[[], Coroutine[Any, Any, Any]]
+    send_blocking: Callable[[], Any] | None = None
+    read: Callable[[Any], Reply]
 
 
-def _asker_of(model: object) -> _Asker | None:
-    """Return the function that asks a model of its framework; None for other objects."""
+async def _sent(request: _Request, context: Context) -> Any:
+    """Send a request in the event loop or the thread that its client belongs to, and return the response."""
+    asyncio_loop, loops = _asyncio_loop(), ProgramLoops.here()
+    blocking = asyncio_loop is None if loops is None else loops.blocking
+    if request.send_blocking is not None and blocking:
+        return await to_thread.run_sync(context.run, request.send_blocking, abandon_on_cancel=True)
+    if loops is not None and loops.known:
+        return await loops.call(request.send, context)
+    if asyncio_loop is not None:
+        return await asyncio_loop.create_task(request.send(), context=context)
+    return await request.send()
+
+
+_Preparer = Callable[[Any, _Question], _Request]
+
+
+def _preparer_of(model: object) -> _Preparer | None:
+    """Return the function that makes requests for a model of its framework; None for other objects."""
     for home in (cls.__module__ for cls in type(model).__mro__):
         match home.split("."):
             case ["langchain_core", *_] if hasattr(model, "with_structured_output"):
-                return _ask_langchain
+                return _for_langchain
             case ["pydantic_ai", "models", *_]:
-                return _ask_pydantic_ai
+                return _for_pydantic_ai
             case ["agents", "models", "interface"]:
-                return _ask_agents_sdk
+                return _for_agents_sdk
     return None
 
 
-async def _ask_langchain(model: Any, question: _Question) -> Reply:
+def _for_langchain(model: Any, question: _Question) -> _Request:
+    if getattr(model, "callbacks", None):  # they are for what the program asks
+        model = model.model_copy(update={"callbacks": None})
     try:
-        runnable = model.with_structured_output(question.schema, include_raw=True)
-        instructions = question.instructions
+        asked, instructions = _structured(model, question.schema), question.instructions
     except NotImplementedError:
-        runnable, instructions = model, question.spelled_out
+        asked, instructions = model, question.spelled_out
     messages = [{"role": "system", "content": instructions}, *question.turns]
-    # Within an agent, its callbacks would be inherited, and its stream would show our questions' answers.
     config = {"callbacks": [], "tags": ["nostream"], "run_name": "factmem"}
-    if _on_asyncio():
-        result = await runnable.ainvoke(messages, config)
-    else:
-        result = await to_thread.run_sync(lambda: runnable.invoke(messages, config), abandon_on_cancel=True)
-    return _said_by_langchain(result["raw"] if isinstance(result, dict) else result)
+    return _Request(
+        send=lambda: asked.ainvoke(messages, config),
+        send_blocking=lambda: asked.invoke(messages, config),
+        read=lambda result: _said_by_langchain(result["raw"] if isinstance(result, dict) else result),
+    )
+
+
+def _structured(model: Any, schema: dict[str, Any]) -> Any:
+    """Return a model that answers by a schema; rather without its parser, whose threads delay the end of a process."""
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import RunnableBinding, RunnableSequence
+
+    found = model.with_structured_output(schema)
+    if isinstance(found, RunnableSequence) and isinstance(found.first, BaseChatModel | RunnableBinding):
+        return found.first
+    return model.with_structured_output(schema, include_raw=True)
 
 
 def _said_by_langchain(message: Any) -> Reply:
@@ -276,7 +326,7 @@ def _is_refusal(message: Any) -> bool:
     )
 
 
-async def _ask_pydantic_ai(model: Any, question: _Question) -> Reply:
+def _for_pydantic_ai(model: Any, question: _Question) -> _Request:
     from pydantic_ai import ToolDefinition
     from pydantic_ai.direct import model_request
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart
@@ -295,7 +345,12 @@ async def _ask_pydantic_ai(model: Any, question: _Question) -> Reply:
         output_object=OutputObjectDefinition(json_schema=question.schema, name=question.name),
         output_tools=[tool],
     )
-    response = await model_request(model, messages, model_request_parameters=wanted)
+    return _Request(
+        send=lambda: model_request(model, messages, model_request_parameters=wanted), read=_said_by_pydantic_ai
+    )
+
+
+def _said_by_pydantic_ai(response: ModelResponse) -> Reply:
     usage = response.usage
     calls = [part.args_as_json_str() for part in response.parts if part.part_kind == "tool-call"]
     refused = "refusal" in (response.provider_details or {})
@@ -311,21 +366,28 @@ async def _ask_pydantic_ai(model: Any, question: _Question) -> Reply:
     )
 
 
-async def _ask_agents_sdk(model: Any, question: _Question) -> Reply:
+def _for_agents_sdk(model: Any, question: _Question) -> _Request:
     from agents import ModelSettings, ModelTracing
 
-    response = await model.get_response(
-        question.instructions,
-        list(question.turns),
-        ModelSettings(),
-        [],
-        _output_schema(question),
-        [],
-        ModelTracing.DISABLED,
-        previous_response_id=None,
-        conversation_id=None,
-        prompt=None,
+    schema = _output_schema(question)
+    return _Request(
+        send=lambda: model.get_response(
+            question.instructions,
+            list(question.turns),
+            ModelSettings(),
+            [],
+            schema,
+            [],
+            ModelTracing.DISABLED,
+            previous_response_id=None,
+            conversation_id=None,
+            prompt=None,
+        ),
+        read=lambda response: _said_by_agents_sdk(model, response),
     )
+
+
+def _said_by_agents_sdk(model: Any, response: Any) -> Reply:
     parts = [part for item in response.output if item.type == "message" for part in item.content]
     cut_off = any(getattr(item, "status", None) == "incomplete" for item in response.output)
     usage = response.usage
@@ -378,5 +440,6 @@ def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _on_asyncio() -> bool:
-    return isinstance(current_token().native_token, asyncio.AbstractEventLoop)
+def _asyncio_loop() -> asyncio.AbstractEventLoop | None:
+    here = current_token().native_token
+    return here if isinstance(here, asyncio.AbstractEventLoop) else None

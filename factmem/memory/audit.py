@@ -67,7 +67,13 @@ class Audit:
         origins = listed("origins", origins, Origin)
         wanted = self._reader.wanted(filters)
         log = await self._log(ids, wanted if filters else None)
-        visible = await to_thread.run_sync(self._visible, log)
+        context = self._context.everybody if ids else self._context
+        sees = context.sight_of(wanted).sees
+
+        def seen() -> list[Recorded]:
+            return [entry for entry in log if isinstance(entry, Recorded) and sees(entry.assertion)]
+
+        visible = await to_thread.run_sync(seen)
         if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
             raise RecordNotFoundError(f"{len(missing)} of the ids name no visible assertion, or an erased one")
 
@@ -120,9 +126,6 @@ class Audit:
             return await log(LogPart(kept=wanted))
         found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
         return list({(entry.seq, type(entry)): entry for entry in found}.values())
-
-    def _visible(self, log: Sequence[LogEntry]) -> list[Recorded]:
-        return [entry for entry in log if isinstance(entry, Recorded) and self._context.sees(entry.assertion)]
 
     async def _erasures(self) -> list[Tombstone]:
         """Return the tombstones of the store; the mirror has none."""

@@ -68,7 +68,9 @@ class Backend:
 
         Raises:
             WrongLoopError: Another loop uses it.
+            ProviderClosedError: It was opened in a process that this one was forked from.
         """
+        self.worker.check_process()
         if self.loop.check():
             self.mirror.enter_loop()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import logging
+import os
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,9 +18,10 @@ import attrs
 from anyio.abc import TaskGroup
 
 from factmem.abc import DropReason, Message
-from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelUnavailableError
+from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelAwayError, ModelUnavailableError
+from factmem.hints import hinted
 from factmem.llm import Budget, Spent
-from factmem.loops import OneLoop
+from factmem.loops import OneLoop, check_process
 from factmem.memory.journal import Unit
 from factmem.memory.outcomes import Remembered
 from factmem.validators import positive
@@ -34,6 +36,7 @@ _STREAMS: Final = 1_000
 """Number of streams whose events are remembered for stores that keep none."""
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Background:
     """Settings of background reading.
@@ -91,10 +94,13 @@ class Submission:
 
     Attributes:
         ids: Ids of the jobs; `Memory.resume` finds them again by these.
+        skipped: Number of messages that were not submitted again, because they were submitted before and for all that
+            is looked for now. Only `Memory.ingest_events` and the agents that use it skip messages.
     """
 
     def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:
         self.ids: tuple[str, ...] = tuple(ids)
+        self.skipped: int = 0
         self._outcomes: dict[str, Remembered] = {}
         self._kept: dict[str, Callable[[], Remembered]] = {}
         self._postponed: set[str] = set()
@@ -244,6 +250,7 @@ class Worker:
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(self._settings.concurrency)
         self._tasks = await anyio.create_task_group().__aenter__()
+        self._process = os.getpid()
         return self
 
     async def __aexit__(
@@ -270,6 +277,15 @@ class Worker:
     def running(self) -> bool:
         """Whether the worker is open."""
         return self._tasks is not None
+
+    def check_process(self) -> None:
+        """Refuse work after a fork, in the process that has none of this worker's tasks.
+
+        Raises:
+            ProviderClosedError: Another process has opened the memory.
+        """
+        if self._tasks is not None:
+            check_process(self._process)
 
     def check_running(self) -> None:
         """Refuse work that no worker would finish.
@@ -421,7 +437,7 @@ class Worker:
             async with self._turn(len(batch)):
                 results = await _processed(reader, batch)
             for unit, result in zip(batch, results, strict=True):
-                if isinstance(result, BudgetSpentError):
+                if isinstance(result, BudgetSpentError | ModelAwayError):
                     self._postpone(unit)
                 elif isinstance(result, ModelUnavailableError) and not last:
                     again.append(unit)

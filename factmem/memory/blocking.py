@@ -7,12 +7,13 @@ import datetime as dt
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, cast
 
 from anyio.from_thread import start_blocking_portal
 
 from factmem.abc import DropReason, Message
 from factmem.errors import ProviderClosedError
+from factmem.hints import missing_attribute
 from factmem.memory.background import Submission
 from factmem.memory.calls import Calls
 from factmem.memory.context import PolicyChanges
@@ -91,6 +92,11 @@ class BlockingSubmission(_Twin):
         return self._submission.failures
 
     @property
+    def skipped(self) -> int:
+        """See `Submission`."""
+        return self._submission.skipped
+
+    @property
     def dropped(self) -> Mapping[DropReason, int]:
         """See `Submission.dropped`."""
         return self._submission.dropped
@@ -142,12 +148,30 @@ class BlockingMemory(_Twin):
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._calls = None
+        calls, self._calls = self._calls, None
+        if calls is not None and calls.forked:
+            self._open.pop_all()  # the parent process closes its memory
+            return
         self._open.__exit__(exc_type, exc, traceback)
 
-    def as_viewer(self, viewer: str | None) -> BlockingMemory:
+    if not TYPE_CHECKING:  # a type checker that sees these takes any name, and `async with`
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(type(self), name)
+
+        async def __aenter__(self) -> None:
+            raise TypeError("BlockingMemory is opened with `with`; in async code, use `async with Memory(…)`")
+
+        async def __aexit__(self, *exception: object) -> None: ...
+
+    @property
+    def reads_words(self) -> bool:
+        """See `Memory.reads_words`."""
+        return self._memory.reads_words
+
+    def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> BlockingMemory:
         """See `Memory.as_viewer`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.as_viewer(viewer))
+        return self._twin_of(self._memory.as_viewer(viewer, individual=individual))
 
     def acting_as(self, actor: str) -> BlockingMemory:
         """See `Memory.acting_as`; it lives as long as this memory is open."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from factmem.errors import ProviderClosedError
+from factmem.loops import ProgramLoops, check_process, settle
 
 __all__ = ["Calls"]
 
@@ -26,10 +28,13 @@ class Calls:
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[None]] = set()
         self._open = False
+        self._process = os.getpid()
+        self._served = ProgramLoops().served()
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self._served.__enter__()
         self._open = True
         return self
 
@@ -38,18 +43,27 @@ class Calls:
     ) -> None:
         """Refuse further calls, and wait for those under way."""
         self._open = False
-        if self._under_way:
-            await asyncio.wait(self._under_way)
+        try:
+            if self._under_way:
+                await asyncio.wait(self._under_way)
+        finally:
+            self._served.__exit__(None, None, None)
+
+    @property
+    def forked(self) -> bool:
+        """Whether the loop is that of another process, which this one was forked from."""
+        return self._process != os.getpid()
 
     def call(self, function: Callable[[], Awaitable[T]]) -> T:
         """Call an async function on the loop, and wait for its result.
 
         Raises:
-            ProviderClosedError: The memory was closed.
+            ProviderClosedError: The memory was closed, or this process was forked after it was opened.
             RuntimeError: The calling thread is that of the loop, which would wait for itself.
         """
         if not self._open:
             raise _closed()
+        check_process(self._process)
         if threading.get_ident() == self._thread:
             raise RuntimeError("a blocking call from the event loop's own thread would wait for itself: use `Memory`")
         future: Future[T] = Future()
@@ -63,21 +77,9 @@ class Calls:
         if not self._open:
             future.set_exception(_closed())
             return
-        task = self._loop.create_task(_run(function, future))
+        task = self._loop.create_task(settle(function, future))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-
-
-async def _run(function: Callable[[], Awaitable[T]], future: Future[T]) -> None:
-    try:
-        result = await function()
-    except Exception as error:
-        future.set_exception(error)
-    except BaseException as error:  # a cancellation ends the task as well
-        future.set_exception(error)
-        raise
-    else:
-        future.set_result(result)
 
 
 def _closed() -> ProviderClosedError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from factmem.abc import MemoryObserver
 from factmem.errors import InvalidDataError
 from factmem.providers import default_store
 
-__all__ = ["address_of", "check_keywords", "check_parts", "check_store", "listed", "observers_in"]
+__all__ = ["address_of", "check_parts", "check_store", "listed", "observers_in", "one_or_more"]
 
 T = TypeVar("T")
 
@@ -61,18 +61,6 @@ def check_parts(**parts: object) -> None:
         )
 
 
-def check_keywords(given: Collection[str], known: Collection[str]) -> None:
-    """Raise `TypeError` unless keyword arguments are among the known ones, as Python does for a signature.
-
-    Args:
-        given: Their names.
-        known: The names of all that there are.
-    """
-    if unknown := set(given) - set(known):
-        names = ", ".join(map(repr, sorted(unknown)))
-        raise TypeError(f"unexpected keyword argument {names}; expected {', '.join(known)}")
-
-
 def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
     """Return items as a tuple.
 
@@ -87,6 +75,15 @@ def listed(name: str, given: Iterable[T], *types: type[Any]) -> tuple[T, ...]:
         if not isinstance(item, types):
             raise InvalidDataError(f"{name} takes {wanted}, not {_kind(item)}", path=f"$.{name}[{number}]")
     return items
+
+
+def one_or_more(name: str, given: Any, *types: type[Any]) -> tuple[Any, ...]:
+    """Return one item, or several, as a tuple. A text is not one item: it could be a list that was forgotten.
+
+    Raises:
+        InvalidDataError: One is of another type, or it is a text.
+    """
+    return listed(name, [given] if isinstance(given, types) and not isinstance(given, str) else given, *types)
 
 
 def observers_in(observers: Iterable[MemoryObserver]) -> tuple[MemoryObserver, ...]:

@@ -19,12 +19,13 @@ from factmem.detection import Heard, OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
+from factmem.hints import hinted
 from factmem.memory.checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
-from factmem.recall import DeepSettings, RecallSettings
+from factmem.recall import DeepSettings, RecallFilter, RecallSettings
 from factmem.records import Assertion, FactDetails, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -84,6 +85,7 @@ class MediaSettings:
     keep: Path | None = attrs.field(default=None, converter=_folder)
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class Policies:
     """Rules that apply to everything that is written.
@@ -97,7 +99,8 @@ class Policies:
         origins: Treatment of messages by their origin.
         consolidation: Comparison of new statements with known ones.
         keep_words: Keep the user's words as statements beside the facts that a model finds in them. Otherwise they
-            are retracted once they were read, and only facts and statements about the topics asked for are recalled.
+            are retracted once they were read, and only facts, statements about the topics asked for and standing
+            instructions of the user are recalled.
         default_importance: Importance of words that are remembered without one, from 0 to 1.
         media: Limits of images, sound, video and files in messages.
 
@@ -200,8 +203,22 @@ class Context:
 
     @property
     def sight(self) -> Sight:
-        """The assertions that may be shown."""
+        """The assertions that a read without a subject may show."""
         return Sight(viewer=self.viewer, view=self.view, reviewed=self.reviewed)
+
+    def sight_of(self, wanted: RecallFilter | None) -> Sight:
+        """Return the assertions that a read with a filter may show: also those about the individuals that it names."""
+        if wanted is None or self.view.individuals is None:
+            return self.sight
+        named = (*(wanted.subjects or ()), *([] if wanted.subject is None else [wanted.subject]))
+        return attrs.evolve(self.sight, view=self.view.naming(named))
+
+    @property
+    def everybody(self) -> Context:
+        """This context with every individual that may be named: for writes, and for what an id names."""
+        if self.view.individuals is None:
+            return self
+        return attrs.evolve(self, view=attrs.evolve(self.view, individuals=None))
 
     @property
     def visible_owners(self) -> tuple[str | None, str | None]:
@@ -237,24 +254,45 @@ class Context:
             raise CapabilityError("this view shows the past: ask the memory that it was made of")
 
     def anchored(self, scope: MemoryScope | str | None) -> MemoryScope | None:
-        """Anchor a scope at the tenant.
+        """Anchor a scope that may hold facts at the tenant.
 
         Raises:
-            InvalidNameError: The path is not legal.
+            InvalidNameError: The path is not legal, or names a whole branch.
             InvalidDataError: It is not a scope, or belongs to another organization.
             OutOfViewError: The scope lies outside of the view.
         """
+        found = self._reached(MemoryScope.parse(scope) if isinstance(scope, str) else scope)
+        return None if found is None else found.checked()
+
+    def subtree(self, scope: MemoryScope | str | None, *, exact: bool = False) -> MemoryScope | None:
+        """Anchor a scope to read with its subtree, which may be a whole branch; None, or ``/``, is everything.
+
+        Args:
+            scope: The scope.
+            exact: Whether the subtree is left out.
+
+        Raises:
+            InvalidNameError: The path is not legal.
+            InvalidDataError: It is not a scope, or belongs to another organization; or the subtree of a branch or of
+                everything is left out, which hold no facts themselves.
+            OutOfViewError: The scope lies outside of the view.
+        """
+        found = self._reached(MemoryScope.subtree(scope) if isinstance(scope, str) else scope)
+        if exact and scope is not None and (found is None or found.is_branch):
+            raise InvalidDataError("a whole branch holds no facts itself: leave exact out", path="$.exact")
+        return found
+
+    def _reached(self, scope: MemoryScope | None) -> MemoryScope | None:
         if scope is None:
             return None
-        parsed = MemoryScope.parse(scope) if isinstance(scope, str) else scope
-        if not isinstance(parsed, MemoryScope):
+        if not isinstance(scope, MemoryScope):
             raise InvalidDataError(
                 f"a scope is a MemoryScope or a path such as '/product/alpha', not a {type(scope).__name__}",
                 path="$.scope",
             )
-        if parsed.tenant not in (None, self.tenant):
+        if scope.tenant not in (None, self.tenant):
             raise InvalidDataError("the scope belongs to another organization than this memory")
-        anchored = parsed.within(self.tenant)
+        anchored = scope.within(self.tenant)
         if not self.reaches(anchored):
             raise OutOfViewError("the scope lies outside of this view: ask the memory that the view was made of")
         return anchored
@@ -294,7 +332,7 @@ class Context:
         """
         if (anchored := self.anchored(scope)) is not None:
             return anchored
-        if (only := self.view.only) is not None:
+        if (only := self.view.only) is not None and not only.is_branch:
             return only
         everywhere = MemoryScope.CROSS_PRODUCT.within(self.tenant)
         if not self.reaches(everywhere):
@@ -322,18 +360,24 @@ class Context:
         """
         if isinstance(scopes, str):
             raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
+        roots = [self._in_view(scope) for scope in scopes]
+        within = [self._in_view(scope, exact=True) for scope in listed("exact", exact, MemoryScope, str)]
         view = View(
-            roots=tuple(dict.fromkeys(map(self._in_view, scopes))),
-            exact=tuple(dict.fromkeys(map(self._in_view, listed("exact", exact, MemoryScope, str)))),
+            roots=tuple(dict.fromkeys(scope for scope in roots if scope is not None)),
+            exact=tuple(dict.fromkeys(scope for scope in within if scope is not None)),
         )
-        if not view.scopes:
+        if not roots and not within:
             raise InvalidDataError("a view needs at least one scope: without any it would show nothing")
-        return attrs.evolve(self, view=self.view.narrowed(view), read_only=read_only or self.read_only)
+        view = self.view if None in roots else self.view.narrowed(view)
+        return attrs.evolve(self, view=view, read_only=read_only or self.read_only)
 
-    def _in_view(self, scope: MemoryScope | str) -> MemoryScope:
-        """Return a scope of a view of this context; a path without a leading slash may be relative to the only one."""
+    def _in_view(self, scope: MemoryScope | str, *, exact: bool = False) -> MemoryScope | None:
+        """Return a scope of a view of this context, or None for everything in it.
+
+        A path without a leading slash may be relative to the only scope.
+        """
         try:
-            return self.target(scope)
+            return self.target(None) if scope is None else self.subtree(scope, exact=exact)
         except OutOfViewError:
             if not isinstance(scope, str) or scope.startswith("/") or (only := self.view.only) is None:
                 raise
@@ -353,13 +397,29 @@ class Context:
         view = self.view.narrowed(View(subjects=several))
         return attrs.evolve(self, view=view, subject=self.subject if view.is_about(self.subject.key) else several[0])
 
+    def seen_by(self, viewer: str | None, individual: MemorySubject | str | None) -> Context:
+        """Return this context for another viewer.
+
+        Args:
+            viewer: The viewer.
+            individual: The individual whose facts reads show; everybody's if None.
+
+        Raises:
+            OutOfViewError: The view is not about the individual.
+        """
+        view = self.everybody.view
+        if (own := self.named(individual)) is not None:
+            view = attrs.evolve(view, individuals=frozenset()).naming([own])
+        return attrs.evolve(self, viewer=viewer, view=view)
+
     def for_user(self, name: str) -> Context:
         """Return this context for one user: the viewer, and by default the subject and owner of facts.
 
         Raises:
             OutOfViewError: The view is not about the user.
         """
-        return attrs.evolve(self, viewer=name, subject=self.about(f"user:{name}"), private=True)
+        subject = self.about(f"user:{name}")
+        return attrs.evolve(self.seen_by(name, subject), subject=subject, private=True)
 
     def listening(self, messages: Iterable[Message]) -> Context:
         """Return this context for what a model writes in a conversation.

@@ -20,7 +20,7 @@ from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import AssertionState, FactRecord, StateChange, record_of
 
-__all__ = ["DeadLetter", "DeadLetters"]
+__all__ = ["DeadLetter", "DeadLetters", "failure_in"]
 
 
 @attrs.frozen(kw_only=True)
@@ -31,12 +31,14 @@ class DeadLetter:
         id: Id of the submission.
         records: The words, as they are kept.
         failure: Name of the error of the last attempt.
+        reason: Message of that error: what the model did, or which field of its answer was wrong; never what was said.
         failed_at: Time of the last attempt, in UTC.
     """
 
     id: str
     records: tuple[FactRecord[Any], ...]
     failure: str
+    reason: str
     failed_at: dt.datetime
 
 
@@ -47,12 +49,12 @@ class DeadLetters:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._writer = Writer(context, backend)
+        self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
 
     async def list(self) -> tuple[DeadLetter, ...]:
         """Return the dead letters, in the order submitted."""
-        return tuple(letter for letter, _ in await self._letters())
+        return tuple(letter for letter, _ in await self._shown())
 
     async def retry(self, *ids: str) -> tuple[Remembered, ...]:
         """Read dead letters again, now; all of them if no id is given. Those that fail again stay dead letters.
@@ -75,10 +77,14 @@ class DeadLetters:
             await self._let_stand(unit)
 
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Unit]:
-        letters = {letter.id: unit for letter, unit in await self._letters()}
+        letters = {letter.id: unit for letter, unit in await (self._letters() if ids else self._shown())}
         if missing := set(ids) - letters.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no dead letter: see list()")
         return [letters[id] for id in ids or letters]
+
+    async def _shown(self) -> Sequence[tuple[DeadLetter, Unit]]:
+        shows = self._context.view.shows
+        return [(letter, unit) for letter, unit in await self._letters() if shows(unit.place.subject)]
 
     async def _letters(self) -> Sequence[tuple[DeadLetter, Unit]]:
         self._context.check_present()
@@ -115,10 +121,18 @@ class DeadLetters:
         )
 
 
+def failure_in(reason: str | None) -> tuple[str, str]:
+    """Return the name and the message of the error in the reason of a failed state, which an import does not carry."""
+    failure, _, message = (reason or "unknown").partition(": ")
+    return failure, message
+
+
 def _letter(unit: Unit, why: StateChange | None) -> DeadLetter:
+    failure, reason = failure_in(None if why is None else why.reason)
     return DeadLetter(
         id=unit.job.id,
         records=tuple(record_of(recorded, state=AssertionState.FAILED) for recorded in unit.words),
-        failure=(why and why.reason) or "unknown",  # an import carries the state without its history
+        failure=failure,
+        reason=reason,
         failed_at=why.recorded_at if why else unit.words[0].recorded_at,
     )

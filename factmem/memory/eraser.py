@@ -76,6 +76,7 @@ class Eraser:
         self._context = context
         self._backend = backend
         self._reader = Reader(context, backend)
+        self._of_everybody = self._reader.everybody
 
     async def forget(self, record_ids: Collection[str], filters: Filters, *, dry_run: bool) -> Erasure:
         """See `Memory.forget`."""
@@ -92,7 +93,7 @@ class Eraser:
             wanted = attrs.evolve(wanted, record_ids=record_ids)
         if attrs.evolve(wanted, exact=False).empty:
             raise InvalidDataError("say what to forget: an empty filter would erase everything")
-        records = await self._meant(wanted)
+        records = await self._meant(wanted, self._of_everybody if record_ids else self._reader)
         if dry_run or not records:
             return Erasure(records=tuple(records), dry_run=dry_run)
         receipt = await self._erase(records)
@@ -103,7 +104,7 @@ class Eraser:
         self._context.check_present()
         self._context.check_writable()
         self._backend.eraser()
-        records = await self._meant(RecallFilter(scope=self._context.anchored(scope)))
+        records = await self._meant(RecallFilter(scope=self._context.subtree(scope)), self._reader)
         if not records:
             return Erasure(records=())
         receipt = await self._erase(records)
@@ -113,7 +114,7 @@ class Eraser:
         """See `Memory.traces`."""
         self._context.check_present()
         record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
-        log = await self._reader.log()
+        log = await self._of_everybody.log()
         words = await to_thread.run_sync(words_behind, log, set(record_ids))
         ids = {recorded.id for recorded in words}
         gone = [
@@ -176,9 +177,9 @@ class Eraser:
         await drop_kept_media(self._context, self._backend, (*found.expired, *found.superseded))
         return attrs.evolve(receipt, pending=erased.pending)
 
-    async def _meant(self, wanted: RecallFilter) -> list[FactRecord[Any]]:
+    async def _meant(self, wanted: RecallFilter, reader: Reader) -> list[FactRecord[Any]]:
         """Return the records that a filter selects, each in its present or last state."""
-        log, moment = await self._reader.log(LogPart(kept=wanted, related=True)), self._context.moment
+        log, moment = await reader.log(LogPart(kept=wanted, related=True)), self._context.moment
 
         def select() -> list[FactRecord[Any]]:
             shown = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, moment)}
@@ -194,8 +195,8 @@ class Eraser:
     async def _erase(self, records: Sequence[FactRecord[Any]]) -> EraseReceipt:
         """Erase records, and the words in the journal that they were found in."""
         ids = {record.id for record in records}
-        named = await self._reader.log(LogPart(record_ids=ids))
-        jobs = await self._reader.log(LogPart(jobs=True))
+        named = await self._of_everybody.log(LogPart(record_ids=ids))
+        jobs = await self._of_everybody.log(LogPart(jobs=True))
         words = await to_thread.run_sync(words_behind, [*named, *jobs], ids)
         receipt = await self._backend.eraser().erase(
             [record.id for record in records],

@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 import anyio
 import attrs
@@ -36,6 +36,10 @@ __all__ = ["Exchange", "ImportReceipt", "ImportSource", "doubted", "export_log",
 _log = logging.getLogger("factmem")
 
 _BATCH = 500
+_LONGEST_LINE: Final = 32 * 1024 * 1024
+"""Maximum length of a line of an export, in characters; no assertion comes near it."""
+_MOST_CHARS: Final = 8 * 1024 * 1024
+"""Number of characters after which no further line joins a batch."""
 
 ImportSource: TypeAlias = Path | str | IO[str] | Iterable[Recorded]
 """A file that `export_log` wrote, or entries of another store."""
@@ -67,10 +71,10 @@ class Exchange:
     """
 
     def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
+        self._context = context.everybody
         self._backend = backend
         self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._writer = Writer(self._context, backend)
 
     async def export(self, target: Path | str | IO[str]) -> int:
         """See `Memory.export`."""
@@ -246,7 +250,7 @@ async def _entries(source: Path | str | IO[str]) -> AsyncGenerator[Sequence[Reco
     """
     async with _opened(source) as file:
         with _using(source):
-            header = await file.readline()
+            header = await to_thread.run_sync(file.wrapped.readline, _LONGEST_LINE)
         _check_header(header)
         number = 0
         while lines := await _lines(source, file):
@@ -264,8 +268,18 @@ async def _entries(source: Path | str | IO[str]) -> AsyncGenerator[Sequence[Reco
 
 
 async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str]:
+    """Return the next lines: some hundreds, or fewer if they are long."""
+
+    def read() -> list[str]:
+        lines: list[str] = []
+        chars = 0
+        while len(lines) < _BATCH and chars < _MOST_CHARS and (line := file.wrapped.readline(_LONGEST_LINE + 1)):
+            lines.append(line)
+            chars += len(line)
+        return lines
+
     with _using(source):
-        return await to_thread.run_sync(lambda: list(itertools.islice(file.wrapped, _BATCH)))
+        return await to_thread.run_sync(read)
 
 
 def _was_accepted(said: Assertion) -> bool:
@@ -301,6 +315,8 @@ def _check_header(line: str) -> None:
 
 
 def _read(line: str, number: int) -> Recorded:
+    if len(line) > _LONGEST_LINE:
+        raise CodecError(f"the line is longer than {_LONGEST_LINE:,} characters", path=f"$[{number}]")
     try:
         entry = load_entry(line)
     except CodecError as error:

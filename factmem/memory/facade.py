@@ -32,8 +32,15 @@ from factmem.abc import (
 )
 from factmem.changes import Change
 from factmem.detection import OriginPolicy, VerbatimDetector, redact
-from factmem.errors import FactMemError, IncompleteProfileError, InvalidDataError, OutOfViewError
-from factmem.facts import Concept, Fact, FactT, MultipleFacts, SingleFact
+from factmem.errors import (
+    FactMemError,
+    IncompleteProfileError,
+    InvalidDataError,
+    OutOfViewError,
+    ProviderClosedError,
+)
+from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
+from factmem.hints import hinted, missing_attribute
 from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
@@ -102,6 +109,7 @@ _RERANKING: Final = Reranking()
 _EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
+@hinted
 @observed()
 class Memory:
     """A tenant's memory: save, remember, recall, forget, explore. Opened with ``async with``.
@@ -118,7 +126,8 @@ class Memory:
     memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
 
     Every scope may be given as a path such as ``"/product/alpha"``, and includes its subtree unless
-    ``exact=True``. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
+    ``exact=True``. Reads, views and erasures also take a whole branch such as ``"/product"``, and ``"/"`` for
+    everything. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
         store: An address for `factmem.providers.open_provider`, a path, or a provider; the user's own store, the one of
@@ -301,7 +310,7 @@ class Memory:
         self._owns_store = owns_store
         self._reader = Reader(context, backend)
         self._recaller = Recaller(context, backend)
-        self._writer = Writer(context, backend)
+        self._writer = Writer(context.everybody, backend)
         self._inbox = Inbox(context, backend)
         self._streams = Streams(context, backend)
         self._eraser = Eraser(context, backend)
@@ -312,6 +321,19 @@ class Memory:
         view = type(self).__new__(type(self))
         view._compose(context, self._backend, owns_store=False)
         return view
+
+    if not TYPE_CHECKING:  # a type checker that sees these takes any name, and `with`
+
+        def __getattr__(self, name: str) -> object:
+            raise missing_attribute(type(self), name)
+
+        def __enter__(self) -> None:
+            raise TypeError(
+                "Memory is asynchronous: open it with `async with Memory(…)`, or where there is no event loop with "
+                "`with BlockingMemory(Memory(…))`"
+            )
+
+        def __exit__(self, *exception: object) -> None: ...
 
     # -- Life of the memory ---------------------------------------------------------------------------------------
 
@@ -336,11 +358,12 @@ class Memory:
 
     async def _keep_up(self) -> None:
         """Erase expired records now and once a day, and drop from memory what others have forgotten once a minute."""
-        worker, expiry = self._backend.worker, anyio.current_time()
+        worker, due, failures = self._backend.worker, anyio.current_time(), 0
         while True:
-            if not self._context.read_only and anyio.current_time() >= expiry:
-                await self._expire()
-                expiry = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
+            if not self._context.read_only and anyio.current_time() >= due:
+                failures = 0 if await self._expire(again=failures > 0) else failures + 1
+                if failures != 1:  # after a first failure, at the next look
+                    due = anyio.current_time() + _BETWEEN_EXPIRIES.total_seconds()
             if not await worker.rest(min(_BETWEEN_LOOKS, _BETWEEN_EXPIRIES)):
                 return
             try:
@@ -348,12 +371,21 @@ class Memory:
             except FactMemError as error:  # the next read reports it to its caller
                 _log.debug("the store cannot be read for what others erased: %s", type(error).__name__)
 
-    async def _expire(self) -> None:
+    async def _expire(self, *, again: bool) -> bool:
+        """Erase expired records; return whether it worked, or the memory is being closed.
+
+        No caller waits for this, and expired records are invisible already. A first failure is not reported: a store
+        that fails reports it to its callers, and a warning would stand above their error.
+        """
         try:
             await self._eraser.expire_by_itself()
-        except Exception as error:  # expired records are invisible already, and no caller waits for this
-            if self._backend.worker.running:
-                _log.warning("expired records could not be erased yet; this is tried again: %s", type(error).__name__)
+        except ProviderClosedError:
+            return True
+        except Exception as error:
+            level = logging.WARNING if again and self._backend.worker.running else logging.DEBUG
+            _log.log(level, "expired records could not be erased yet; this is tried again: %s", type(error).__name__)
+            return False
+        return True
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -386,22 +418,30 @@ class Memory:
             OutOfViewError: This is a view, and a store has one embedder only.
         """
         self._context.check_writable()
-        if self._context.view != UNCONFINED:
+        if self._context.everybody.view != UNCONFINED:
             raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
         await self._backend.mirror.reembed(progress)
         return len(await self._reader.visible(RecallFilter()))
 
     # -- Views ----------------------------------------------------------------------------------------------------
 
-    def as_viewer(self, viewer: str | None) -> Self:
+    def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> Self:
         """Return this memory as another viewer sees it.
+
+            ada = memory.as_viewer("ada", individual=MemorySubject("customer").individual("ada"))
 
         Args:
             viewer: The name of the viewer; None for one who sees public facts only.
+            individual: The individual that the viewer is: reads show the facts about it and about subjects that are no
+                individuals. What is known of another individual is read by naming that one, or by the ids of its
+                records. Everybody's if None.
+
+        Raises:
+            OutOfViewError: The view is not about the individual.
         """
         if viewer is not None:
             checked_name(viewer, what="a viewer")
-        return self._view(attrs.evolve(self._context, viewer=viewer))
+        return self._view(self._context.seen_by(viewer, individual))
 
     def acting_as(self, actor: str) -> Self:
         """Return this memory with another writer named in the audit trail."""
@@ -518,7 +558,9 @@ class Memory:
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
 
-        Public facts are visible as well. Another subject, and ``private=False``, can still be given to each write.
+        Reads show what is known of this user, private or public, and of subjects that are not individuals. Public facts
+        about another individual are read by naming it: ``subject="user:bob"``. Another subject, and ``private=False``,
+        can still be given to each write.
 
             alice = memory.for_user("alice")
             await alice.remember("I have moved to Lisbon.")
@@ -526,6 +568,9 @@ class Memory:
 
         Args:
             name: The name of the user: the viewer, and the individual of the subject ``user``.
+
+        Raises:
+            OutOfViewError: The view is not about the user.
         """
         checked_name(name, what="a viewer")
         return self._view(self._context.for_user(name))
@@ -542,8 +587,8 @@ class Memory:
         """Return the current fact of a concept, or None.
 
         With a subject and a scope, exactly that place is read. Otherwise the fact is chosen from all matching places:
-        by the strongest subject, then the narrowest scope, then the newest timestamp; the viewer's own facts come
-        before public ones.
+        by the strongest subject, then the narrowest scope, then the newest timestamp, whether it is private or public.
+        A MULTIPLE unites the values of that subject on that level.
 
             seats = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 
@@ -555,6 +600,7 @@ class Memory:
         Raises:
             ConceptConflictError: The stored fact cannot be read as this concept's type.
             InvalidDataError: It is not a concept.
+            SeveralIndividualsError: Several individuals have a fact on the strongest level: name one of them.
         """
         return await self._reader.load(concept, subject, scope)
 
@@ -605,7 +651,8 @@ class Memory:
             depth: With or without the help of a language model.
             lexical: Rank by words.
             semantic: Rank by meaning.
-            strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
+            strongest: Of typed facts that several places have of one concept, return only those that `load` chooses; of
+                several individuals on the strongest level, those of each.
             history: Add the earlier revisions of each record; see `RecallMatch.earlier`.
             settings: Weights instead of this memory's.
             deep: Settings of deep recall instead of this memory's.
@@ -736,6 +783,7 @@ class Memory:
             IncompleteProfileError: A required field is unknown, and ``partial`` is not set.
             ConceptConflictError: A stored fact cannot be read as a field's type.
             InvalidDataError: The class is not a profile, or does not accept the facts.
+            SeveralIndividualsError: The fields would be filled with facts about several individuals: name one of them.
         """
         if schema is None:
             return await self._reader.profiles(subject, scope)
@@ -772,7 +820,8 @@ class Memory:
             page: `RecordPage.next_page` of the page before; None for the first page.
             order_by: The key to sort by.
             descending: Newest or most important first.
-            strongest: Of typed facts that several places have of one concept, return only the one `load` would choose.
+            strongest: Of typed facts that several places have of one concept, return only those that `load` chooses; of
+                several individuals on the strongest level, those of each.
             filters: Conditions on the records; see `Filters`. Use the same ones for every page.
 
         Raises:
@@ -876,8 +925,9 @@ class Memory:
             ttl: Time to live; by the details or this memory's `TtlPolicy` if None.
 
         Returns:
-            A record of each value, with the state that it was saved in. Whether a later fact supersedes it follows from
-            all facts of its place, when they are read.
+            A record of each value, with its state. The state of a fact that was saved before, and retracted since, is
+            ``RETRACTED``: `restore` brings it back, and a later timestamp says it anew. Whether a later fact supersedes
+            it follows from all facts of its place, when they are read.
 
         Raises:
             ConceptConflictError: The place holds another type under this keyword.
@@ -888,7 +938,7 @@ class Memory:
 
     async def save_many(
         self,
-        facts: Iterable[Fact[Any] | tuple[Fact[Any], MemorySubject | str | None, MemoryScope | str | None]],
+        facts: Iterable[AnyFact | tuple[AnyFact, MemorySubject | str | None, MemoryScope | str | None]],
         *,
         details: FactDetails | None = None,
         private: bool | None = None,
@@ -1235,9 +1285,10 @@ class Memory:
     ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
 
-        An event is identified by its id: a second one with the same id changes nothing. Events are read in the order of
-        their times. Until then they can be recalled as they were said. A restart continues at the same point. Without a
-        model, events are kept as they are.
+        An event is identified by its id: a second one with the same id changes nothing, and is counted in
+        `Submission.skipped`; it is read once more only if other subjects, concepts or topics are looked for. Events are
+        read in the order of their times. Until then they can be recalled as they were said. A restart continues at the
+        same point. Without a model, events are kept as they are.
 
         The same event from two processes at the same moment is kept once if it has a timestamp. Without one, each
         process gives it a time, and both are kept until they are read; findings in them are kept once.
@@ -1333,6 +1384,11 @@ class Memory:
             ModelError: The model failed.
         """
         return await self._inbox.extract(text)
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether a model, or a detector that was given, reads the words that are submitted."""
+        return self._backend.reads_words
 
     @property
     def quarantine(self) -> Quarantine:

@@ -47,7 +47,7 @@ class Filters(TypedDict, total=False):
     """Conditions on records, combined by AND. An empty list matches nothing, None matches everything.
 
     Attributes:
-        scope: Scope, with its subtree.
+        scope: Scope, with its subtree; or a whole branch such as ``/product``, or ``/`` for everything.
         exact: Leave out the subtree.
         subject: Subject (and individual).
         subjects: One of these subjects (and individuals).
@@ -62,6 +62,8 @@ class Filters(TypedDict, total=False):
         recorded_until: Present revision recorded before this time.
         min_importance: Minimum importance.
         max_importance: Maximum importance.
+        telling: Leave out statements that tell nothing: questions, requests, greetings, thanks, reactions.
+        assistant: Said by the assistant (True), or by anybody else (False).
         pattern: Value in which this regular expression is found, such as ``(?i)teas?``. It takes time linear in the
             values, and has neither look-around nor back-references. The values of all records that meet the other
             conditions are read.
@@ -85,6 +87,8 @@ class Filters(TypedDict, total=False):
     recorded_until: dt.datetime | None
     min_importance: float | None
     max_importance: float | None
+    telling: bool
+    assistant: bool | None
     pattern: str | None
     metadata: Mapping[str, Json] | None
     where: Sequence[Sequence[MetadataCondition]]

@@ -11,7 +11,7 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Candidate, Conversation, Detection, Message, Operation
+from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Conversation, Detection, Message, Operation
 from factmem.changes import changes_between
 from factmem.detection import redact_conversation
 from factmem.errors import CapabilityError, FactMemError, ModelError
@@ -140,7 +140,12 @@ class FourVerbs:
         """Return the words to keep as they are: those that no model read, or the user's words beside their facts."""
         if failure is not None or item.job is None or item.job.kind is not JobKind.DETECT:
             return item.words
-        return [word for word in item.words if self._context.policies.keep_words and word.details.origin is Origin.USER]
+        return [
+            word
+            for word in item.words
+            if word.details.origin is Origin.USER
+            and (self._context.policies.keep_words or EXPLICIT_INSTRUCTIONS.label in word.details.topics)
+        ]
 
     async def _concepts_at(self, item: Submitted) -> tuple[Any, ...]:
         assert item.job is not None

@@ -7,6 +7,7 @@ import datetime as dt
 import itertools
 import logging
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypedDict
@@ -37,12 +38,11 @@ from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundErro
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
-from factmem.memory.checks import check_keywords
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
 from factmem.memory.jobs import Job, JobKind
-from factmem.memory.journal import Unit, in_order, job_id, to_pending
+from factmem.memory.journal import Unit, in_order, job_id, read_again, to_pending
 from factmem.memory.media import MediaInbox
 from factmem.memory.offload import off_loop
 from factmem.memory.outcomes import Remembered
@@ -58,6 +58,7 @@ from factmem.records import (
     AssertionState,
     FactDetails,
     FactRecord,
+    LogEntry,
     MetadataMerge,
     Origin,
     Place,
@@ -87,6 +88,7 @@ class About(TypedDict, total=False):
         source: Source of the words.
         metadata: Other details, as JSON.
         expires_at: Time of expiry.
+        ttl: The same, counted from now.
         private: Keep them for this memory's viewer alone.
         looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
             concepts first.
@@ -106,6 +108,7 @@ class About(TypedDict, total=False):
     source: str | None
     metadata: Mapping[str, Json] | None
     expires_at: dt.datetime | None
+    ttl: dt.timedelta | None
     private: bool | None
     looking_for: DetectionRequest | None
     consolidate: bool
@@ -130,13 +133,23 @@ class Order:
 
 @attrs.frozen(kw_only=True)
 class StoredWords:
-    """Words of one conversation in the store, and the unit of them that is still to be read."""
+    """Words of one conversation in the store, and the unit of them that is still to be read.
+
+    Attributes:
+        receipts: Receipts of the words.
+        unit: The unit; None if nothing is to be read.
+        dropped: Number of parts that were not kept, by reason.
+        not_text: Number of images, audio and files.
+        twin: Receipts of the words of the same batch that stand for these.
+        states: Present states, by id, of words that were in the store before.
+    """
 
     receipts: tuple[Receipt, ...]
     unit: Unit | None
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
     not_text: int = 0
     twin: tuple[Receipt, ...] = ()
+    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
 
     @property
     def was_to_be_read(self) -> bool:
@@ -146,8 +159,8 @@ class StoredWords:
     def outcome(self) -> Remembered:
         """Return the outcome of words that are kept as they are."""
         records: dict[str, FactRecord[Any]] = {
-            receipt.recorded.id: record_of(receipt.recorded, state=receipt.recorded.assertion.state)
-            for receipt in (*self.receipts, *self.twin)
+            recorded.id: record_of(recorded, state=self.states.get(recorded.id, recorded.assertion.state))
+            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
         }
         created = [
             Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
@@ -188,8 +201,8 @@ class Inbox:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._reader = Reader(context.everybody, backend)
+        self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
@@ -224,7 +237,7 @@ class Inbox:
     ) -> Submission:
         """See `Memory.generate`."""
         self._backend.worker.check_running()
-        if about.get("looking_for") is None:
+        if about.get("looking_for") is None and self._backend.reads_words:
             subjects = (self._context.about(about.get("subject")),)
             about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
         order = self.ordered(about)
@@ -254,12 +267,11 @@ class Inbox:
         """Return checked details of a submission.
 
         Raises:
-            TypeError: A keyword argument is not one of `About`.
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        check_keywords(about, About.__annotations__)
-        importance, scope, revision_ttl = about.get("importance"), about.get("scope"), about.get("revision_ttl")
+        importance, scope, private = about.get("importance"), about.get("scope"), about.get("private")
+        ttl, revision_ttl = about.get("ttl"), about.get("revision_ttl")
         subject = self._context.about(about.get("subject"))
         given = FactDetails(
             importance=self._context.policies.default_importance if importance is None else importance,
@@ -274,7 +286,7 @@ class Inbox:
         )
         return Order(
             place=self._context.place(subject, scope),
-            given=self._context.owned(given, private=about.get("private")),
+            given=self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private),
             looking_for=self._looking_for(about.get("looking_for"), subject),
             infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
             consolidate=about.get("consolidate", True),
@@ -283,16 +295,26 @@ class Inbox:
         )
 
     def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
+        """Return what to look for; a request without a model would silently find nothing.
+
+        Raises:
+            CapabilityError: There is no model.
+            InvalidDataError: It is not a request.
+        """
         if request is None:
             return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
         if not isinstance(request, DetectionRequest):
             raise InvalidDataError(
                 f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
             )
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         if request.subjects == (_EVERYTHING,):
             request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         asked = {concept.keyword for concept in request.concepts}
         more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
         if not more:
@@ -343,7 +365,7 @@ class Inbox:
         if not holding:
             return what
         held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
-        inbox = MediaInbox(self._context, self._backend)
+        inbox = MediaInbox(self._context.everybody, self._backend)
         apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
         bare = dict(zip(held, apart.conversations, strict=True))
         return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]
@@ -388,6 +410,11 @@ class Inbox:
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
             unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
+            jobs = [item.job for item, each in zip(taken, assertions, strict=True) for _ in each]
+            known = zip(receipts, jobs, strict=True)
+            unread |= await self.read_again([(receipt.recorded, job) for receipt, job in known if not receipt.new])
+        as_said = [receipt for receipt in receipts if receipt.recorded.assertion.job is None]
+        states = await self._writer.states_of_repeated(as_said)
         stored, at = [], 0
         for item, said in zip(taken, assertions, strict=True):
             mine = tuple(receipts[at : at + len(said)])
@@ -398,11 +425,42 @@ class Inbox:
                 if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
             ]
             unit = _unit(words, mine, item.job)
-            stored.append(StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text))
+            stored.append(
+                StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text, states=states)
+            )
         for again, first in twins.items():
             dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
             stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
         return stored
+
+    async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
+        """Let words that were submitted before wait once more, if they are to be read for something else.
+
+        Args:
+            words: The words, each with the job that they are submitted with now.
+
+        Returns:
+            The waiting revisions by the ids of the words.
+        """
+        wanted = [
+            (recorded, job)
+            for recorded, job in words
+            if job is not None and job.kind is JobKind.DETECT and recorded.assertion.job is not None
+        ]
+        if not wanted:
+            return {}
+        log = await self._reader.log(LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True))
+        records = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
+        logs: dict[str | None, list[LogEntry]] = defaultdict(list)
+        for entry in log:
+            logs[records.get(entry.id if isinstance(entry, Recorded) else entry.assertion_id)].append(entry)
+        revisions = {
+            recorded.id: revision
+            for recorded, job in wanted
+            if (revision := read_again(recorded, job, logs[recorded.record_id])) is not None
+        }
+        receipts = await self._writer.receipts(list(revisions.values()))
+        return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
     async def _distinct(
         self, taken: Sequence[Taken]

@@ -9,6 +9,8 @@ kept once, and words that were read are not read again.
 from __future__ import annotations
 
 import datetime as dt
+import functools
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,15 +22,28 @@ from factmem.errors import CodecError
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import states_of
 from factmem.memory.jobs import Job, JobKind, job_from, job_json
-from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    FactDetails,
+    LogEntry,
+    Place,
+    Recorded,
+    StateChange,
+    Tombstone,
+    assertions_of,
+)
 
 __all__ = [
     "Unit",
+    "aims_of",
     "detailed",
     "given_with",
     "in_order",
+    "is_read_again",
     "is_words",
     "job_id",
+    "read_again",
     "rebuilt",
     "settled_state",
     "to_pending",
@@ -123,6 +138,63 @@ def treatment_of(recorded: Recorded) -> Treatment | None:
     """Return the treatment stored with submitted words, if any; None for one of a newer factmem."""
     job = recorded.assertion.job or {}
     return next((treatment for treatment in Treatment if treatment.value == job.get("treatment")), None)
+
+
+def is_read_again(recorded: Recorded) -> bool:
+    """Return whether waiting words were submitted before, and are read once more for something else."""
+    return recorded.assertion.job is not None and recorded.assertion.revises is not None
+
+
+def aims_of(recorded: Recorded) -> frozenset[str] | None:
+    """Return the `DetectionRequest.aims` that words were submitted with; None if a newer factmem wrote their job."""
+    return _aims_in(json.dumps(recorded.assertion.job, sort_keys=True))
+
+
+@functools.lru_cache(maxsize=1_000)
+def _aims_in(job: str) -> frozenset[str] | None:
+    try:
+        return job_from(json.loads(job), {}).request.aims
+    except CodecError:
+        return None
+
+
+def read_again(recorded: Recorded, job: Job, log: Iterable[LogEntry]) -> Assertion | None:
+    """Return words as a waiting revision that is read for another job; None if nothing is left to look for.
+
+    Words that were retracted after they were read stay so: what the user took back is not read again.
+
+    Args:
+        recorded: The words, as they were submitted first.
+        job: The job.
+        log: The log of their record.
+    """
+    entries = sorted((entry for entry in log if not isinstance(entry, Tombstone)), key=lambda entry: entry.seq)
+    words = [
+        entry
+        for entry in entries
+        if isinstance(entry, Recorded) and entry.assertion.job and _source(entry) == _source(recorded)
+    ]
+    looked_for = [aims_of(entry) for entry in words]
+    if any(done is None or job.request.aims <= done for done in looked_for):
+        return None
+    states = [
+        recorded.assertion.state,
+        *(entry.state for entry in entries if isinstance(entry, StateChange) and entry.assertion_id == recorded.id),
+    ]
+    if states[-1] is AssertionState.RETRACTED and states[-2] is not AssertionState.PENDING:
+        return None
+    return attrs.evolve(
+        recorded.assertion,
+        job=job_json(attrs.evolve(job, treatment=treatment_of(recorded))),
+        state=AssertionState.PENDING,
+        revises=recorded.record_id,
+        revised=words[-1].seq,
+    )
+
+
+def _source(recorded: Recorded) -> tuple[str | None, str | None, int | None]:
+    evidence = recorded.assertion.details.evidence[0]
+    return evidence.conversation_id, evidence.message_id, evidence.start
 
 
 def detailed(given: FactDetails, found: FactDetails) -> FactDetails:

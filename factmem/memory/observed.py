@@ -1,4 +1,4 @@
-"""Notification of observers about every public async method of a class."""
+"""Keyword checks of every public async method of a class, and notification of observers about it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from factmem.abc import Append, Conversation, Effect, Message, Operation, Receip
 from factmem.changes import Change
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
+from factmem.hints import unknown_keywords
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.observing import ObservedCall
@@ -76,7 +77,7 @@ class _Observed(Protocol):
 
 
 def observed(group: str = "") -> Callable[[ClassT], ClassT]:
-    """Keep every public async method of a class in one event loop, and notify observers of it.
+    """Keep every public async method of a class in one event loop, check its keywords, and notify observers of it.
 
     Args:
         group: Prefix of the names of the operations.
@@ -95,7 +96,7 @@ def observed(group: str = "") -> Callable[[ClassT], ClassT]:
 
 
 def operation(which: Operation) -> Callable[[MethodT], MethodT]:
-    """Keep one async method of a class with a `Context` in one event loop, and notify observers of it.
+    """Keep one async method of a class with a `Context` in one event loop, check its keywords, and notify observers.
 
     Args:
         which: The operation.
@@ -106,9 +107,12 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         _, *by_place = (name for name, item in signature.parameters.items() if item.kind in _BY_PLACE)
         counted = _HANDED_IN.get(which)
         many = any(item.kind is item.VAR_POSITIONAL for item in signature.parameters.values())
+        keywords = _keywords(method, signature)
 
         @functools.wraps(method)
         async def notifying(self: _Observed, *args: Any, **kwargs: Any) -> Any:
+            if not kwargs.keys() <= keywords.keys():
+                raise unknown_keywords(method.__name__, kwargs, keywords)
             self._backend.enter_loop()
             observation = self._context.observation
             if observation is None:
@@ -130,6 +134,18 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         return cast("MethodT", notifying)
 
     return mark
+
+
+def _keywords(method: Callable[..., Any], signature: inspect.Signature) -> dict[str, None]:
+    """Return the names of the keyword arguments of a method, with those that ``**filters: Unpack[Filters]`` holds."""
+    names: dict[str, None] = {}
+    for name, item in list(signature.parameters.items())[1:]:
+        if item.kind is item.VAR_KEYWORD:
+            typed = method.__globals__[item.annotation.removeprefix("Unpack[").removesuffix("]")]
+            names |= dict.fromkeys(typed.__annotations__)
+        elif item.kind is not item.VAR_POSITIONAL:
+            names[name] = None
+    return names
 
 
 def effects_of(statements: Sequence[Statement], receipts: Sequence[Receipt]) -> Counter[Effect]:
@@ -157,7 +173,7 @@ def _path(context: Context, scope: object) -> str | None:
     """Return the path of an operation's scope; illegal ones are left to the operation."""
     if isinstance(scope, str):
         try:
-            scope = MemoryScope.parse(scope)
+            scope = MemoryScope.subtree(scope)
         except FactMemError:
             return None
     if scope is None:

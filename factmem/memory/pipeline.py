@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import anyio
@@ -13,6 +13,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import (
+    EXPLICIT_INSTRUCTIONS,
     Analysis,
     AnalysisRequest,
     Append,
@@ -22,16 +23,17 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
-from factmem.changes import changes_between
+from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
-from factmem.detection import REPEATS
+from factmem.detection import REPEATS, covers, instructions_in
 from factmem.errors import (
     BudgetSpentError,
     ConceptConflictError,
     EmbedderError,
     FactMemError,
     InvalidDataError,
+    ModelAwayError,
     ModelError,
     RecordNotFoundError,
     StateConflictError,
@@ -47,6 +49,7 @@ from factmem.memory.journal import (
     Unit,
     detailed,
     in_order,
+    is_read_again,
     rebuilt,
     settled_state,
     treatment_of,
@@ -107,8 +110,8 @@ class Pipeline:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._reader = Reader(context.everybody, backend)
+        self._writer = Writer(context.everybody, backend)
 
     @property
     def unit_reader(self) -> UnitReader:
@@ -171,17 +174,16 @@ class Pipeline:
         ]
 
     async def give_up(self, unit: Unit, error: FactMemError) -> Remembered:
-        """Keep words as they were said, marked as unread."""
+        """Keep words as they were said, marked as unread, with the reason."""
         failure = type(error).__name__
-        if isinstance(error, BudgetSpentError):  # the words stay pending
-            return attrs.evolve(await self.present_outcome(unit.words), failure=failure)
+        stays_pending = isinstance(error, BudgetSpentError | ModelAwayError)
         left: Sequence[Recorded] = unit.words if unit.waiting else ()
-        while left:
+        while left and not stays_pending:
             requests = [
                 StateRequest.of(
                     recorded,
                     state=AssertionState.FAILED,
-                    reason=failure,
+                    reason=f"{failure}: {error}" if isinstance(error, ModelError) else failure,
                     expected=AssertionState.PENDING,
                 )
                 for recorded in left
@@ -192,7 +194,19 @@ class Pipeline:
             except (StateConflictError, RecordNotFoundError):  # read or forgotten by another process meanwhile
                 left = await self._left_of(unit)
         outcome = await self.present_outcome(unit.words)
-        return attrs.evolve(outcome, failure=failure) if left or not unit.waiting else outcome
+        if unit.waiting and not left:
+            return outcome
+        changes = await self._changes_by(left)
+        if stays_pending:  # no record is rolled back from words that wait
+            changes = tuple(change for change in changes if change.kind is ChangeKind.CREATED)
+        return attrs.evolve(outcome, changes=changes, failure=failure)
+
+    async def _changes_by(self, words: Collection[Recorded]) -> tuple[Change, ...]:
+        """Return the changes of records that words make by being kept as they were said."""
+        records, ids = {recorded.record_id for recorded in words}, {recorded.id for recorded in words}
+        before = await self._rows(set(), records, without=ids)
+        after = await self._rows(set(), records)
+        return tuple(await to_thread.run_sync(changes_between, before, after, self._context.concepts))
 
     async def present_outcome(self, words: Sequence[Recorded]) -> Remembered:
         """Return the present outcome of words that any process may have read."""
@@ -214,7 +228,7 @@ class Pipeline:
     async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
         found: list[ReadUnit | FactMemError] = [ModelError("not read yet")] * len(units)
         limit = anyio.Semaphore(self._backend.concurrency)
-        in_use = await self._reader.info() if any(unit.job.infer for unit in units) else None
+        in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
 
         async def read(number: int, unit: Unit) -> None:
             async with limit:
@@ -242,7 +256,7 @@ class Pipeline:
 
     async def _detected(self, unit: Unit) -> ReadUnit:
         conversation = await to_thread.run_sync(rebuilt, in_order((*unit.context, *unit.words)), self._treated(unit))
-        reviewed = Reader(attrs.evolve(self._context, reviewed=True), self._backend)
+        reviewed = Reader(attrs.evolve(self._context.everybody, reviewed=True), self._backend)
         here = await reviewed.visible(RecallFilter(scope=unit.place.scope, exact=True))
         request = attrs.evolve(unit.job.request, in_use=self._in_use(unit, here))
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
@@ -263,7 +277,25 @@ class Pipeline:
                 asserted += [(assertion, candidate.removed) for assertion in said]
             elif message not in shown:
                 dropped[DropReason.QUOTE_NOT_FOUND] += 1
+        if not self._context.policies.keep_words:
+            quotes = [item for said, _ in asserted if _instructs(said.details) for item in said.details.evidence]
+            asserted += [(said, False) for said in self._standing(unit) if not covers(quotes, said.details.evidence[0])]
         return ReadUnit(unit=unit, candidates=tuple(asserted), dropped=dict(dropped))
+
+    def _standing(self, unit: Unit) -> Iterator[Assertion]:
+        """Yield the user's standing instructions in the words of a unit, which outlast the words."""
+        for item in unit.words:
+            said, details = item.assertion, item.assertion.details
+            treatment = treatment_of(item) or self._context.policies.origins.user
+            if details.origin is not Origin.USER or treatment is not Treatment.FACTS or not _instructs(details):
+                continue
+            (words,) = details.evidence
+            for start, end in instructions_in(words.quote):
+                at = words.start or 0
+                quote = attrs.evolve(words, quote=words.quote[start:end], start=at + start, end=at + end)
+                fact = STATEMENT.fact([quote.quote], timestamp=said.timestamp)
+                for standing in assertions_of(fact, said.place, attrs.evolve(details, evidence=(quote,))):
+                    yield attrs.evolve(standing, state=settled_state(item), actor=said.actor)
 
     def _treated(self, unit: Unit) -> Callable[[Recorded], Treatment | None]:
         """Return the treatment of a unit's words as a function; earlier ones are context, if a model may see them."""
@@ -427,15 +459,19 @@ class Pipeline:
         candidates = await self._candidates(found)
         places = {item.assertion.place.key for item in candidates}
         planned = await self._planned(candidates, places, words.keys(), found[0].unit.job)
-        before = await self._rows(places, without=words.keys())
+        if takes_back := any(isinstance(it, StateRequest) or it.assertion.removed for it in planned.statements):
+            places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
+            places |= {item.unit.place.key for item in found}
+        beside = {it.record_id for it in words.values() if it.assertion.place.key not in places}
+        before = await self._rows(places, beside, without=words.keys())
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
             *transaction(lasting, words, keep=self._kept_words(found, planned)),
-            *await self._taken_back(found, planned, places, words.keys()),
+            *(await self._taken_back(planned, places, words.keys()) if takes_back else ()),
         ]
         receipts = await self._writer.commit(statements)
-        after = await self._rows(places)
+        after = await self._rows(places, beside)
         changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
         apart = quarantined_by(statements, receipts, words)
         return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
@@ -453,19 +489,17 @@ class Pipeline:
             for item in found
             if item.unit.job.kind is JobKind.DETECT
             for recorded in item.unit.words
-            if recorded.assertion.details.origin is Origin.USER
+            if not is_read_again(recorded)  # the words themselves stay as their first reading left them
+            and recorded.assertion.details.origin is Origin.USER
             and (treatment_of(recorded) or otherwise) is Treatment.FACTS
             and message_of(recorded.assertion.details) not in forgotten
         )
 
     async def _taken_back(
-        self, found: Sequence[ReadUnit], planned: Plan, places: Iterable[tuple[Any, ...]], waiting: Collection[str]
+        self, planned: Plan, places: set[tuple[Any, ...]], waiting: Collection[str]
     ) -> list[StateRequest]:
         """Return the requests that retract earlier words together with the facts found in them."""
-        if not any(isinstance(item, StateRequest) or item.assertion.removed for item in planned.statements):
-            return []
-        said_at = {recorded.assertion.place.key for item in found for recorded in item.unit.words}
-        log = await self._log_of({*places, *said_at, *(item.unit.place.key for item in found)})
+        log = await self._log_of(places)
         return await to_thread.run_sync(words_taken_back, planned.statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:
@@ -539,12 +573,20 @@ class Pipeline:
         details = attrs.evolve(said.details, expires_at=expiry)
         return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
 
-    async def _rows(self, places: Iterable[tuple[Any, ...]], *, without: Iterable[str] = ()) -> list[Current]:
-        """Return the current, visible records of some places."""
-        left_out = frozenset(without)
-        log = await self._log_of(set(places))
-        kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in left_out]
+    async def _rows(
+        self, places: set[tuple[Any, ...]], records: Collection[str], *, without: Collection[str] = ()
+    ) -> list[Current]:
+        """Return the current, visible records of some places, and some records elsewhere."""
+        log = await self._log_of(places)
+        if records:
+            log += await self._reader.log(LogPart(record_ids=records, related=True))
+        kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
         return await to_thread.run_sync(fold, kept, self._context.moment)
+
+
+def _instructs(details: FactDetails) -> bool:
+    """Return whether words hold a standing instruction."""
+    return EXPLICIT_INSTRUCTIONS.label in details.topics
 
 
 def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:

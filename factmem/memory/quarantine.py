@@ -36,7 +36,7 @@ class Quarantine:
         self._context = context
         self._backend = backend
         self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
+        self._writer = Writer(context.everybody, backend)
 
     async def list(self, *, rejected: bool = False, **filters: Unpack[Filters]) -> tuple[FactRecord[Any], ...]:
         """Return the quarantined assertions, in the order recorded, each with its evidence and origin.
@@ -49,7 +49,8 @@ class Quarantine:
             InvalidDataError: A condition cannot be met.
         """
         state = AssertionState.RETRACTED if rejected else AssertionState.QUARANTINED
-        entries = await self._entries(self._reader.wanted(filters))
+        self._context.check_present()
+        entries = await quarantined(self._reader, self._reader.wanted(filters))
         return tuple(self._record(entry, found) for entry, found in entries if found is state)
 
     async def count(self) -> int:
@@ -97,13 +98,10 @@ class Quarantine:
             Change(kind=ChangeKind.DELETED, record=self._record(entry, AssertionState.RETRACTED)) for entry in chosen
         )
 
-    async def _entries(self, wanted: RecallFilter | None = None) -> Sequence[tuple[Recorded, AssertionState]]:
-        self._context.check_present()
-        return await quarantined(self._reader, wanted)
-
     async def _chosen(self, ids: Sequence[str]) -> Sequence[Recorded]:
+        self._context.check_present()
         wanted = ids_of(ids)
-        entries = {entry.id: entry for entry, _ in await self._entries()}
+        entries = {entry.id: entry for entry, _ in await quarantined(self._reader.everybody)}
         if missing := wanted.keys() - entries.keys():
             raise RecordNotFoundError(f"{len(missing)} of the ids name no quarantined record: see list()")
         return [entries[id] for id in wanted]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
 from anyio import to_thread
 
-from factmem.errors import InvalidDataError, RecordNotFoundError
+from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, revisions
 from factmem.memory.backend import Backend
-from factmem.memory.checks import check_keywords, listed
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.filters import (
     Filters,
@@ -28,9 +28,10 @@ from factmem.memory.filters import (
 )
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
+from factmem.names import folded_keyword
 from factmem.providers import fact_of
 from factmem.recall import Corpus, CurrentRows, Glance, LogPart, RecallFilter, RecallMatch, chosen, hydrate, selected
-from factmem.records import AssertionState, FactRecord, LogEntry, Place, Recorded
+from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
@@ -57,6 +58,12 @@ class Reader:
         self._context = context
         self._backend = backend
 
+    @property
+    def everybody(self) -> Reader:
+        """The reader of what ids name; see `Context.everybody`."""
+        context = self._context.everybody
+        return self if context is self._context else Reader(context, self._backend)
+
     async def load(
         self, concept: Concept[Any, FactT], subject: MemorySubject | str | None, scope: MemoryScope | str | None
     ) -> FactT | None:
@@ -70,6 +77,7 @@ class Reader:
         )
         place = self._exact_place(wanted)
         found = chosen(await (self.visible(wanted) if place is None else self._current_at(place, concept.keyword)))
+        _check_one_individual(found)
         return fact_of(concept, found) if found else None
 
     def _exact_place(self, wanted: RecallFilter) -> Place | None:
@@ -80,7 +88,7 @@ class Reader:
 
     async def _current_at(self, place: Place, keyword: str) -> list[Current]:
         """Return the current, visible facts of one concept at one place, read from the store."""
-        log, context = await self._backend.history().entries(place, keyword), self._context
+        log, context = await self._entries(place, keyword), self._context
 
         def current() -> list[Current]:
             seen = [
@@ -92,6 +100,12 @@ class Reader:
             return [row for row in rows if not (context.reviewed and row.details.unreviewed)]
 
         return current() if len(log) <= _FEW else await to_thread.run_sync(current)
+
+    async def _entries(self, place: Place, keyword: str) -> Sequence[LogEntry]:
+        """Return the log of one concept at one place: of its keyword, or else of alike ones."""
+        log = await self._backend.history().entries(place, keyword)
+        alike = RecallFilter(keywords=(keyword,), subject=place.subject, scope=place.scope, exact=True)
+        return log or await self._backend.mirror.log(LogPart(kept=alike))
 
     async def profile(
         self,
@@ -127,8 +141,11 @@ class Reader:
             exact=True,
         )
         found: dict[str, list[Current]] = {}
+        names = {folded_keyword(keyword): keyword for keyword in declared}
         for row in chosen(await self.visible(wanted) if declared else ()):
-            found.setdefault(row.recorded.assertion.keyword, []).append(row)
+            found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
+        for schema in schemas:
+            _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
         facts = {keyword: fact_of(declared[keyword], rows) for keyword, rows in found.items()}
         return [schema.partial(facts) for schema in schemas]
 
@@ -150,7 +167,7 @@ class Reader:
         found = await self._history_of(wanted, declared)
         if not found and isinstance(concept, str):
             of_record = attrs.evolve(wanted, keywords=None, record_ids=(concept,))
-            found = await self._history_of(of_record, declared)
+            found = await self.everybody._history_of(of_record, declared)
             if not found and is_record_id(concept):
                 raise RecordNotFoundError(
                     "no visible record there has this id: list_records() shows the ids of what is current, and "
@@ -194,7 +211,7 @@ class Reader:
         subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
         """See `Memory.info`."""
-        anchored = self._context.anchored(scope)
+        anchored = self._context.subtree(scope, exact=exact)
         here = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: info_of(corpus.columns, found.rows, here))
@@ -204,7 +221,7 @@ class Reader:
     ) -> ScopeTree:
         """See `Memory.tree`."""
         check_range(depth=depth)
-        anchored = self._context.anchored(scope)
+        anchored = self._context.subtree(scope)
         root = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, subjects=self._subjects(subjects))
         return await self.of_visible(wanted, lambda corpus, found: tree_of(corpus.columns, found.rows, root, depth))
@@ -216,7 +233,7 @@ class Reader:
             RecordNotFoundError: An id names no record that is current and visible.
         """
         ids = ids_of(record_ids)
-        rows = await self.visible(RecallFilter(record_ids=ids.keys())) if ids else []
+        rows = await self.everybody.visible(RecallFilter(record_ids=ids.keys())) if ids else []
         found = {row.recorded.record_id: row for row in rows}
         if found.keys() != ids.keys():
             raise RecordNotFoundError("no record that is current and visible has this id")
@@ -228,7 +245,7 @@ class Reader:
 
     async def of_visible(self, wanted: RecallFilter, derive: Callable[[Corpus, CurrentRows], T]) -> T:
         """Derive something from the current, visible records that pass a filter, in a worker thread."""
-        sight = self._context.sight
+        sight = self._context.sight_of(wanted)
         self.look_in(wanted)
         corpus = await self.corpus()
         return await to_thread.run_sync(lambda: derive(corpus, selected(corpus, sight, wanted)))
@@ -249,11 +266,9 @@ class Reader:
         """Return the filter that a caller's keyword arguments make, anchored at the tenant.
 
         Raises:
-            TypeError: A keyword argument is not one of `Filters`.
             InvalidDataError: A condition is of another type, or cannot be met.
         """
-        check_keywords(filters, Filters.__annotations__)
-        scope = self._context.anchored(filters.get("scope"))
+        scope = self._context.subtree(filters.get("scope"), exact=filters.get("exact", False))
         subject, subjects = self._context.named(filters.get("subject")), self._subjects(filters.get("subjects"))
         return filter_of(filters, scope, subject, subjects, strongest=strongest)
 
@@ -266,14 +281,16 @@ class Reader:
     def look_in(self, wanted: RecallFilter) -> None:
         """Prepare a search: a provider with the four verbs only is searched in the memory's scopes and subjects."""
         view = self._context.view
-        self._backend.mirror.look_in(
-            tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,),
-            view.scopes if wanted.scope is None else (wanted.scope,),
-        )
+        within = view.scopes if wanted.scope is None else (wanted.scope,)
+        scopes = tuple(scope for scope in within if not scope.is_branch)
+        named = tuple(wanted.subjects or view.subjects) if wanted.subject is None else (wanted.subject,)
+        self._backend.mirror.look_in(named, scopes)
+        if not named and view.individuals is not None:
+            self._backend.mirror.look_in((self._context.subject,), scopes)
 
     async def log(self, part: LogPart | None = None) -> list[LogEntry]:
         """Return the visible log, or a part of it, with all changes of state: these name no owner."""
-        log, sees = await self._backend.mirror.log(part), self._context.sight.sees
+        log, sees = await self._backend.mirror.log(part), self._sees_in(part)
 
         def select() -> list[LogEntry]:
             return [entry for entry in log if not isinstance(entry, Recorded) or sees(entry.assertion)]
@@ -284,13 +301,16 @@ class Reader:
         self, part: LogPart | None = None, wanted: Callable[[Recorded], bool] = lambda entry: True
     ) -> list[Recorded]:
         """Return the visible assertions of the log, or of a part of it, that pass a test."""
-        log, sees = await self._backend.mirror.log(part), self._context.sight.sees
+        log, sees = await self._backend.mirror.log(part), self._sees_in(part)
 
         def select() -> list[Recorded]:
             recorded = (entry for entry in log if isinstance(entry, Recorded))
             return [entry for entry in recorded if wanted(entry) and sees(entry.assertion)]
 
         return await to_thread.run_sync(select)
+
+    def _sees_in(self, part: LogPart | None) -> Callable[[Assertion], bool]:
+        return self._context.sight_of(None if part is None else part.kept).sees
 
     async def recorded_in(
         self, states: Collection[AssertionState], record_ids: Collection[str] | None = None
@@ -304,9 +324,7 @@ class Reader:
 
     async def with_earlier(self, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Return matches with the earlier revisions of their records, regardless of the moment of these."""
-        wanted = RecallFilter()
-        part = LogPart(record_ids=[match.record.id for match in matches], related=True)
-        log = [entry for entry in await self._backend.mirror.log(part) if self._is_of(entry, wanted)]
+        log = await self.everybody.log(LogPart(record_ids=[match.record.id for match in matches], related=True))
         said: dict[str, list[FactRecord[Any]]] = {}
         for record in self._revisions(log, self._context.concepts):
             said.setdefault(record.id, []).append(record)
@@ -318,10 +336,14 @@ class Reader:
         place = self._exact_place(wanted)
         if place is not None and wanted.keywords is not None:
             (keyword,) = wanted.keywords
-            log = await self._backend.history().entries(place, keyword)
+            log = await self._entries(place, keyword)
         else:
             log = await self._backend.mirror.log(LogPart(kept=wanted))
-        return self._revisions([entry for entry in log if self._is_of(entry, wanted)], declared)
+        sees = self._context.sight_of(wanted).sees
+        here = [
+            entry for entry in log if not isinstance(entry, Recorded) or (sees(entry.assertion) and wanted.keeps(entry))
+        ]
+        return self._revisions(here, declared)
 
     def _revisions(self, log: Sequence[LogEntry], declared: Mapping[str, Concept[Any, Any]]) -> list[FactRecord[Any]]:
         """Return the revisions in a log, oldest first, without those that were never accepted."""
@@ -332,16 +354,22 @@ class Reader:
             if recorded.id not in apart and not recorded.assertion.removed
         ]
 
-    def _is_of(self, entry: LogEntry, wanted: RecallFilter) -> bool:
-        """Return whether a log entry may match a filter; changes of state name their assertion only."""
-        if not isinstance(entry, Recorded):
-            return True
-        return self._context.sees(entry.assertion) and wanted.keeps(entry)
-
 
 def _in_full(corpus: Corpus, found: CurrentRows) -> list[Current]:
     """Return current records read from the store."""
     return [row for row in corpus.currents(found) if row is not None]
+
+
+def _check_one_individual(rows: Iterable[Current]) -> None:
+    """Raise if facts are about several individuals, who are not one.
+
+    Raises:
+        SeveralIndividualsError: They are.
+    """
+    subjects = {row.recorded.assertion.place.subject for row in rows}
+    people = {subject.key: str(subject) for subject in subjects if subject.individual_name is not None}
+    if len(people) > 1:
+        raise SeveralIndividualsError(sorted(people.values()))
 
 
 def _before(record: FactRecord[Any], said: Sequence[FactRecord[Any]]) -> tuple[FactRecord[Any], ...]:

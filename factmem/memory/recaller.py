@@ -22,6 +22,7 @@ from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import Reader
+from factmem.names import folded_keyword
 from factmem.recall import (
     COMPARED,
     TELLING,
@@ -258,7 +259,7 @@ class Recaller:
         searches = Searches(
             corpus=self._reader.corpus,
             query=search.query,
-            sight=self._context.sight,
+            sight=search.sight,
             embedder=self._backend.embedder if search.semantic else None,
             needs_vectors=search.needs_vectors,
             without_meaning=search.without_meaning,
@@ -312,7 +313,7 @@ class Recaller:
         self._reader.look_in(wanted)
         return _Search(
             mirror=self._backend.mirror,
-            sight=self._context.sight,
+            sight=self._context.sight_of(wanted),
             now=moment.as_of or moment.known_at or moment.now,
             wanted=wanted,
             limit=limit,
@@ -533,7 +534,7 @@ def narrowed(wanted: RecallFilter, hint: Hint) -> RecallFilter | None:
         among = hint.record_ids if wanted.record_ids is None else hint.record_ids.intersection(wanted.record_ids)
         return attrs.evolve(inside, record_ids=among)
     if hint.keyword is not None:
-        keep = wanted.keywords is None or hint.keyword in wanted.keywords
+        keep = wanted.keywords is None or folded_keyword(hint.keyword) in map(folded_keyword, wanted.keywords)
         return attrs.evolve(inside, keywords=(hint.keyword,)) if keep else None
     if hint.time is not None:
         since, until = hint.time.start, hint.time.end

@@ -53,7 +53,7 @@ class ScopeTree:
 
     Attributes:
         name: The last segment of the path; empty for the root.
-        scope: The scope of the node; None for the root and for a kind that holds no records itself.
+        scope: The scope of the node, which may be a whole branch such as ``/agent``; None for the root.
         records: Number of records here and below.
         children: The nodes one level down, sorted by name.
     """
@@ -163,17 +163,10 @@ def _node(name: str, below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], d
     for segments, held in below.items():
         if len(segments) > depth:
             branches.setdefault(segments[depth], {})[segments] = held
+    first, _ = next(iter(below.values()))
     return ScopeTree(
         name=name,
-        scope=_scope_at(below, depth),
+        scope=attrs.evolve(first, path=first.path[: depth - 1]) if depth else None,
         records=sum(count for _, count in below.values()),
         children=tuple(_node(child, branches[child], depth + 1) for child in sorted(branches)),
     )
-
-
-def _scope_at(below: Mapping[tuple[str, ...], tuple[MemoryScope, int]], depth: int) -> MemoryScope | None:
-    """Return the scope of a node: none for the root, and for a kind only if it holds records itself."""
-    if depth > 1:
-        scope, _ = next(iter(below.values()))
-        return attrs.evolve(scope, path=scope.path[: depth - 1])
-    return next((scope for segments, (scope, _) in below.items() if len(segments) == depth), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,11 +20,12 @@ from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.checks import listed
 from factmem.memory.context import Context
+from factmem.memory.dead_letters import failure_in
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
 from factmem.memory.intake import conversation_from, spoken
 from factmem.memory.jobs import STREAM, Job, Trigger
-from factmem.memory.journal import Unit, in_order, job_id
+from factmem.memory.journal import Unit, aims_of, in_order, is_read_again, job_id
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
 from factmem.memory.writer import Writer
@@ -32,6 +34,9 @@ from factmem.recall import LogPart
 from factmem.records import AssertionState, Place, Recorded, StateChange
 
 __all__ = ["ABANDONED_AFTER", "Streams", "due_at"]
+
+_FOR: Final = ":for:"
+"""Separates the id of a stream from what is looked for in it, in the id of a job; earlier versions had one job each."""
 
 ABANDONED_AFTER: Final = dt.timedelta(hours=24)
 """Time without new events after which a stream is read, regardless of its trigger (as in Memory Bank)."""
@@ -74,9 +79,9 @@ class Streams:
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context
         self._backend = backend
-        self._reader = Reader(context, backend)
+        self._reader = Reader(context.everybody, backend)
         self._inbox = Inbox(context, backend)
-        self._writer = Writer(context, backend)
+        self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
 
@@ -96,24 +101,27 @@ class Streams:
         order = self._inbox.ordered(about)
         if self._backend.four_verbs_only:
             return await self._ingested_in_four_verbs(stream, events, order, trigger or Trigger())
-        job = self._stream_job(stream, order, trigger or Trigger())
         id = _stream_id(stream, order)
+        job = self._stream_job(id, order, trigger or Trigger())
         conversation, *words_of_media = await self._inbox.with_words_of_media(
             [Conversation(messages=events)], order, lenient=True
         )
         events = conversation_from(conversation, self._context.said_now).messages
         if words_of_media:
             await self._inbox.store_and_submit(words_of_media, order)
+        submission: Submission | None = None
         async with self._backend.worker.alone(id):
-            stored = await self._taken_in(stream, events, job, order)
+            stored, skipped = await self._taken_in(stream, id, events, job, order)
             alone = self._without_words(id, events)
-            warn_of_not_text(alone + sum(item.not_text for item in stored))
-            if job is not None:
+            not_text = sum(item.not_text for item in stored)
+            warn_of_not_text(alone + not_text)
+            if job is None:
+                submission = await self._inbox.submit(stored)
+                submission.drop(DropReason.NOT_TEXT, alone)
+            else:
                 submission = await self._awaited(job.id, flush=flush)
-                submission.drop(DropReason.NOT_TEXT, alone + sum(item.not_text for item in stored), job.id)
-                return submission
-        submission = await self._inbox.submit(stored)
-        submission.drop(DropReason.NOT_TEXT, alone)
+                submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
+        submission.skipped = skipped
         return submission
 
     def _without_words(self, id: str, events: Sequence[Message]) -> int:
@@ -138,13 +146,15 @@ class Streams:
             )
         id = _stream_id(stream, order)
         async with self._backend.worker.alone(id):
-            read = self._backend.worker.read_events(id)
+            read = self._backend.worker.read_events(f"{id}{_FOR}{_digest(sorted(order.looking_for.aims))}")
             fresh = _fresh(stream, events, read, self._context.clock())
             alone = self._without_words(id, events)
             warn_of_not_text(alone + fresh.not_text)
+            skipped = len(_fresh(stream, events, (), self._context.clock()).messages) - len(fresh.messages)
             if not fresh.messages:
                 submission = settled(())
                 submission.drop(DropReason.NOT_TEXT, alone)
+                submission.skipped = skipped
                 return submission
             found = await self._inbox.words(fresh)
             context = list(read.values())[-trigger.overlap :] if trigger.overlap else []
@@ -153,6 +163,7 @@ class Streams:
             read.update({message.id: message for message in fresh.messages if message.id is not None})
             submission = settled(outcomes)
             submission.drop(DropReason.NOT_TEXT, alone + fresh.not_text)
+            submission.skipped = skipped
             return submission
 
     async def flush(self) -> None:
@@ -239,36 +250,44 @@ class Streams:
             for id in words.keys() & {job_id(entry), entry.id}:
                 words[id].append(entry)
                 if states.get(entry.id) is AssertionState.FAILED:
-                    failures[id] = errors.get(entry.id) or "unknown"
+                    failures[id] = failure_in(errors.get(entry.id))[0]
         return words, failures
 
     def _of(self, owner: str | None) -> Context:
         return attrs.evolve(self._context, viewer=owner)
 
     async def _taken_in(
-        self, stream: str, events: Sequence[Message], job: Job | None, order: Order
-    ) -> list[StoredWords]:
-        """Append new events to the store."""
-        id = _stream_id(stream, order)
-        before = [*(await self._events([id]))[id], *await self._kept_events(stream, order)]
-        known = {message for recorded in before if (message := recorded.assertion.details.evidence[0].message_id)}
+        self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order
+    ) -> tuple[list[StoredWords], int]:
+        """Append new events to the store, and let known ones wait again for what nobody has looked for in them.
+
+        Returns:
+            The new events, and the number of those that are skipped.
+        """
+        known: dict[str | None, list[Recorded]] = defaultdict(list)
+        for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
+            known[recorded.assertion.details.evidence[0].message_id].append(recorded)
         fresh = _fresh(stream, events, known, self._context.clock())
+        given = _fresh(stream, events, (), self._context.clock())  # what was taken in before was heard as well
+        old = {message.id: known[message.id] for message in given.messages if message.id in known}
+        again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}
+        await self._inbox.read_again([(recorded, job) for words in again.values() for recorded in _first(words)])
+        skipped = len(old) - len(again)
         if not fresh.messages:
-            return []
-        said = _fresh(stream, events, (), self._context.clock())  # those that were taken in before were heard as well
-        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, job)], order, heard=said))
+            return [], skipped
+        return await self._inbox.journalled(await self._inbox.taken_in([(fresh, job)], order, heard=given)), skipped
 
-    def _stream_job(self, stream: str, order: Order, trigger: Trigger) -> Job | None:
+    def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:
+        """Return the job of a stream's events; those that look for different things have different ids."""
         job = self._inbox.job(Conversation(messages=()), order)
-        return None if job is None else attrs.evolve(job, id=_stream_id(stream, order), trigger=trigger)
+        if job is None:
+            return None
+        return attrs.evolve(job, id=f"{id}{_FOR}{_digest(sorted(job.request.aims))}", trigger=trigger)
 
-    async def _events(self, ids: Collection[str]) -> dict[str, tuple[Recorded, ...]]:
-        """Return every event ever submitted to streams, in order, by the ids of the streams."""
-        events: dict[str, list[Recorded]] = {id: [] for id in ids}
-        for entry in await self._reader.recorded(LogPart(jobs=True), lambda entry: job_id(entry) in events):
-            if (id := job_id(entry)) is not None:
-                events[id].append(entry)
-        return {id: in_order(entries) for id, entries in events.items()}
+    async def _events(self, *ids: str) -> tuple[Recorded, ...]:
+        """Return every event ever submitted to streams for a model, in order, by the ids of the streams."""
+        wanted = {*ids}
+        return in_order(await self._reader.recorded(LogPart(jobs=True), lambda entry: _stream_of(entry) in wanted))
 
     async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
         """Return every event of a stream that was kept as it is, without a model."""
@@ -285,13 +304,14 @@ class Streams:
         """Return the waiting units of streams that are not being read yet, with their context."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile do not wait any more
         units = [unit for unit in await self._streams() if unit.job.id in ids]
-        events = await self._events(ids) if any(_overlap(unit) for unit in units) else {}
+        streams = {_stream_in(unit.job.id) for unit in units if _overlap(unit)}
+        events = await self._events(*streams) if streams else ()
         busy |= self._backend.worker.busy
         unread = []
         for unit in units:
             if words := tuple(recorded for recorded in unit.words if recorded.id not in busy):
                 left = attrs.evolve(unit, words=words)
-                before = [event for event in events.get(unit.job.id, ()) if event.id not in left.ids]
+                before = [event for event in events if _may_precede(event, left)]
                 context = tuple(before[-_overlap(unit) :]) if _overlap(unit) else ()
                 unread.append(attrs.evolve(left, context=context))
         return unread
@@ -333,12 +353,36 @@ def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
     return due_at(unit, unit.job.trigger or Trigger(), now)
 
 
+def _stream_in(id: str) -> str:
+    return id.partition(_FOR)[0]
+
+
+def _stream_of(event: Recorded) -> str:
+    return _stream_in(job_id(event) or "")
+
+
+def _may_precede(event: Recorded, unit: Unit) -> bool:
+    """Return whether an event was submitted to the stream of a unit before it: for the same, or to an old version."""
+    return event.id not in unit.ids and job_id(event) in (unit.job.id, _stream_in(unit.job.id))
+
+
+def _is_read(words: Sequence[Recorded], job: Job) -> bool:
+    """Return whether words of one event were submitted for all that is looked for, or are kept without a model."""
+    done = [aims_of(recorded) for recorded in words if recorded.assertion.job is not None]
+    return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
+
+
+def _first(words: Sequence[Recorded]) -> list[Recorded]:
+    """Return words as they were submitted first."""
+    return [recorded for recorded in words if not is_read_again(recorded)]
+
+
 def _overlap(unit: Unit) -> int:
     """Return the number of earlier events that are shown as context."""
     return unit.job.trigger.overlap if unit.job.trigger else 0
 
 
-def _fresh(stream: str, events: Sequence[Message], known: Collection[str], now: dt.datetime) -> Conversation:
+def _fresh(stream: str, events: Sequence[Message], known: Collection[str | None], now: dt.datetime) -> Conversation:
     """Return the new events, each with an id, in the order of their times."""
     fresh: dict[str, Message] = {}
     for event in events:

@@ -24,7 +24,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
+from factmem.facts import AnyFact, ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.fold import Current, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
@@ -62,6 +62,8 @@ T = TypeVar("T")
 _log = logging.getLogger("factmem")
 
 _COUNTING: Final = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+
+_MOST_LOGGED: Final = 10
 
 _UNSETTLED: Final = (AssertionState.QUARANTINED, AssertionState.PENDING, AssertionState.FAILED)
 
@@ -109,12 +111,12 @@ class Writer:
         details = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return await self._save_four_verbs(self.dated(fact), place, details)
-        recorded = await self.append(assertions_of(self.dated(fact), place, details))
-        return tuple(record_of(item, fact.concept, state=item.assertion.state) for item in recorded)
+        said = assertions_of(self.dated(fact), place, details)
+        return await self._kept([(assertion, fact.concept) for assertion in said])
 
     async def save_many(
         self,
-        facts: Iterable[Fact[Any] | tuple[Fact[Any], MemorySubject | str | None, MemoryScope | str | None]],
+        facts: Iterable[AnyFact | tuple[AnyFact, MemorySubject | str | None, MemoryScope | str | None]],
         *,
         details: FactDetails | None,
         private: bool | None,
@@ -127,11 +129,7 @@ class Writer:
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
-        recorded = await self.append([assertion for assertion, _ in said])
-        return tuple(
-            record_of(item, concept, state=item.assertion.state)
-            for item, (_, concept) in zip(recorded, said, strict=True)
-        )
+        return await self._kept(said)
 
     def _placed(self, item: object) -> tuple[Fact[Any], Place]:
         fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
@@ -159,10 +157,32 @@ class Writer:
         given = self.lasting(self._context.owned(details, private=private), ttl)
         if self._backend.four_verbs_only:
             return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])
-        concepts = {fact.concept.keyword: fact.concept for fact in facts}
-        said = [assertion for fact in facts for assertion in assertions_of(fact, place, given)]
-        recorded = await self.append(said)
-        return tuple(record_of(item, concepts[item.assertion.keyword], state=item.assertion.state) for item in recorded)
+        return await self._kept(
+            [(assertion, fact.concept) for fact in facts for assertion in assertions_of(fact, place, given)]
+        )
+
+    async def _kept(self, said: Sequence[tuple[Assertion, Concept[Any, Any]]]) -> tuple[FactRecord[Any], ...]:
+        """Append assertions; return the record of each in its present state: a repeated one may be retracted by now."""
+        receipts = await self.receipts([assertion for assertion, _ in said])
+        states = await self.states_of_repeated(receipts)
+        return tuple(
+            record_of(item, concept, state=states.get(item.id, item.assertion.state))
+            for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
+        )
+
+    async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
+        """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
+        again = {receipt.recorded.id: receipt.recorded for receipt in receipts if not receipt.new}
+        states = states_of(await self._backend.mirror.log(LogPart(ids=again))) if again else {}
+        if retracted := [it.record_id for it in again.values() if states.get(it.id) is AssertionState.RETRACTED]:
+            named = list(dict.fromkeys(retracted))
+            _log.warning(
+                "%d repeated assertion(s) were retracted before and stay so; restore() brings them back, and a later "
+                "timestamp says them anew: %s",
+                len(named),
+                ", ".join(named[:_MOST_LOGGED]),
+            )
+        return states
 
     async def update(
         self,
@@ -414,7 +434,9 @@ class Writer:
             )
         await self._backend.provider.save(fact, place.subject, place.scope)
         wanted = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(fact.concept.keyword,))
-        return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in await self._reader.visible(wanted))
+        rows = await self._reader.visible(wanted)
+        same = [row for row in rows if row.recorded.assertion.keyword == fact.concept.keyword]
+        return tuple(hydrate(row, {fact.concept.keyword: fact.concept}) for row in same)
 
     async def append(self, assertions: Sequence[Assertion], *, follows: int | None = None) -> list[Recorded]:
         """Embed and commit assertions; return them as recorded."""

@@ -20,13 +20,16 @@ from typing import Any, Final, Literal, TypeAlias, assert_never
 import attrs
 
 from factmem.errors import InvalidDataError
+from factmem.facts import STATEMENT
+from factmem.names import folded_keyword
 from factmem.patterns import linear_search
 from factmem.recall.text.analysis import plain
-from factmem.records import Recorded
+from factmem.records import Origin, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import aware, check_aware, check_text, fraction, instance_of, text
 from factmem.values import Json, canonical_bytes, check_json
+from factmem.wording import tells
 
 __all__ = [
     "Between",
@@ -186,8 +189,8 @@ class RecallFilter:
         subjects: Keep these subjects (and individuals).
         places: Keep these places, given by their `Place.key`.
         within: Predicate on scopes.
-        keywords: Keep these concepts.
-        without_keywords: Leave out these concepts.
+        keywords: Keep these concepts, by any alike keyword; see `factmem.names.folded_keyword`.
+        without_keywords: Leave out these concepts, by any alike keyword.
         categories: Keep these categories.
         topics: Keep these topics.
         sources: Keep these sources.
@@ -197,6 +200,8 @@ class RecallFilter:
         recorded_until: Keep records whose present revision was recorded before this time.
         min_importance: Least importance.
         max_importance: Largest importance.
+        telling: Leave out statements that tell nothing, such as questions and thanks; see `factmem.wording.tells`.
+        assistant: Keep what the assistant said (True), or what others said (False).
         pattern: Regular expression that must be found in the value, written as text; see
             `factmem.patterns.linear_search`. The text of every record that passes the other conditions is read.
         metadata: Entries that the metadata must hold, all of them.
@@ -227,6 +232,8 @@ class RecallFilter:
     recorded_until: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
     min_importance: float | None = attrs.field(default=None, validator=_FRACTION)
     max_importance: float | None = attrs.field(default=None, validator=_FRACTION)
+    telling: bool = False
+    assistant: bool | None = None
     pattern: str | None = attrs.field(default=None, validator=_searchable)
     metadata: Mapping[str, Json] = attrs.field(factory=dict, converter=_entries)
     where: Sequence[Sequence[MetadataCondition]] = attrs.field(default=(), converter=_groups)
@@ -253,9 +260,9 @@ class RecallFilter:
         if self.places is not None:
             yield OneOf(Facet.PLACE, self.places)
         if self.keywords is not None:
-            yield OneOf(Facet.KEYWORD, self.keywords)
+            yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.keywords)})
         if self.without_keywords is not None:
-            yield OneOf(Facet.KEYWORD, self.without_keywords, negate=True)
+            yield OneOf(Facet.KEYWORD, {*map(folded_keyword, self.without_keywords)}, negate=True)
         if self.record_ids is not None:
             yield OneOf(Facet.RECORD_ID, self.record_ids)
         if self.categories is not None:
@@ -270,6 +277,10 @@ class RecallFilter:
             yield Between(Facet.RECORDED_AT, self.recorded_since, below=self.recorded_until)
         if self.min_importance is not None or self.max_importance is not None:
             yield Between(Facet.IMPORTANCE, self.min_importance, most=self.max_importance)
+        if self.telling:
+            yield Between(Facet.TELLS, True)
+        if self.assistant is not None:
+            yield Between(Facet.OF_ASSISTANT, self.assistant, most=self.assistant)
         if self.metadata:
             yield Satisfies(Facet.METADATA, self._has_metadata)
         if self.where:
@@ -301,8 +312,8 @@ class RecallFilter:
 class Facet(enum.Enum):
     """A property of records that filters look at.
 
-    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. TEXT is the value as text,
-    which no column holds.
+    SCOPE, SUBJECT, PLACE and KEYWORD belong to the track: all assertions of one share them. KEYWORD is folded. TEXT is
+    the value as text, which no column holds.
     """
 
     SCOPE = enum.auto()
@@ -316,6 +327,8 @@ class Facet(enum.Enum):
     SAID_AT = enum.auto()
     RECORDED_AT = enum.auto()
     IMPORTANCE = enum.auto()
+    TELLS = enum.auto()
+    OF_ASSISTANT = enum.auto()
     METADATA = enum.auto()
     TEXT = enum.auto()
 
@@ -324,7 +337,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SCOPE: lambda it: it.assertion.place.scope,
     Facet.SUBJECT: lambda it: it.assertion.place.subject.key,
     Facet.PLACE: lambda it: it.assertion.place.key,
-    Facet.KEYWORD: lambda it: it.assertion.keyword,
+    Facet.KEYWORD: lambda it: folded_keyword(it.assertion.keyword),
     Facet.RECORD_ID: lambda it: it.record_id,
     Facet.CATEGORY: lambda it: frozenset(it.assertion.details.categories),
     Facet.TOPIC: lambda it: frozenset(it.assertion.details.topics),
@@ -332,6 +345,8 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SAID_AT: lambda it: it.assertion.timestamp,
     Facet.RECORDED_AT: lambda it: it.recorded_at,
     Facet.IMPORTANCE: lambda it: it.assertion.details.importance,
+    Facet.TELLS: lambda it: it.assertion.keyword != STATEMENT.keyword or tells(plain(it.assertion.data)),
+    Facet.OF_ASSISTANT: lambda it: it.assertion.details.origin is Origin.ASSISTANT,
     Facet.METADATA: lambda it: it.assertion.details.metadata,
     Facet.TEXT: lambda it: plain(it.assertion.data),
 }
@@ -342,7 +357,7 @@ NamedFacet: TypeAlias = Literal[
 ]
 """The facets that are compared with a list of values."""
 
-RangedFacet: TypeAlias = Literal[Facet.SAID_AT, Facet.RECORDED_AT, Facet.IMPORTANCE]
+RangedFacet: TypeAlias = Literal[Facet.SAID_AT, Facet.RECORDED_AT, Facet.IMPORTANCE, Facet.TELLS, Facet.OF_ASSISTANT]
 """The facets that are compared with bounds."""
 
 TestedFacet: TypeAlias = Literal[Facet.SCOPE, Facet.METADATA, Facet.TEXT]

@@ -50,6 +50,7 @@ import attrs
 import numpy as np
 
 from factmem.errors import InvalidDataError
+from factmem.hints import hinted
 from factmem.validators import fraction, weight
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ __all__ = [
     "CONCEPT",
     "CONTEXT_WORDS",
     "DAY",
-    "ENOUGH_WORDS",
     "FEW_WORDS",
     "MISFIT",
     "SATURATION",
@@ -110,9 +110,6 @@ MISFIT: Final = 0.75
 
 FEW_WORDS: Final = 12
 """Number of terms below which a text may say hardly anything; see `says_little`."""
-
-ENOUGH_WORDS: Final = 3
-"""Words outside questions that say something: "I am vegan.", but not "Ready."."""
 
 ASKING: Final = 0.5
 """The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.text.signs`."""
@@ -192,6 +189,7 @@ def _known(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
         )
 
 
+@hinted
 @attrs.frozen(kw_only=True)
 class RecallSettings:
     """Weights of recall.
@@ -315,14 +313,14 @@ def context_weight(counts: Any, length: Floats) -> Floats:
     return weight
 
 
-def says_little(length: Any, says: Any) -> Any:
-    """Return whether a short text says hardly anything outside questions: a bool, or an array of them.
+def says_little(length: Any, tells: NDArray[np.bool_]) -> Any:
+    """Return which short texts say hardly anything.
 
     Args:
-        length: Number of terms of the text.
-        says: Number of its words outside questions.
+        length: Number of terms of each text.
+        tells: Whether it tells something; see `factmem.wording.tells`.
     """
-    return (length < FEW_WORDS) & (says < ENOUGH_WORDS)
+    return (length < FEW_WORDS) & ~tells
 
 
 def raised(score: Floats, by: Any, weight: float) -> Floats:

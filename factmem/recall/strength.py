@@ -9,6 +9,7 @@ import attrs
 
 from factmem.facts import FactType
 from factmem.fold import Current
+from factmem.names import folded_keyword
 from factmem.recall.index.outline_codec import microseconds
 from factmem.scopes import MemoryScope
 
@@ -24,39 +25,65 @@ class Contender(Generic[T]):
     Attributes:
         item: The fact itself.
         level: Its level; see `level_of`.
+        subject: Identifies its subject.
+        individual: Whether the subject is an individual.
+        trust: See `Assertion.trust`.
         said_at: When it was said, in microseconds since 1970.
         several: Whether its concept holds several values.
         value: Identifies its value.
     """
 
     item: T
-    level: tuple[int, bool, tuple[int, int]]
+    level: tuple[int, tuple[int, int]]
+    subject: Hashable
+    individual: bool
+    trust: int
     said_at: int
     several: bool
     value: Hashable
 
 
-def level_of(priority: int, public: bool, scope: MemoryScope) -> tuple[int, bool, tuple[int, int]]:
-    """Return the sort key of a level, strongest first: a subject's priority, an owner and a scope.
+def level_of(priority: int, scope: MemoryScope) -> tuple[int, tuple[int, int]]:
+    """Return the sort key of a level, strongest first: a subject's priority and a scope.
 
-    The stronger subject wins; then the viewer's own over what is public; then the narrower scope, a child before its
-    parent.
+    The stronger subject wins; then the narrower scope, a child before its parent.
     """
-    return (priority, public, scope.narrowness)
+    return (priority, scope.narrowness)
 
 
 def strongest(contenders: Sequence[Contender[T]]) -> list[T]:
     """Return the one value of a SINGLE, or the values of a MULTIPLE on the strongest level, an equal value once.
 
+    The values of one subject are never united with those of another: on equal levels the subject of the newest fact is
+    chosen. If the level holds several individuals, none of them stands for the others, and each keeps its own.
+
     Args:
-        contenders: Facts of one concept, in the order first said. On equal levels the newest decides.
+        contenders: Facts of one concept, in the order first said. On equal levels trust decides, then the newest.
     """
-    best = min(contenders, key=lambda it: (it.level, -it.said_at))
+    best = _best(contenders)
+    level = [it for it in contenders if it.level == best.level]
+    people = {it.subject for it in level if it.individual}
+    kept = people | {best.subject} if len(people) > 1 else {best.subject}
+    of_subjects: dict[Hashable, list[Contender[T]]] = {}
+    for it in level:
+        if it.subject in kept:
+            of_subjects.setdefault(it.subject, []).append(it)
+    return [item for several in of_subjects.values() for item in _values(several)]
+
+
+def _best(contenders: Sequence[Contender[T]]) -> Contender[T]:
+    """Return the contender of the strongest level that is trusted most, then newest, then last in their order."""
+    return min(reversed(contenders), key=lambda it: (it.level, -it.trust, -it.said_at))
+
+
+def _values(contenders: Sequence[Contender[T]]) -> list[T]:
+    """Return the one value, or the values, of one subject on one level."""
+    best = _best(contenders)
     if not best.several:
         return [best.item]
     united: dict[Hashable, T] = {}
     for it in contenders:
-        if it.several and it.level == best.level:
+        if it.several:
             united.setdefault(it.value, it.item)
     return list(united.values())
 
@@ -69,7 +96,7 @@ def chosen(current: Iterable[Current]) -> Sequence[Current]:
     """
     by_concept: dict[str, list[Current]] = {}
     for item in current:
-        by_concept.setdefault(item.recorded.assertion.keyword, []).append(item)
+        by_concept.setdefault(folded_keyword(item.recorded.assertion.keyword), []).append(item)
     ordered = (sorted(items, key=lambda item: item.first_said) for items in by_concept.values())
     return [kept for items in ordered for kept in strongest([_contender(item) for item in items])]
 
@@ -79,7 +106,10 @@ def _contender(current: Current) -> Contender[Current]:
     place = said.place
     return Contender(
         item=current,
-        level=level_of(place.subject.priority_level, said.details.owner is None, place.scope),
+        level=level_of(place.subject.priority_level, place.scope),
+        subject=place.subject.key,
+        individual=place.subject.individual_name is not None,
+        trust=said.trust,
         said_at=microseconds(said.timestamp),
         several=said.fact_type is FactType.MULTIPLE,
         value=said.slot,

@@ -158,7 +158,9 @@ class Seal:
         found, _, content = data.strip().rpartition(b" ")
         if len(data) == _BYTES and found == _VERSION:
             return content
-        if found.startswith(_VERSION.rpartition(b" ")[0]) and found.rpartition(b" ")[2].isdigit():
+        kind, _, version = _VERSION.rpartition(b" ")
+        name, _, number = found.rpartition(b" ")
+        if name == kind and number.isdigit() and int(number) > int(version):
             raise NewerVersionError(f"{self._path.name} was written by a newer factmem: upgrade factmem")
         raise self._changed()
 

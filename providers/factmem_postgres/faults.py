@@ -38,7 +38,7 @@ _DAMAGED: Final = frozenset({"XX001", "XX002", "42703", "42804", "42883"})
 _UNENCODABLE: Final = frozenset({"22021", "22P05"})
 
 _ADVICE: Final = (
-    ("55P03", "another writer holds {name}: try again, or open it with a longer timeout"),
+    ("55P03", "another session holds a lock in {name}: try again, or open it with a longer timeout"),
     ("53100", "the disk of {name} is full: free some space, and save again"),
     ("53", "{name} has no room for another connection or statement: raise max_connections or its memory"),
     ("57", "{name} stopped the call: try again when the server is up"),

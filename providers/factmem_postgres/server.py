@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextvars
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import attrs
 import psycopg
 import psycopg_pool
+from anyio import from_thread
 from psycopg import sql
 
 from factmem.errors import CapabilityError, NewerVersionError, ProviderClosedError, StoreUnavailableError
@@ -49,6 +51,8 @@ _DURABLE: Final = (
 )
 # Citus passes these on to its workers, and set_config not. They take no arguments.
 _LOCK_TIMEOUT: Final = sql.SQL("SET LOCAL lock_timeout = {}")
+_TURN: Final = "250ms"
+"""Longest wait of one try to read."""
 _IDLE_TIMEOUT: Final = sql.SQL("SET LOCAL idle_in_transaction_session_timeout = {}")
 _OF_TENANT: Final = sql.SQL("SET LOCAL factmem.tenant = {}")
 _OF_ALL: Final = "SET LOCAL factmem.tenants = 'all'"
@@ -225,7 +229,7 @@ class Server:
         Raises:
             ProviderError: See `AgentMemoryProvider.load`.
         """
-        return self._attempts(self._found_version)
+        return self._attempts(lambda connection: self._found_version(partial(self._read_in_turns, connection)))
 
     def upgrade(self, *, create: bool) -> None:
         """Bring the tables up to date.
@@ -364,8 +368,25 @@ class Server:
     def _read(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]] | None:
         if not self._prepare(connection, create=False):
             return None
-        found = self._ask(connection, [(_BEGIN_TO_READ, ()), *steps, ("COMMIT", ())])
-        return found[2:-1]
+        return self._read_in_turns(connection, steps)[1:]
+
+    def _read_in_turns(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]]:
+        """Return the rows of each statement, in one read transaction.
+
+        Where another session holds a table, as ``VACUUM FULL`` does, the wait is made of short ones, so that a
+        cancelled call ends soon.
+        """
+        ends = time.monotonic() + self._address.timeout
+        opening: Sequence[Step] = ((_BEGIN_TO_READ, ()), (_LOCK_TIMEOUT.format(sql.Literal(_TURN)), ()))
+        while True:
+            try:
+                return self._ask(connection, [*opening, *steps, ("COMMIT", ())])[len(opening) : -1]
+            except psycopg.errors.LockNotAvailable:
+                connection.rollback()
+                if time.monotonic() >= ends:
+                    raise
+            with suppress(RuntimeError):  # a thread of the caller's own has nobody who could cancel it
+                from_thread.check_cancelled()
 
     def _ask(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]]:
         with connection.pipeline():
@@ -400,7 +421,7 @@ class Server:
         """Return whether the store is there and up to date, and make it so if ``create``."""
         if self._ready:
             return True
-        version = self._found_version(connection)
+        version = self._found_version(partial(self._read_in_turns, connection))
         if version == 0 and not create:
             return False
         if version < len(MIGRATIONS):
@@ -408,21 +429,24 @@ class Server:
         self._ready = True
         return True
 
-    def _found_version(self, connection: _Connection) -> int:
+    def _found_version(self, ask: Callable[[Sequence[Step]], list[list[Row]]]) -> int:
         """Return the version of the tables; 0 if there are none.
+
+        Args:
+            ask: Sends statements, and returns the rows of each.
 
         Raises:
             NewerVersionError: A newer factmem made them.
             CapabilityError: The database cannot hold every text.
         """
-        (((there, encoding),),) = self._ask(connection, [(_THERE, ())])
+        (((there, encoding),),) = ask([(_THERE, ())])
         if encoding != "UTF8":
             raise CapabilityError(
                 f"{self.name} has the encoding {encoding}: create it with  createdb --encoding UTF8 -T template0"
             )
         if not there:
             return 0
-        (((version,),),) = self._ask(connection, [(_VERSION, ())])
+        (((version,),),) = ask([(_VERSION, ())])
         if version > len(MIGRATIONS):
             raise NewerVersionError(
                 f"the tables of {self.name} are of version {version}, newer than {len(MIGRATIONS)}: "
@@ -433,11 +457,12 @@ class Server:
     def _migrate(self, connection: _Connection) -> None:
         """Bring the tables up to date in one transaction; several processes may try at once."""
         with connection.transaction():
+            connection.execute(_LOCK_TIMEOUT.format(sql.Literal(f"{round(self._address.timeout * 1000)}ms")))
             connection.execute(_EXCLUSIVE, [self._lock])
             if connection.execute("SELECT to_regnamespace(%s)", [f'"{self.schema}"']).fetchone() == (None,):
                 connection.execute(self._text("CREATE SCHEMA {schema}"))
             connection.execute(self._text(_VERSIONS))
-            version = self._found_version(connection)
+            version = self._found_version(partial(self._ask, connection))
             for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
                 connection.execute(self._text(script))
                 connection.execute(self._text("INSERT INTO {schema}.versions(version) VALUES (%s)"), [number])

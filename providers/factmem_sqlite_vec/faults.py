@@ -112,6 +112,11 @@ def own_errors(name: str) -> Iterator[None]:
         raise StoreUnavailableError(
             f"{name} could not be read from its disk: check the disk, then try again"
         ) from error
+    except IsADirectoryError as error:
+        raise StoreUnavailableError(
+            f"{name} is a folder: name a file in it, such as {name}/facts.db, or keep readable files in it with "
+            f"file:{name}"
+        ) from error
     except OSError as error:
         raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error
     except UnicodeDecodeError as error:

@@ -16,7 +16,14 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from factmem import Memory, Message
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.agent import (
+    AgentMemory,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Loading,
+    load_all_facts_from_memory,
+    save_to_memory_auto_detect_facts,
+)
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user
@@ -24,10 +31,12 @@ from tests.agent.installed import memory_over, plugin, texts, user
 pytestmark = pytest.mark.processes
 
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
+LOUD = Loading(on_failure=FailurePolicy.RAISE)
 
 
 def own(store: str | Callable[[], Memory] = "memory:", **settings: Any) -> AgentMemory:
-    return AgentMemory(AgentMemoryConfig(store=store, users="shared", embedder=HashEmbedder(), **settings))
+    given = settings if callable(store) else {"embedder": HashEmbedder(), **settings}
+    return AgentMemory(AgentMemoryConfig(store=store, users="shared", **given))
 
 
 def threads_of_memories() -> set[threading.Thread]:
@@ -45,7 +54,7 @@ async def remembered(agent: AgentMemory) -> str:
 
 
 async def test_it_opens_itself_and_closes_on_exit() -> None:
-    async with own() as agent:
+    async with own(loading=LOUD) as agent:
         assert "Oslo" in await remembered(agent)
     with pytest.raises(ProviderClosedError):
         await agent.load_all_facts_to_agent([ASKED])
@@ -119,10 +128,22 @@ async def test_a_function_may_make_the_memory() -> None:
 
 
 async def test_a_store_that_cannot_be_opened_raises_every_time() -> None:
-    agent = own(lambda: Memory("no-such-provider:x"))
+    agent = own(lambda: Memory("no-such-provider:x"), loading=LOUD)
     for _ in range(2):
         with pytest.raises(UnknownProviderError):
             await agent.load_all_facts_to_agent([ASKED])
+
+
+def test_runs_without_an_event_loop_go_on_if_the_store_cannot_be_opened(caplog: pytest.LogCaptureFixture) -> None:
+    agent = own(lambda: Memory("no-such-provider:x"))
+    run, said = agent.for_run(), [Message(content="I live in Oslo.")]
+    assert not run.load_blocking(said)
+    assert run.save_blocking(said) is None
+    for node in (load_all_facts_from_memory(agent), save_to_memory_auto_detect_facts(agent)):
+        assert node.blocking({"messages": [LIVES]}) == {}
+    assert caplog.text.count("UnknownProviderError") == 4
+    with pytest.raises(UnknownProviderError):
+        own(lambda: Memory("no-such-provider:x"), loading=LOUD).for_run().load_blocking(said)
 
 
 async def test_a_cancelled_wait_leaves_it_usable() -> None:
@@ -155,7 +176,14 @@ async def test_many_at_once_share_one_thread() -> None:
 
 ENDS = """
 import asyncio, sys
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.agent import (
+    AgentMemory,
+    AgentMemoryConfig,
+    FailurePolicy,
+    Loading,
+    load_all_facts_from_memory,
+    save_to_memory_auto_detect_facts,
+)
 from factmem.testing import HashEmbedder
 agent = AgentMemory(AgentMemoryConfig(store=sys.argv[1], embedder=HashEmbedder(), model=sys.argv[2] or None))
 async def main():

@@ -319,12 +319,12 @@ async def test_a_model_applies_lessons_to_an_output() -> None:
 
 async def test_a_failing_model_or_store_fails_as_the_policies_say() -> None:
     async with memory_over() as memory:
-        loud = Lessons(plugin(memory), model=failing())
-        await loud.learn("draft", OUTPUT, "Shorter!")
+        quiet = Lessons(plugin(memory), model=failing())
+        await quiet.learn("draft", OUTPUT, "Shorter!")
+        assert await quiet.apply("draft", OUTPUT) == OUTPUT
+        loud = Lessons(plugin(memory, loading=Loading(on_failure=FailurePolicy.RAISE)), model=failing())
         with pytest.raises(ModelUnavailableError):
             await loud.apply("draft", OUTPUT)
-        quiet = Lessons(plugin(memory, loading=Loading(on_failure=FailurePolicy.LOG)), model=failing())
-        assert await quiet.apply("draft", OUTPUT) == OUTPUT
 
 
 class Full(InMemoryProvider):
@@ -383,3 +383,37 @@ def in_thread() -> Iterator[Lessons]:
 def test_they_work_without_an_event_loop(in_thread: Lessons) -> None:
     (record,) = in_thread.learn_blocking("draft", OUTPUT, "Shorter!")
     assert in_thread.recall_blocking("draft").records == (record,)
+
+
+def test_a_plain_function_is_reviewed_by_a_plain_one(in_thread: Lessons) -> None:
+    shown: list[str] = []
+
+    def person(output: str) -> str:
+        shown.append(output)
+        return "Sign with my name, Ana."
+
+    @in_thread.reviewed(by=person)
+    def draft(topic: str) -> str:
+        return f"Signed: {'Ana' in in_thread.block.text}"
+
+    first, second = draft("prices"), draft("hours")
+    assert shown == [first.output, second.output] == ["Signed: False", "Signed: True"]
+    assert [lesson.value for lesson in first.lessons] == [first.feedback]
+    assert not in_thread.block
+
+
+async def test_a_function_and_its_reviewer_are_both_async_or_neither() -> None:
+    async def asked(output: str) -> str:
+        return ""
+
+    def draft() -> str:
+        return OUTPUT
+
+    async with memory_over() as memory:
+        lessons = Lessons(plugin(memory))
+        reviewed: Any = lessons.reviewed
+        for function, by in ((draft, asked), (asked, draft)):
+            with pytest.raises(InvalidDataError, match="let both be async, or neither"):
+                reviewed(by=by)(function)
+        with pytest.raises(CapabilityError, match="event loop"):
+            lessons.reviewed(by=lambda output: "")(draft)()

@@ -42,7 +42,7 @@ async def test_the_newest_value_is_rendered() -> None:
 async def test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a_newer_time() -> None:
     team = MemorySubject("team", "the user's team", priority_level=5)
     async with memory_over() as memory:
-        agent = plugin(memory, subjects=[team, MemorySubject.EVERYTHING])
+        agent = plugin(memory, subjects=[team])
         wanted = []
         for said, subject, scope, day in (
             ("Rome", MemorySubject.EVERYTHING, AGENT, 9),
@@ -87,6 +87,19 @@ async def test_scopes_and_subjects_may_be_narrowed_but_not_widened() -> None:
         assert "Rome" in block["content"]
         with pytest.raises(OutOfViewError):
             await agent.load_all_facts_to_agent([ASKED], scopes=["/product/other"])
+
+
+async def test_subjects_are_added_to_the_user_and_to_everything() -> None:
+    """Facts of the project stay in the block, and the tool finds them."""
+    team = MemorySubject("team", "the user's team", priority_level=5)
+    async with memory_over() as memory:
+        for subject, seats in ((team, 12), (MemorySubject.EVERYTHING, 120)):
+            await memory.save(SingleFact(SEATS, seats), subject=subject, scope=PRODUCT)
+        await memory.save(city("Oslo"), subject=MemorySubject.EVERYTHING, scope=PRODUCT)
+        agent = plugin(memory, subjects=[team])
+        (block, _) = await agent.load_all_facts_to_agent([user("In which city are how many seats?")])
+        assert [text in block["content"] for text in ("Oslo", "12", "120")] == [True, True, False]
+        assert "Oslo" in await agent.for_run().tools.recall_memory("city")
 
 
 async def test_the_block_precedes_the_users_last_message() -> None:

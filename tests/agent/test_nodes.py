@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import MemoryScope, MemorySubject, Message, SingleFact
+from factmem import Concept, MemoryScope, MemorySubject, Message, SingleFact
+from factmem.abc import DetectionRequest
 from factmem.agent import (
     USER,
     AgentMemory,
@@ -75,6 +76,13 @@ async def test_another_user_gets_nothing() -> None:
         assert await node({"messages": [user("Where?")]}) == {"messages": [user("Where?")]}
 
 
+async def test_a_run_tells_a_user_nothing_about_others() -> None:
+    async with memory_over() as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=USER.individual("carl"))
+        node = load_all_facts_from_memory(plugin(memory))
+        assert await node({"messages": [user("Where?")]}, ALICE) == {"messages": [user("Where?")]}
+
+
 async def test_saving_changes_nothing_of_the_state() -> None:
     state = {"messages": [user("I live in Oslo. We booked 12 seats.")]}
     async with memory_over(ScriptedModel(well)) as memory:
@@ -109,6 +117,47 @@ async def test_a_node_may_wait_until_the_history_is_read() -> None:
     async with memory_over(ScriptedModel(well)) as memory:
         await save_to_memory_auto_detect_facts(plugin(memory), wait=True)(state, ALICE)
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
+
+
+async def test_one_concept_and_one_subject_need_no_list() -> None:
+    state = {"messages": [user("I live in Oslo. We booked 12 seats.")]}
+    async with memory_over(ScriptedModel(well)) as memory:
+        agent = plugin(memory, concepts=())
+        await save_to_memory(agent, CITY, subjects=USER, wait=True)(state, ALICE)
+        assert said(await memory.list_records(concepts=[CITY, SEATS])) == ["Oslo"]
+        identity, history = RunIdentity(user_id="alice"), [user("Where?")]
+        update = await load_from_memory(agent, CITY, subjects=USER, scopes=MemoryScope.agent("clerk"))(
+            {"messages": history}, ALICE
+        )
+        loaded = await agent.load_facts_to_agent(history, CITY, identity=identity)
+        for shown in (update["messages"], loaded):
+            assert "Oslo" in shown[0]["content"]
+    assert DetectionRequest(subjects=USER, concepts=CITY) == DetectionRequest(subjects=[USER], concepts=[CITY])
+
+
+async def test_a_second_node_looks_for_something_else_in_the_same_history() -> None:
+    """Other concepts, an open search and other subjects are new work; the same again is not."""
+    state = {"messages": [user("I live in Oslo. We booked 12 seats. I have a cat.")]}
+    model, team = ScriptedModel(well), MemorySubject("team", "the user's team")
+    async with memory_over(model) as memory:
+        agent = plugin(memory, concepts=())
+        for node, found in (
+            (save_to_memory(agent, [CITY], wait=True), {"Oslo"}),
+            (save_to_memory(agent, [SEATS], wait=True), {"Oslo", 12}),
+            (save_to_memory(agent, [CITY], wait=True), {"Oslo", 12}),
+            (save_to_memory(agent, [CITY, SEATS, PETS], wait=True), {"Oslo", 12, "cat"}),
+            (save_to_memory(agent, [CITY], subjects=[USER, team], wait=True), {"Oslo", 12, "cat"}),
+        ):
+            await node(state, ALICE)
+            records = await memory.list_records(concepts=[CITY, SEATS, PETS])
+            assert {record.value for record in records} == found
+        assert len(model.prompts) == 4
+        request = DetectionRequest(concepts=[CITY])
+        saved = await agent.save_facts_from_history(
+            state["messages"], looking_for=request, identity=RunIdentity(user_id="alice", session_id="monday")
+        )
+        assert saved is not None
+        assert saved.skipped == 1
 
 
 @pytest.mark.parametrize(
@@ -213,3 +262,44 @@ def test_they_are_named_async_functions() -> None:
         "save_to_memory",
         "save_to_memory_auto_detect_facts",
     ]
+
+
+PREFERENCE = Concept.multiple("user-preference", "User's preference for some programming language")
+MACHINE = MemorySubject("machine", "Technical environment (installed tools, OS, etc.)", priority_level=2)
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["node", "method"])
+async def test_koogs_sample_works_as_it_stands(declared: bool) -> None:
+    """A node detects facts by itself, and the next one loads a concept of which the model was shown nothing."""
+    found = [
+        {"quote": "I prefer Kotlin", "message": 1, "about": "user:alice", "kind": "multiple"},
+        {"quote": "It runs Linux", "message": 1, "about": "machine", "kind": "single"},
+    ]
+    named = [{"keyword": "user_preference", "value": "Kotlin"}, {"keyword": "os", "value": "Linux"}]
+    model = ScriptedModel(lambda prompt, answer: {"facts": [one | two for one, two in zip(found, named, strict=True)]})
+    async with memory_over(model) as memory:
+        agent = plugin(memory, concepts=())
+        detect = save_to_memory_auto_detect_facts(agent, subjects=[USER, MACHINE], wait=True)
+        load = load_from_memory(agent, [PREFERENCE], subjects=[USER]) if declared else None
+        state = {"messages": [user("I prefer Kotlin. It runs Linux.")]}
+        await detect(state, ALICE)
+        identity = RunIdentity(user_id="alice", session_id="tuesday")
+        history = [user("Write it.")]
+        if load is not None:
+            shown = (await load({"messages": history}, {"configurable": {"user_id": "alice"}}))["messages"]
+        else:
+            shown = await agent.load_facts_to_agent(history, [PREFERENCE], subjects=[USER], identity=identity)
+        assert "Kotlin" in shown[0]["content"]
+        assert "Linux" not in shown[0]["content"]
+        (record,) = await memory.list_records(concepts=[PREFERENCE])
+        assert record.concept.keyword == ("user-preference" if declared else "user_preference")
+        assert ("user-preference" in model.prompts[0].content) == declared
+
+
+async def test_load_nodes_declare_what_they_load() -> None:
+    """Concepts are declared once, whatever their spelling; keywords have no type to declare."""
+    agent = plugin("memory:", concepts=(CITY,))
+    load_from_memory(agent, [SEATS, "colour", Concept.single("City", "Another one")])
+    load_from_memory(agent, [SEATS, PETS])
+    assert agent.config.concepts == (CITY, SEATS, PETS)
+    assert agent.for_run().config.concepts == (CITY, SEATS, PETS)

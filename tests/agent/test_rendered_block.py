@@ -84,7 +84,7 @@ async def block_of(agent: Any, *asked: str) -> str:
 
 
 def lines(block: str) -> list[tuple[str, str]]:
-    return [(item.tag, item.text or "") for item in ElementTree.fromstring(block)]
+    return [(item.tag, "".join(item.itertext())) for item in ElementTree.fromstring(block)]
 
 
 @pytest.mark.parametrize("found", [(), ("home_city", "job"), tuple(FACTS)], ids=["nothing", "a quarter", "all"])
@@ -107,9 +107,15 @@ async def test_without_a_model_the_users_words_precede_the_assistants() -> None:
         block = await block_of(agent, "What do you know about me?")
         assert [sentence for sentence, _, _ in FACTS.values() if sentence not in block] == []
         assert len(block) <= 1_500
+        assert "assistant" not in block, "its replies only repeat what the user said"
+        with agent.run("alice", "tuesday"):
+            await saved(agent, [user("A room?"), assistant("I suggest the Grand Hotel near the station.")])
+        block = await block_of(agent, "Which hotel was it?")
+        assert lines(block)[-1] == ("statement", "I suggest the Grand Hotel near the station.")
         assert 'by="assistant"' in block
-        (quiet,) = (plugin(memory, concepts=(), loading=Loading(assistant_share=0)),)
-        assert "assistant" not in await block_of(quiet, "What do you know about me?")
+        assert "assistant" not in await block_of(agent, "What do I play?")
+        quiet = plugin(memory, concepts=(), loading=Loading(assistant_share=0))
+        assert "assistant" not in await block_of(quiet, "Which hotel was it?")
 
 
 async def test_a_hundred_turns_render_every_fact_and_consolidate_no_reply() -> None:
@@ -215,10 +221,10 @@ async def test_a_model_gives_instructions_by_their_topic() -> None:
         return {"remember": [{"quote": said, "message": 1, "memory": memory}]} if said in prompt.content else {}
 
     async with memory_over(ScriptedModel(answer), policies=Policies(keep_words=True)) as memory:
-        agent = await converse(memory, ["Remember that my code word is heron.", "Nice weather today."])
+        agent = await converse(memory, ["Remember that my code word is heron.", "I have a cold."])
         assert lines(await block_of(agent, "Hello")) == [
             ("instruction", "The user's code word is heron."),
-            ("statement", "Nice weather today."),
+            ("statement", "I have a cold."),
         ]
 
 
@@ -232,12 +238,13 @@ async def test_a_long_statement_is_cut_at_a_word() -> None:
         assert 300 < len(text) <= 400
 
 
-async def test_words_outside_the_quote_of_a_fact_are_rendered() -> None:
-    """A fact replaces the words that it quotes; other words of the message are rendered beside it."""
-    both = "I live in Oslo. My two daughters Bea and Cleo go to a ballet school."
+async def test_sentences_beside_a_fact_are_rendered() -> None:
+    """A fact replaces the sentence that it covers; other sentences of the message are rendered beside it."""
+    rest = "My two daughters Bea and Cleo go to a ballet school."
+    both = f"I live in Oslo. {rest}"
     async with memory_over(Finder("home_city").model, policies=Policies(keep_words=True), concepts=()) as memory:
         agent = await converse(memory, ["I live in Oslo.", both])
-        assert lines(await block_of(agent, "Where do I live?")) == [("fact", "Oslo"), ("statement", both)]
+        assert lines(await block_of(agent, "Where do I live?")) == [("fact", "Oslo"), ("statement", rest)]
 
 
 async def test_words_of_a_replaced_value_are_not_rendered() -> None:
@@ -257,6 +264,22 @@ async def test_words_are_erased_with_a_forgotten_fact() -> None:
             await saved(agent, [user("I have a dog."), user("Forget that I have a dog.")])
         assert words(await memory.list_records()) == ["I live in Oslo."]
         assert await memory.load(PETS) is None
+
+
+@pytest.mark.parametrize("keep_words", [True, False])
+@pytest.mark.parametrize("with_model", [True, False])
+async def test_standing_instructions_are_kept_and_rendered_whatever_else_is(keep_words: bool, with_model: bool) -> None:
+    model = Finder("home_city").model if with_model else None
+    async with memory_over(model, policies=Policies(keep_words=keep_words), concepts=()) as memory:
+        agent = await converse(memory, ["I live in Oslo. Never suggest recipes with coriander.", "Call me Annie"])
+        block = await block_of(agent, "Plan a dinner")
+        assert lines(block)[:2] == [
+            ("instruction", "Call me Annie"),
+            ("instruction", "Never suggest recipes with coriander."),
+        ]
+        assert lines(block)[2][1] == ("Oslo" if with_model else "I live in Oslo.")
+        kept = words(await memory.list_records(assistant=False))
+        assert ("I live in Oslo. Never suggest recipes with coriander." in kept) is (keep_words or not with_model)
 
 
 async def test_only_matches_of_a_topic_may_be_kept() -> None:

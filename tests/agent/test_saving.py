@@ -238,22 +238,41 @@ async def test_hooks_see_and_change_what_goes_in_and_out() -> None:
     assert heard == [("after save", 1), ("before load", "alice", 1), ("after load", 2), ("before load", "alice", 1)]
 
 
-async def test_a_failing_recall_raises_and_a_failing_save_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Both are policies, and neither the log nor the error contains message text."""
+async def test_an_agent_goes_on_without_its_memory_unless_the_policy_says_otherwise(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither the log nor the error contains message text."""
     provider = InMemoryProvider()
     memory = opened(provider, viewer=None)
+    raising = {kind.__name__.lower(): kind(on_failure=FailurePolicy.RAISE) for kind in (Loading, Saving)}
     async with memory:
         await provider.aclose()
-        with pytest.raises(ProviderClosedError):
-            await plugin(memory).load_all_facts_to_agent([ASKED])
-        quiet = plugin(memory, loading=Loading(on_failure=FailurePolicy.LOG))
-        assert await quiet.load_all_facts_to_agent([ASKED]) == [ASKED]
+        quiet, loud = plugin(memory), plugin(memory, **raising)
         with caplog.at_level(logging.WARNING, "factmem"):
-            assert await plugin(memory).save_facts_from_history([LIVES]) is None
-        with pytest.raises(ProviderClosedError):
-            await plugin(memory, saving=Saving(on_failure=FailurePolicy.RAISE)).save_facts_from_history([LIVES])
-    assert "ProviderClosedError" in caplog.text
+            assert await quiet.load_all_facts_to_agent([ASKED]) == [ASKED]
+            assert await quiet.save_facts_from_history([LIVES]) is None
+        for failed in ("nothing could be loaded", "the history could not be submitted"):
+            assert f"{failed}: ProviderClosedError: the provider was closed" in caplog.text
+        for attempt in (
+            lambda: loud.load_all_facts_to_agent([ASKED]),
+            lambda: loud.save_facts_from_history([LIVES]),
+            lambda: loud.for_run().tools.recall_memory("Oslo"),
+            lambda: loud.for_run().tools.save_memory("I live in Oslo."),
+            lambda: loud.for_run().tools.forget_memory(["1"]),
+        ):
+            with pytest.raises(ProviderClosedError):
+                await attempt()
     assert "Oslo" not in caplog.text
+
+
+async def test_tools_tell_the_model_that_the_memory_cannot_be_used_now() -> None:
+    provider = InMemoryProvider()
+    async with opened(provider, viewer=None) as memory:
+        await provider.aclose()
+        tools = plugin(memory).for_run().tools
+        assert await tools.recall_memory("Oslo") == "Nothing was looked up: the memory cannot be read now."
+        assert await tools.save_memory("I live in Oslo.") == "Nothing was saved: the memory cannot be written now."
+        assert await tools.forget_memory(["1"]) == "Nothing was taken back: the memory cannot be written now."
 
 
 async def test_unread_messages_are_kept_and_rendered_verbatim() -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import pytest
 
 from factmem import InMemoryProvider, MemoryScope, NoMemory
@@ -31,7 +32,8 @@ from factmem.errors import (
     MissingUserError,
     UnknownProviderError,
 )
-from factmem.memory import Trigger
+from factmem.llm import CostReport
+from factmem.memory import Policies, Trigger
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user
@@ -121,6 +123,34 @@ def test_four_verbs_refuse_settings_they_cannot_support() -> None:
             AgentMemoryConfig(store=Shelf(), saving=saving)
     AgentMemoryConfig(store=Shelf())
     AgentMemoryConfig(store=InMemoryProvider(), saving=Saving(private=True))
+
+
+@attrs.frozen
+class Guest:
+    """A profile."""
+
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("organization_name", "acme"),
+        ("profiles", [Guest]),
+        ("model", ScriptedModel(well)),
+        ("policies", Policies(keep_words=False)),
+        ("embedder", HashEmbedder()),
+        ("embedder_timeout", None),
+        ("media_reader", "none"),
+        ("observers", [CostReport()]),
+    ],
+)
+def test_settings_beside_a_memory_of_the_programs_own_are_refused(setting: str, value: Any) -> None:
+    """They would have no effect. The error names them in both places."""
+    argument = "organization" if setting == "organization_name" else setting
+    for store in (memory_over(), memory_over):
+        with pytest.raises(InvalidDataError, match=rf"{setting} of AgentMemoryConfig .* give {argument} to Memory"):
+            AgentMemoryConfig(store=store, **{setting: value})
 
 
 async def test_a_run_without_a_user_is_refused_everywhere() -> None:

@@ -7,10 +7,11 @@ import itertools
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 
 from factmem.abc import Message
-from factmem.browse.browser import Asked, Browser, Edit, Narrowing, Opened
+from factmem.browse.browser import Asked, Browser, Difference, Done, Narrowing, Opened
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
@@ -31,6 +32,12 @@ async def id_of(browser: Browser, keyword: str, value: str | None = None) -> str
     """Return the id of the first current record of a concept, with a value if one is given."""
     rows = (await browser.listing(Narrowing(keyword=keyword))).rows
     return next(row.id for row in rows if value in (None, row.value))
+
+
+async def edited(browser: Browser, id: str, **fields: str) -> Done:
+    """Open the form of a record, edit some fields, and send it."""
+    page = await browser.record(id)
+    return await browser.update(id, attrs.evolve(page.draft, **fields), revision=page.row.revision)
 
 
 async def test_the_overview_counts_scopes_subjects_and_concepts(memory: Memory) -> None:
@@ -79,6 +86,17 @@ async def test_a_search_shows_scores_parts_and_reasons(memory: Memory) -> None:
     assert all(0 <= bar.share <= 1 and bar.meaning for bar in best.bars)
     assert "lexical" in best.reasons
     assert [row.value for row in best.earlier] == ["80"]
+
+
+async def test_results_that_hardly_answer_are_kept_apart(memory: Memory) -> None:
+    browser = Browser(memory)
+    found = await browser.search("How many seats?")
+    assert [hit.row.value for hit in found.hits] == ["120"]
+    assert len(found.weak) == 4
+    assert found.weak_heading == "4 more that hardly answer:"
+    nothing = await browser.search("zxqv blorp")
+    assert (nothing.hits, len(nothing.weak)) == ((), 5)
+    assert nothing.weak_heading == "Nothing answers this. Nearest:"
 
 
 async def test_a_record_has_its_evidence_its_timeline_and_its_trail(memory: Memory) -> None:
@@ -136,15 +154,47 @@ async def test_an_update_changes_what_differs_and_undo_takes_it_back(memory: Mem
     browser = Browser(memory)
     id = await id_of(browser, "seats")
     with pytest.raises(InvalidDataError, match="nothing is changed"):
-        await browser.update(id, Edit(value="120", importance=0.5, categories=("venue",), source="chat"))
-    done = await browser.update(id, Edit(value="140", importance=0.9))
+        await edited(browser, id)
+    done = await edited(browser, id, value="140", importance="0.9")
     assert (done.kind, done.row.value, done.row.importance) == ("updated", "140", 0.9)
     with pytest.raises(InvalidDataError, match="not a valid int"):
-        await browser.update(id, Edit(value="many"))
+        await edited(browser, id, value="many")
+    with pytest.raises(InvalidDataError, match="importance is not a number"):
+        await edited(browser, id, importance="high")
     await browser.undo(id)
     assert (await browser.record(id)).row.value == "120"
-    moved = await browser.update(id, Edit(scope="/product/other"))
+    moved = await edited(browser, id, scope="/product/other")
     assert (moved.row.scope, moved.row.id != id) == ("/product/other", True)
+
+
+async def test_an_edit_on_top_of_a_newer_revision_is_refused_and_shown_beside_it(memory: Memory) -> None:
+    browser = Browser(memory)
+    id = await id_of(browser, "city")
+    opened = await browser.record(id)
+    await memory.save(SingleFact(CITY, "Lisbon"), subject=MAYA)
+    draft = attrs.evolve(opened.draft, importance="0.9")
+    with pytest.raises(StateConflictError, match="changed since this form was opened"):
+        await browser.update(id, draft, revision=opened.row.revision)
+    assert (await memory.get(id)).value == "Lisbon"
+    both = await browser.compared(id, draft, revision=opened.row.revision)
+    assert both.differences == (
+        Difference(name="value", was="Oslo", now="Lisbon", yours="Oslo"),
+        Difference(name="importance", was="0.5", now="0.5", yours="0.9"),
+    )
+    assert both.draft == attrs.evolve(both.page.draft, importance="0.9")
+    await browser.update(id, both.draft, revision=both.page.row.revision)
+    changed = await memory.get(id)
+    assert (changed.value, changed.importance) == ("Lisbon", 0.9)
+
+
+async def test_an_edit_of_a_revision_that_is_gone_is_compared_with_the_present_one(memory: Memory) -> None:
+    browser = Browser(memory)
+    id = await id_of(browser, "city")
+    page = await browser.record(id)
+    both = await browser.compared(id, attrs.evolve(page.draft, value="Rome"), revision=999)
+    assert [(item.name, item.was, item.yours) for item in both.differences if item.now != item.yours] == [
+        ("value", "", "Rome")
+    ]
 
 
 async def test_retracted_records_are_restored_and_rolled_back(memory: Memory) -> None:
@@ -180,6 +230,15 @@ async def test_forget_refuses_to_erase_other_records_than_those_seen(memory: Mem
     with pytest.raises(StateConflictError):
         await browser.forget(Narrowing(keyword="city"), typed=doomed.phrase, seal=doomed.seal)
     assert len((await browser.listing(Narrowing(keyword="city"))).rows) == 2
+
+
+async def test_forget_refuses_to_erase_a_newer_revision_than_the_one_seen(memory: Memory) -> None:
+    browser = Browser(memory)
+    doomed = await browser.doomed(Narrowing(keyword="city"))
+    await memory.save(SingleFact(CITY, "Lisbon"), subject=MAYA)
+    with pytest.raises(StateConflictError, match="look again"):
+        await browser.forget(Narrowing(keyword="city"), typed=doomed.phrase, seal=doomed.seal)
+    assert [row.value for row in (await browser.listing(Narrowing(keyword="city"))).rows] == ["Lisbon"]
 
 
 async def test_a_confined_browser_asks_for_the_name_of_an_agent(memory: Memory) -> None:
@@ -263,14 +322,15 @@ async def test_the_mark_changes_with_every_change_and_only_then(memory: Memory) 
     assert await browser.mark() == seen[0]
     id = await id_of(browser, "seats")
     for change in (
-        browser.update(id, Edit(importance=0.7)),
+        edited(browser, id, importance="0.7"),
         browser.retract([id]),
         browser.restore([id]),
         browser.reject([(await browser.inbox()).waiting[0].id]),
-        browser.forget(ids=[id], typed="forget 1 record", seal=(await browser.doomed(ids=[id])).seal),
     ):
         await change
         seen.append(await browser.mark())
+    await browser.forget(ids=[id], typed="forget 1 record", seal=(await browser.doomed(ids=[id])).seal)
+    seen.append(await browser.mark())
     assert all(before != after for before, after in itertools.pairwise(seen))
 
 

@@ -149,6 +149,19 @@ async def test_a_search_shows_scores_parts_and_reasons_while_typing(memory: Memo
         assert "because: " not in await until(pilot, "newest first")
 
 
+async def test_a_scope_that_holds_nothing_is_said_first(memory: Memory) -> None:
+    opened = Opened(store="test", walls=("/prodct/fair",), note="no record is in /prodct/fair: did you mean it so?")
+    async with browsing(Browser(memory.scope("/prodct/fair"), opened)) as pilot:
+        await notified(pilot, "no record is in /prodct/fair")
+
+
+async def test_a_search_that_nothing_answers_says_so_above_the_nearest(memory: Memory) -> None:
+    async with browsing(memory) as pilot:
+        await press(pilot, "slash", "'zxqv blorp")
+        screen = await until(pilot, "Nothing answers this. Nearest:")
+        assert "Norwegian" in screen
+
+
 async def test_conditions_of_the_tree_hold_together_and_are_cleared(memory: Memory) -> None:
     async with browsing(memory) as pilot:
         await press(pilot, "p", "down", "down", "down", "right", "down", "enter")
@@ -243,7 +256,7 @@ async def test_keys_are_obeyed_in_their_order_however_fast_they_come(memory: Mem
         await notified(pilot, "Saved.")
         assert 1325 in await values(memory)
         rush(pilot, "slash", "'stages", "backspace", "enter", "p")
-        await until(pilot, "5 matches, best first")
+        await until(pilot, "1 match, best first")
         assert pilot.app.screen.query_one(Input).value == "stage"
         await press(pilot, "tab", "tab", "f")
         await until(pilot, "Erase 1 record for good?")
@@ -291,6 +304,24 @@ async def test_a_wrong_edit_keeps_the_dialog_open_with_a_sentence(memory: Memory
         await until(pilot, "The value is not a valid int")
         await press(pilot, "escape")
     assert 120 in await values(memory)
+
+
+async def test_an_edit_on_top_of_a_newer_revision_shows_both_and_is_saved_again(memory: Memory) -> None:
+    async with browsing(memory, size=(110, 40)) as pilot:
+        await press(pilot, "e")
+        await until(pilot, "Edit seats")
+        await press(pilot, "tab", "tab", "end", "'9")
+        await memory.save(SingleFact(SEATS, 555), subject=MAYA, scope="/product/fair")
+        await press(pilot, "ctrl+s")
+        screen = await until(pilot, "was 120 is now 555 yours 120")
+        assert "importance: was 0.5 is now 0.5 yours 0.59" in screen
+        assert "The record was changed since this form was opened" in " ".join(screen.split())
+        (record,) = await memory.list_records(concepts=["seats"])
+        assert (record.value, record.details.importance) == (555, 0.5)
+        await press(pilot, "ctrl+s")
+        await notified(pilot, "Saved.")
+    (record,) = await memory.list_records(concepts=["seats"])
+    assert (record.value, record.details.importance) == (555, 0.59)
 
 
 async def test_a_record_that_moves_is_followed(memory: Memory) -> None:

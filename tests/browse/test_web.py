@@ -23,7 +23,7 @@ from factmem.memory import Memory
 from factmem.providers import InMemoryProvider
 from factmem.scopes import MemoryScope
 from factmem.testing import HashEmbedder, ScriptedModel
-from tests.browse.conftest import DAY, MAYA
+from tests.browse.conftest import CITY, DAY, MAYA
 from tests.memory.shelves import Shelf
 from tests.memory.telling import USER, opened, talk, well
 
@@ -94,6 +94,20 @@ async def sent(client: httpx.AsyncClient, path: str, **fields: object) -> httpx.
     return await client.post(path, data=data, headers={"origin": f"http://{HOST}"})
 
 
+async def form_of(client: httpx.AsyncClient, id: str) -> dict[str, str]:
+    """Return the fields of a record's edit form, as a browser sends them."""
+    page = (await client.get(f"/record/{id}")).text
+    form = re.findall(r'<form[^>]*class="edit".*?</form>', page, re.DOTALL)[0]
+    fields = dict(re.findall(r'<input[^>]*name="(\w+)"[^>]*value="([^"]*)"', form))
+    fields["value"] = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", form, re.DOTALL)[0].replace("\n", "\r\n")
+    return {name: html.unescape(text) for name, text in fields.items()}
+
+
+async def edited(client: httpx.AsyncClient, id: str, **fields: str) -> httpx.Response:
+    """Open the form of a record, edit some fields, and send it."""
+    return await sent(client, f"/record/{id}/update", **{**await form_of(client, id), **fields})
+
+
 async def id_of(memory: Memory, keyword: str) -> str:
     """Return the id of the one current record of a concept."""
     (record,) = await memory.list_records(concepts=[keyword])
@@ -131,6 +145,18 @@ async def test_the_token_opens_the_pages_once(memory: Memory) -> None:
         assert (again.status_code, again.url.query) == (200, b"")
         first.cookies.clear()
         assert (await first.get("/", params={"token": TOKEN})).status_code == 403
+
+
+async def test_a_local_file_may_hand_over_the_token_and_no_other_site_anything_else(memory: Memory) -> None:
+    from_a_file = {"sec-fetch-site": "cross-site"}
+    async with client_of(memory) as client:
+        assert (await client.get("/", params={"token": "wrong"}, headers=from_a_file)).status_code == 403
+        answer = await client.get("/", params={"token": TOKEN}, headers=from_a_file)
+        assert (answer.status_code, "records" in answer.text) == (200, False)
+        assert 'content="0; url=/"' in answer.text
+        assert (await client.get("/", headers={"sec-fetch-site": "same-origin"})).status_code == 200
+        assert (await client.get("/", headers=from_a_file)).status_code == 403
+        assert (await client.get("/", params={"token": TOKEN}, headers=from_a_file)).status_code == 403
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:9", "evil.example:8123", "LOCALHOST.evil"])
@@ -214,6 +240,17 @@ async def test_the_pages_show_what_the_memory_knows(client: httpx.AsyncClient, m
     for path, texts in expected.items():
         page = text_of((await client.get(path)).text)
         assert [text for text in texts if text not in page] == [], path
+
+
+async def test_results_that_hardly_answer_are_folded_under_their_heading(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/search", params={"q": "zxqv blorp"})).text
+    before, folded = page.split('<details class="fold">')
+    assert "<li>" not in before
+    assert "Nothing answers this. Nearest:" in folded
+    assert folded.count("<li>") == 5
+    before, folded = (await client.get("/search", params={"q": "How many seats?"})).text.split('<details class="fold">')
+    assert "120" in text_of(before)
+    assert "4 more that hardly answer" in folded
 
 
 async def test_pages_load_nothing_from_elsewhere(client: httpx.AsyncClient, memory: Memory) -> None:
@@ -366,7 +403,7 @@ async def tags_about(words: str) -> dict[str, _Tags]:
         async with client_of(memory, Opened(store=words, viewer=words, walls=(words,))) as client:
             await let_in(client)
             pages = [(await client.get(path, params=given)).text for path, given in asked]
-            typed = await sent(client, f"/record/{record.id}/update", value=words, importance=words, scope=words)
+            typed = await edited(client, record.id, value=words, importance=words, scope=words)
     assert all("<h1" in page for page in (*pages, typed.text))
     names = [f"{path} {sorted(given)}".replace(record.id, "") for path, given in asked]
     return {name: tags_of(page) for name, page in zip([*names, "update"], [*pages, typed.text], strict=True)}
@@ -392,15 +429,7 @@ async def test_hidden_characters_are_shown_and_values_to_edit_stay_as_they_are(m
         page = (await client.get(f"/record/{record.id}")).text
         assert "a\ufffdb second line" in page
         assert ">\na\u202eb\n  second line</textarea>" in page
-        await sent(
-            client,
-            f"/record/{record.id}/update",
-            value="a\u202eb\r\n  second line",
-            importance="0.9",
-            scope=str(record.scope),
-            categories="",
-            source="",
-        )
+        await edited(client, record.id, importance="0.9")
     changed = await memory.get(record.id)
     assert (changed.value, changed.importance) == (record.value, 0.9)
     assert len(await memory.history(record.id)) == 2
@@ -413,8 +442,7 @@ async def test_a_fact_is_corrected_undone_retracted_restored_and_rolled_back(
     client: httpx.AsyncClient, memory: Memory
 ) -> None:
     id = await id_of(memory, "seats")
-    fields = {"scope": "/product/fair", "importance": "0.5", "categories": "venue", "source": "chat"}
-    page = await sent(client, f"/record/{id}/update", value="140", **fields)
+    page = await edited(client, id, value="140")
     assert "The revision before is in its history." in text_of(page.text)
     assert (await memory.get(id)).value == 140
     assert "The revision before" not in text_of((await client.get(f"/record/{id}")).text)
@@ -430,33 +458,35 @@ async def test_a_fact_is_corrected_undone_retracted_restored_and_rolled_back(
 
 async def test_a_refused_value_stays_in_the_form(client: httpx.AsyncClient, memory: Memory) -> None:
     id = await id_of(memory, "seats")
-    answer = await sent(
-        client,
-        f"/record/{id}/update",
-        value="plenty of",
-        scope="/product/x",
-        importance="0.5",
-        categories="",
-        source="",
-    )
+    answer = await edited(client, id, value="plenty of", scope="/product/x")
     assert answer.status_code == 400
+    assert answer.text.index("not a valid int") < answer.text.index("Revisions")  # in view, also on a phone
     assert ">\nplenty of</textarea>" in answer.text
     assert 'value="/product/x"' in answer.text
     assert "not a valid int" in text_of(answer.text)
     assert (await memory.get(id)).value == 120
 
 
+async def test_an_edit_on_top_of_a_newer_revision_is_a_conflict_that_shows_both(
+    client: httpx.AsyncClient, memory: Memory
+) -> None:
+    id = await id_of(memory, "city")
+    opened = await form_of(client, id)
+    await memory.save(SingleFact(CITY, "Lisbon"), subject=MAYA)
+    answer = await sent(client, f"/record/{id}/update", **{**opened, "importance": "0.9"})
+    assert answer.status_code == 409
+    assert "value Oslo Lisbon Oslo importance 0.5 0.5 0.9" in text_of(answer.text)
+    assert (await memory.get(id)).value == "Lisbon"
+    assert ">\nLisbon</textarea>" in answer.text  # the form goes on with both
+    assert 'value="0.9"' in answer.text
+    await sent(client, f"/record/{id}/update", **{**await form_of(client, id), "importance": "0.9"})
+    changed = await memory.get(id)
+    assert (changed.value, changed.importance) == ("Lisbon", 0.9)
+
+
 async def test_a_moved_record_is_shown_at_its_new_address(client: httpx.AsyncClient, memory: Memory) -> None:
     id = await id_of(memory, "seats")
-    answer = await sent(
-        client,
-        f"/record/{id}/update",
-        value="120",
-        scope="/product/other",
-        importance="0.5",
-        categories="venue",
-        source="chat",
-    )
+    answer = await edited(client, id, scope="/product/other")
     assert answer.url.path == f"/record/{await id_of(memory, 'seats')}"
     assert answer.url.path != f"/record/{id}"
 

@@ -6,11 +6,16 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import httpx
 import pytest
@@ -22,11 +27,15 @@ pytestmark = pytest.mark.processes
 
 
 @contextmanager
-def serving(cli: CommandLine, *words: str, before: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], Any]]:
+def serving(
+    cli: CommandLine, *words: str, before: tuple[str, ...] = (), **variables: str
+) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     """Run the command until the block ends; yield the process and the first line that it prints."""
     command = [sys.executable, "-m", "factmem", "--store", str(cli.store), *before, "browse", "--web", *words]
     env = {name: value for name, value in os.environ.items() if not name.startswith("FACTMEM_")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env | variables
+    ) as process:
         assert process.stdout is not None
         try:
             yield process, process.stdout.readline()
@@ -74,6 +83,15 @@ def test_browse_confines_what_is_seen_and_changed(cli: CommandLine) -> None:
         assert [word for word in ("seats", "as <b>maya</b>", "/product/fair", "read-only") if word not in page] == []
 
 
+def test_a_misspelt_scope_is_said_on_the_first_page(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--scope", "/product/fair")
+    for scope, said in (("/prodct/fair", True), ("/product", False)):
+        with serving(cli, "--scope", scope) as (_, line), httpx.Client(follow_redirects=True) as client:
+            page = client.get(address_in(line)).text
+            assert ("no record is in /prodct/fair: did you mean /product/fair?" in page) is said
+            assert ("seats" in page) is not said
+
+
 def test_browse_as_json_prints_the_address_and_nothing_else(cli: CommandLine) -> None:
     with serving(cli, "--json") as (process, line):
         assert process.stdout is not None
@@ -82,6 +100,31 @@ def test_browse_as_json_prints_the_address_and_nothing_else(cli: CommandLine) ->
         assert address_in(data["url"])
     assert process.stderr is not None
     assert process.stderr.closed
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have other permissions there")
+def test_a_browser_is_given_a_private_file_that_redirects_and_no_token(cli: CommandLine, tmp_path: Path) -> None:
+    cli.data("save", "seats", "120")
+    script, opened = tmp_path / "browser", tmp_path / "opened"
+    script.write_text(f'#!/bin/sh\necho "$@" > {opened}.part && mv {opened}.part {opened}\n', encoding="utf-8")
+    script.chmod(0o700)
+    with serving(cli, "--open", BROWSER=f"{script} %s") as (process, line):
+        assert process.stderr is not None
+        process.stderr.readline()
+        while process.poll() is None and not opened.exists():
+            time.sleep(0.02)
+        address = address_in(line)
+        given = opened.read_text().strip()
+        assert given.startswith("file://")
+        assert address.partition("token=")[2] not in given
+        page = Path(url2pathname(urlsplit(given).path))
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (page, page.parent)] == [0o600, 0o700]
+        assert f"url={address}" in page.read_text()
+        with httpx.Client() as client:  # as browsers send what a local file leads to
+            answer = client.get(address, headers={"sec-fetch-site": "cross-site"})
+            assert (answer.status_code, 'content="0; url=/"' in answer.text) == (200, True)
+            assert "seats" in client.get("/".join(address.split("/")[:3]), headers={"sec-fetch-site": "none"}).text
+    assert not page.parent.exists()
 
 
 def test_a_taken_port_is_a_sentence(cli: CommandLine) -> None:

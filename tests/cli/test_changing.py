@@ -105,6 +105,34 @@ def test_forget_without_an_answer_erases_nothing(cli: CommandLine) -> None:
     assert cli.data("load", "seats")["value"] == "80"
 
 
+def test_forget_erases_no_newer_revision_than_the_one_shown(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.data("save", "pet", "old cat")
+
+    def answer(question: str) -> str:
+        with BlockingMemory(Memory(str(cli.store), embedder=HashEmbedder())) as memory:
+            memory.save(SingleFact(Concept.single("pet", "pet"), "new dog"))
+        return "y\n"
+
+    monkeypatch.setattr("factmem.cli.erasing._answer", answer)
+    for command in ("forget", "erase"):
+        done = cli.run(command, "--concept", "pet")
+        assert (done.code, "look again; nothing was erased" in done.err) == (1, True)
+        assert cli.data("load", "pet")["value"] == "new dog"
+
+
+def test_a_dry_run_of_forget_shows_the_records_and_erases_nothing(cli: CommandLine) -> None:
+    (record,) = cli.data("save", "seats", "80")
+    cli.data("save", "pet", "cat")
+    preview = cli.data("forget", "--concept", "seats", "--dry-run")
+    assert (preview["count"], preview["dry_run"], preview["records"][0]["id"]) == (1, True, record["id"])
+    shown = cli.run("forget", record["id"], "--dry-run").out
+    assert "seats = 80" in shown
+    assert "1 record(s) match; erase them without --dry-run." in shown
+    assert "Nothing matches" in cli.run("forget", "--concept", "stage", "--dry-run").out
+    assert cli.error("forget", "--dry-run")["type"] == "InvalidDataError"
+    assert cli.data("info")["records"] == 2
+
+
 def test_an_empty_filter_is_refused(cli: CommandLine) -> None:
     assert cli.error("forget", "--yes")["type"] == "InvalidDataError"
 

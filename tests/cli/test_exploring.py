@@ -39,6 +39,23 @@ def test_info_sums_up_a_scope_with_what_lies_below(cli: CommandLine) -> None:
     assert str(cli.store) in cli.run("info").out
 
 
+def test_a_slash_is_the_whole_tree_and_a_kind_a_branch_of_it(cli: CommandLine) -> None:
+    cli.data("save", "seats", "120", "--scope", "/product/fair")
+    cli.data("save", "seats", "80", "--scope", "/agent/planner")
+    cli.data("save", "pet", "cat")
+    assert (cli.data("info", "/")["records"], cli.data("info", "/product")["records"]) == (3, 1)
+    assert (cli.data("tree", "/")["records"], cli.data("tree", "/agent")["scope"]) == (3, "/agent")
+    for command in (["recall", "seats"], ["list"]):
+        counts = []
+        for scope in ("/", "/product", "/feature"):
+            found = cli.data(*command, "--scope", scope)
+            counts.append(len(found if isinstance(found, list) else found["records"]))
+        assert counts == [3, 1, 0]
+    assert cli.data("forget", "--scope", "/agent", "--yes")["records"] == 1
+    assert cli.error("forget", "--scope", "/", "--yes")["type"] == "InvalidDataError"
+    assert cli.error("save", "seats", "1", "--scope", "/product")["type"] == "InvalidNameError"
+
+
 def test_an_empty_store_is_named_with_a_command_that_fills_it(cli: CommandLine) -> None:
     err = cli.run("info").err
     assert "holds nothing" in err

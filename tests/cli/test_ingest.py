@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -176,12 +177,51 @@ def test_documents_wait_in_quarantine_and_are_asked_for_by_their_name(
     assert "--source books" in cli.run("ingest", "notes.txt", "--trust", "--source", "books").out
 
 
-def test_documents_and_conversations_are_not_mixed_and_trust_is_for_documents(
+def test_documents_and_conversations_are_ingested_together_and_trust_is_for_documents(
     cli: CommandLine, tmp_path: Path, talk: Talk
 ) -> None:
     document = tmp_path / "notes.txt"
     document.write_text("Coffee is served at nine.\n", encoding="utf-8")
-    assert cli.run("ingest", str(document), str(talk("I sing."))).code == 2
     assert cli.run("ingest", str(talk("I sing.")), "--trust").code == 2
     assert cli.run("ingest", str(tmp_path / "missing.md")).code == 1
     assert not cli.store.exists()
+    outcome = cli.data("ingest", str(document), str(talk("I sing.")))
+    assert (outcome["conversations"], outcome["documents"][0]["quarantined"]) == (1, 1)
+
+
+def test_a_folder_is_ingested_with_everything_in_it_that_can_be_read(
+    cli: CommandLine, tmp_path: Path, talk: Talk
+) -> None:
+    folder = tmp_path / "notes"
+    files = {
+        "coffee.md": "Coffee is served at nine.",
+        "below/tea.txt": "Tea is served at four.",
+        "below/deep/talk.jsonl": '{"role": "user", "content": "I play the harp."}',
+        ".git/hidden.md": "Nobody reads this.",
+        ".hidden.md": "Nobody reads this.",
+        "picture.png": "no text",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    secret = tmp_path / "secret.md"
+    secret.write_text("Nobody reads this.", encoding="utf-8")
+    with contextlib.suppress(OSError):  # links need a privilege on some systems
+        (folder / "link.md").symlink_to(secret)
+    outcome = cli.data("ingest", str(folder), str(folder / "coffee.md"), "--trust")
+    assert [Path(item["document"]).name for item in outcome["documents"]] == ["tea.txt", "coffee.md"]
+    assert [Path(item["file"]).name for item in outcome["files"]] == ["talk.jsonl"]
+    assert sorted(record["value"] for record in cli.data("list")["records"]) == [
+        "Coffee is served at nine.",
+        "I play the harp.",
+        "Tea is served at four.",
+    ]
+    again = cli.data("ingest", str(folder), "--trust")
+    assert (again["new"], [item["new"] for item in again["documents"]]) == (0, [0, 0])
+
+
+def test_a_folder_without_anything_to_read_is_an_error(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    error = cli.error("ingest", str(tmp_path / "empty"))
+    assert error["type"] == "InvalidDataError"
+    assert "holds neither conversations" in error["message"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from factmem.cli.ids import lengthened, short_id
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -67,7 +71,36 @@ def test_show_finds_retracted_and_quarantined_records(cli: CommandLine, tmp_path
     assert cli.data("show", quarantined["id"])["record"]["state"] == "quarantined"
 
 
-@pytest.mark.parametrize("cut", [slice(0, 14), slice(12, 20)])
+def test_four_digits_of_what_a_listing_shows_tell_an_id_from_others() -> None:
+    chance = random.Random(7)
+    ids = [f"{number:012x}{chance.getrandbits(80):020x}" for number in range(1, 33)]
+    assert [len(short_id(id)) for id in ids] == [8] * 32
+    for length in (4, 5, 6, 8):
+        assert lengthened([short_id(id)[:length] for id in ids], ids) == ids
+        assert lengthened([id[-length:] for id in ids], ids) == ids
+    assert lengthened(["nosuch", "abc", ids[3]], ids) == ["nosuch", "abc", ids[3]]
+
+
+@pytest.mark.parametrize("id", ["a" * 32 + "-0123456789", "0b7e1c1e-1111-4222-8333-0123456789ab", "7"])
+def test_ids_of_other_stores_are_shortened_to_what_tells_them_apart(id: str) -> None:
+    assert short_id(id) == ("7" if id == "7" else "01234567")
+    assert lengthened([short_id(id)], [id, "f" * 32]) == [id]
+
+
+def test_the_shown_id_of_a_listing_names_the_record(cli: CommandLine) -> None:
+    ids = [saved(cli, f"note {number}", "x") for number in range(3)]
+    for words in (["list"], ["recall", "note"], ["audit"]):
+        out = cli.run(*words).out
+        shown = re.findall(r"id ([0-9a-f]+)$", out, re.MULTILINE)
+        assert [cli.data("show", id)["record"]["id"] for id in shown] == [
+            id for short in shown for id in ids if short in id
+        ]
+        assert len(shown) == 3
+        assert not any(id in out for id in ids)
+    assert ids[0] in cli.run("show", ids[0]).out
+
+
+@pytest.mark.parametrize("cut", [slice(0, 14), slice(12, 20), slice(24, 32)])
 def test_an_id_may_be_shortened_to_what_only_one_record_has(cli: CommandLine, cut: slice) -> None:
     id = saved(cli, "seats", "120")
     saved(cli, "pet", "cat")
@@ -86,7 +119,7 @@ def test_a_shortened_id_of_several_records_is_refused(cli: CommandLine) -> None:
     assert second.startswith(shared)
     error = cli.error("retract", shared)
     assert error["type"] == "RecordNotFoundError"
-    assert "2 records" in error["message"]
+    assert all(id[12:] in error["message"] for id in (first, second))
     assert len(cli.data("list")["records"]) == 2
 
 
@@ -129,7 +162,7 @@ def test_tree_shows_a_branch_down_to_a_depth(cli: CommandLine) -> None:
 
 def test_a_scope_without_records_is_answered_with_a_similar_one(cli: CommandLine) -> None:
     saved(cli, "seats", "120", "--scope", "/product/alpha")
-    for command in (["list"], ["recall", "seats"]):
+    for command in (["list"], ["recall", "seats"], ["forget", "--dry-run"], ["forget"], ["erase"], ["purge"]):
         note = cli.run(*command, "--scope", "/product/alhpa").err
         assert note == "no record is in /product/alhpa: did you mean /product/alpha?\n"
     assert cli.run("list", "--scope", "/product/alpha", "--category", "none").err == ""
@@ -144,6 +177,15 @@ def test_user_stands_for_the_memory_of_one_user(cli: CommandLine) -> None:
     cli.data("save", "pet", "cat", "--user", "alice")
     assert cli.data("load", "pet", "--user", "alice")["subject"] == "user:alice"
     assert cli.error("load", "pet")["type"] == "RecordNotFoundError"
+
+
+def test_a_user_reads_what_is_public_about_others_by_naming_them(cli: CommandLine) -> None:
+    saved(cli, "city", "Oslo", "--subject", "user:carl")
+    assert cli.error("load", "city", "--user", "eve")["type"] == "RecordNotFoundError"
+    assert cli.data("list", "--user", "eve")["records"] == []
+    assert cli.data("load", "city", "--user", "eve", "--subject", "user:carl")["value"] == "Oslo"
+    saved(cli, "city", "Lund", "--subject", "user:dora")
+    assert cli.error("load", "city")["type"] == "SeveralIndividualsError"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full, so a full disk was NOT tried")

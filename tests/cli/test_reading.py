@@ -54,6 +54,19 @@ def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     assert match["record"]["value"] == 120
 
 
+def test_recall_says_that_nothing_answers_and_shows_the_nearest_in_short(cli: CommandLine) -> None:
+    cli.run("save", "seats", "120", "--description", "Seats at the venue")
+    cli.run("save", "pet", "cat", "--description", "An animal at home")
+    nothing = cli.run("recall", "zxqv blorp").out.splitlines()
+    assert nothing[0] == "Nothing answers this. Nearest:"
+    assert len(nothing) == 3
+    some = cli.run("recall", "seats at the venue").out.splitlines()
+    assert "seats = 120" in some[0]
+    assert some[-2] == "1 more that hardly answer:"
+    assert "pet = cat" in some[-1]
+    assert len(cli.data("recall", "zxqv blorp")) == 2
+
+
 def test_recall_shows_what_a_fact_was_before_if_asked(cli: CommandLine) -> None:
     for seats in ("100", "120"):
         cli.run("save", "seats", seats, "--type", "int")

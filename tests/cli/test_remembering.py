@@ -32,6 +32,17 @@ def at(server: LoopbackOpenAIServer) -> str:
     return f"{server.base_url}#m"
 
 
+def test_what_is_remembered_is_shown_without_a_hash_of_its_content(cli: CommandLine) -> None:
+    (record,) = cli.data("remember", "The venue has a bar.")["records"]
+    derived = record["evidence"][0]["conversation_id"]
+    assert derived.startswith("content:")
+    for words in (["remember", SAID], ["list"], ["show", record["id"]]):
+        out = cli.run(*words).out
+        assert "content:" not in out
+        assert "conversation" not in out
+        assert "— user" in out
+
+
 def test_a_text_is_kept_as_it_is_said(cli: CommandLine) -> None:
     words = ("--subject", "user:maya", "--scope", "/product/fair", "--category", "venue", "--importance", "0.9")
     more = ("--source", "mail", "--metadata", "tier=gold", "--metadata", "score=7", "--ttl", "2d")
@@ -73,7 +84,7 @@ def test_a_model_finds_out_what_was_not_said(cli: CommandLine) -> None:
 
 def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, nobody: str) -> None:
     done = cli.run("--model", nobody, "remember", SAID)
-    assert (done.code, f"kept  {SAID}" in done.out) == (1, True)
+    assert (done.code, f"created  {SAID}" in done.out) == (1, True)
     assert "1 text could not be read: the language model cannot be reached" in done.err
     assert f"factmem --store {cli.store} --model '{nobody}' dead-letters retry" in done.err
     assert len(cli.data("recall", "venue")) == 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from factmem.cli.ids import short_id
 from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
@@ -44,7 +45,7 @@ def test_words_that_nobody_could_read_are_kept_and_read_once_the_model_is_up(
     assert cli.error("dead-letters", "retry")["type"] == "CapabilityError"
     assert cli.run("--model", nobody, "dead-letters", "retry").code == 1
     with LoopbackOpenAIServer(answering(SEATS)) as server:
-        retried = cli.data("--model", at(server), "dead-letters", "retry", letter["id"])
+        retried = cli.data("--model", at(server), "dead-letters", "retry", letter["id"][12:18])
     assert (retried["retried"], retried["created"], retried["dead_letters"]) == (1, 2, 0)
     assert cli.data("load", "seats")["value"] == 120
     assert cli.data("dead-letters", "list") == []
@@ -61,7 +62,7 @@ def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
     with LoopbackOpenAIServer(answering(chat_answer(None, refusal="No."))) as server:
         cli.run("--model", at(server), "ingest", str(talk(SAID)))
     (letter,) = cli.data("dead-letters", "list")
-    assert letter["id"] in cli.run("dead-letters", "list").out
+    assert f"id {short_id(letter['id'])}" in cli.run("dead-letters", "list").out
     assert cli.data("dead-letters", "dismiss", letter["id"]) == {"dismissed": 1}
     assert cli.run("dead-letters", "list").out == "There are no dead letters.\n"
     assert cli.error("dead-letters", "dismiss", letter["id"])["type"] == "RecordNotFoundError"

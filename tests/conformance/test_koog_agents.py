@@ -26,7 +26,7 @@ vocabulary comes from. Covered elsewhere:
   agent/test_compression.py::test_a_rendered_block_is_kept_and_not_read_for_facts
 - long-term memory, retrieval and ingestion: agent/test_saving.py::test_a_run_may_opt_out,
   agent/test_saving.py::test_a_growing_history_is_learnt_from_once
-- failure policies: agent/test_saving.py::test_a_failing_recall_raises_and_a_failing_save_is_logged
+- failure policies: agent/test_saving.py::test_an_agent_goes_on_without_its_memory_unless_the_policy_says_otherwise
 - chat memory, sessions isolated: agent/test_saving.py::test_the_same_session_of_two_users_is_two_conversations
 
 Detection itself is in ``test_koog_detection.py``. Deliberate differences: 5 (a timestamp is the time of the

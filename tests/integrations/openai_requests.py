@@ -17,7 +17,7 @@ from tests.agent.installed import plugin
 from tests.memory.telling import CITY
 
 Api: TypeAlias = Literal["chat", "responses"]
-ASKED, ANSWER = "Where do I live?", "Very well, then."
+ASKED, ANSWER = "Where does my cat live?", "Very well: your cat lives in Lisbon."
 HISTORY: list[Any] = [
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Hello."},

@@ -252,12 +252,12 @@ async def test_a_run_that_is_cancelled_leaves_nothing_behind(memory: AgentMemory
 
 async def test_a_failing_load_ends_the_run_or_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     model = Scripted()
-    async with AgentMemory(config(store=Broken())) as broken:
+    async with AgentMemory(config(store=Broken(), loading=Loading(on_failure=FailurePolicy.RAISE))) as broken:
         with pytest.raises(RuntimeError) as raised:
             await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
         assert isinstance(raised.value.__cause__, StoreUnavailableError)
     assert model.shown == []
-    async with AgentMemory(config(store=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))) as broken:
+    async with AgentMemory(config(store=Broken())) as broken:
         await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
     assert texts_of(model.shown[0]) == ["Hello."]
     assert "StoreUnavailableError" in caplog.text

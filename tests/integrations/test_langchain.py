@@ -47,8 +47,10 @@ def memory(provider: InMemoryProvider) -> AgentMemory:
 
 
 def over(store: Any, **settings: Any) -> AgentMemory:
-    given = {"agent_name": "clerk", "concepts": (CITY, SEATS), "model": ScriptedModel(well), **settings}
-    return AgentMemory(AgentMemoryConfig(store=store, users="shared", embedder=HashEmbedder(), **given))
+    given = {"agent_name": "clerk", "concepts": (CITY, SEATS), **settings}
+    if not isinstance(store, Memory):
+        given = {"model": ScriptedModel(well), "embedder": HashEmbedder(), **given}
+    return AgentMemory(AgentMemoryConfig(store=store, users="shared", **given))
 
 
 async def know(memory: AgentMemory, city: str, user: str = "alice") -> None:
@@ -241,6 +243,8 @@ class Who:
         {"context": Who(user_id="alice")},
         {"config": {"configurable": {"user_id": "alice"}}},
         {"context": Who(user_id="alice"), "config": {"configurable": {"user_id": "bob"}}},
+        {"config": {"configurable": {"langgraph_auth_user_id": "alice", "user_id": "bob"}}},
+        {"config": {"metadata": {"user_id": "alice"}}},
     ],
     ids=str,
 )

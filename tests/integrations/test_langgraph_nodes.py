@@ -181,6 +181,24 @@ async def test_who_it_is_may_be_in_the_context_of_the_run() -> None:
         assert ("Bern" in result["messages"][0].text, "Oslo" in result["messages"][0].text) == (True, False)
 
 
+class Owned(MessagesState):
+    owner: str
+
+
+async def test_a_replayed_run_finds_its_user_in_the_state() -> None:
+    """The config of a checkpoint names the thread alone."""
+    async with opened() as memory:
+        await know(memory, "Oslo")
+        config = AgentMemoryConfig(store=memory, agent_name="clerk", user="state.owner")
+        model = with_facts_from_memory(AgentMemory(config), ask)
+        graph = graph_of(Owned, lambda state: {}, model, checkpointer=InMemorySaver())
+        thread: Any = {"configurable": {"thread_id": "monday"}}
+        await graph.ainvoke({**WHERE, "owner": "alice"}, thread)
+        (past,) = [past async for past in graph.aget_state_history(thread) if past.next == ("node1",)]
+        result = await graph.ainvoke(None, past.config)
+        assert "Oslo" in result["messages"][-1].text
+
+
 @pytest.mark.parametrize("state", [StateAccess[Any](), ADDED_MESSAGES], ids=["plain", "added"])
 async def test_ids_may_be_numbers(state: StateAccess[Any]) -> None:
     async with opened() as memory:

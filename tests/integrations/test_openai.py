@@ -77,6 +77,15 @@ async def test_the_client_that_was_given_stays_as_it_was_and_copies_of_the_other
     assert len({headers["user-agent"] for headers in server.headers}) == 1
 
 
+async def test_the_user_may_be_anywhere_in_the_request(api: Api, serving: Serving) -> None:
+    server = serving(answering(ANSWER))
+    async with memory_over() as memory, client_of(server) as given:
+        await knowing(memory)
+        client = install(plugin(memory, user="metadata.uid"), into=given)
+        await asked(client, api, metadata={"uid": "alice"}, user="bob")
+    assert "Oslo" in json.dumps(sent(server))
+
+
 async def test_a_text_loads_and_saves_like_a_message(serving: Serving) -> None:
     server = serving(answering(ANSWER))
     async with memory_over() as memory, client_of(server) as given:
@@ -243,7 +252,7 @@ async def test_other_clients_of_the_package_are_of_their_own_type(serving: Servi
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_without_an_event_loop_loads_and_saves(api: Api, stream: bool, serving: Serving) -> None:
     server, store = serving(answering(ANSWER)), InMemoryProvider()
-    agent = plugin(lambda: Memory(store, embedder=HashEmbedder()), subjects=())
+    agent = plugin(lambda: Memory(store, embedder=HashEmbedder()))
     with OpenAI(base_url=server.base_url, api_key="none", max_retries=0) as given:
         client: Any = install(agent, into=given)
         create = client.chat.completions.create if api == "chat" else client.responses.create

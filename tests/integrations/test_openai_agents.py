@@ -307,6 +307,15 @@ async def test_a_runs_context_says_whom_it_works_for_and_the_program_goes_before
     assert ids == [("7", "monday"), ("bob", None), ("carol", "monday")]
 
 
+async def test_the_user_may_be_anywhere_in_the_context() -> None:
+    model, whose = answering(), SimpleNamespace(uid="alice")
+    async with memory_over() as store:
+        await knowing(store)
+        memory = plugin(store, user="context.uid")
+        await run(install(memory, into=Agent("clerk", model=model)), context=whose)
+    assert "Oslo" in shown(model)[0]
+
+
 def test_memory_is_put_into_agents_alone() -> None:
     with pytest.raises(CapabilityError, match="not into a ScriptedModel"):
         install(AgentMemory, into=ScriptedModel(), store="none:")

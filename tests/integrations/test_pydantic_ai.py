@@ -284,6 +284,15 @@ async def test_a_run_says_whom_it_works_for_and_the_program_goes_before_it() -> 
     assert ids == [("7", "monday"), ("bob", "c1"), ("carol", "monday"), ("dora", None)]
 
 
+async def test_the_user_may_be_anywhere_in_the_context() -> None:
+    heard, visitor = Heard(), SimpleNamespace(user=SimpleNamespace(id="alice"))
+    async with memory_over() as memory:
+        await knowing(memory)
+        for where in ("deps.user.id", lambda context: context.deps.user.id):
+            await install(plugin(memory, user=where), into=Agent(heard.model())).run(ASKED, deps=visitor)
+    assert ["Oslo" in shown for shown in heard.shown] == [True, True]
+
+
 async def test_tools_are_offered_when_they_are_asked_for_and_see_what_their_user_may_see() -> None:
     asked: list[AgentInfo] = []
 

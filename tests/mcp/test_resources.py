@@ -46,6 +46,13 @@ async def test_every_scope_with_facts_is_offered_under_an_address_that_leads_to_
         assert ">Oslo<" in await text_of(client, offered[3])
 
 
+async def test_a_whole_branch_has_an_address() -> None:
+    async with opened() as memory, connected(memory) as client:
+        await memory.save(SingleFact(CITY, "Oslo"), scope="/product/alpha")
+        assert ">Oslo<" in await text_of(client, "factmem://facts/product")
+        assert ">Oslo<" not in await text_of(client, "factmem://facts/agent")
+
+
 async def test_tree_info_and_records_are_json() -> None:
     async with opened() as memory, connected(memory) as client:
         (record,) = await memory.save(SingleFact(SEATS, 5), scope="/product/alpha")
@@ -63,7 +70,6 @@ async def test_tree_info_and_records_are_json() -> None:
         "factmem://facts/..",
         "factmem://facts/product/%2E%2E/x",
         "factmem://facts/product//x",
-        "factmem://facts/agent",
         "factmem://record/",
         "factmem://record/a/b",
         "factmem://other",

@@ -164,7 +164,7 @@ async def test_what_lies_in_a_scope_that_is_meant_has_one_of_the_last_places() -
     memory = remembering(ScriptedAnalyst(parts(scopes=("/product/beta",))))
     for number in range(12):
         await remember_all(memory, f"The launch of part {number} is late.", scope="/product/alpha")
-    await remember_all(memory, "The launch is said to be somewhat late this time.", scope="/product/beta")
+    await remember_all(memory, "The launch from Kourou is said to be somewhat late this time.", scope="/product/beta")
     plain = await memory.recall("Is the launch late?")
     found = await deeply(memory, "Is the launch late?")
     assert "beta" not in str([match.record.scope for match in plain])

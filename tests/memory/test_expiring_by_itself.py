@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -127,9 +128,35 @@ async def test_a_store_that_fails_is_logged_and_asked_again(
         async with memory:
             await done.wait()
         assert await kept(provider) == []
-    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "INFO"]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "StoreUnavailableError" in caplog.messages[0]
     assert "Oslo" not in caplog.text
+
+
+async def test_a_first_failure_is_not_reported_above_the_error_of_a_caller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "folder").mkdir()
+    with caplog.at_level(logging.INFO, "factmem"):
+        async with Memory(tmp_path / "folder", embedder=HashEmbedder()) as memory:
+            for _ in range(20):
+                with pytest.raises(StoreUnavailableError, match="is a folder"):
+                    await memory.remember("The mill is old.")
+                await anyio.sleep(0.002)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("wait", [0, 0.001, 0.004])
+async def test_closing_is_not_reported_as_a_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, wait: float
+) -> None:
+    monkeypatch.setattr(facade, "_BETWEEN_EXPIRIES", dt.timedelta(milliseconds=1))
+    with caplog.at_level(logging.INFO, "factmem"):
+        async with Memory(tmp_path / "facts.db", embedder=HashEmbedder()) as memory:
+            await anyio.sleep(wait)
+            await memory.aclose()
+            await anyio.sleep(0.02)
+    assert caplog.messages == []
 
 
 async def test_a_superseded_revision_goes_at_its_own_time(provider: AgentMemoryProvider, clock: FakeClock) -> None:

@@ -13,6 +13,7 @@ import pytest
 from factmem import Concept, Memory
 from factmem.codec import FORMAT_VERSION
 from factmem.errors import CodecError, NewerVersionError
+from factmem.memory import exchange
 from factmem.providers import InMemoryProvider
 from factmem.testing import HashEmbedder
 
@@ -74,3 +75,19 @@ async def test_a_newer_file_and_an_unknown_field_are_refused(tmp_path: Path) -> 
         with pytest.raises(CodecError):
             await memory.import_(unknown, trust=True)
         assert await memory.list_records() == []
+
+
+async def test_a_line_without_an_end_is_refused_and_the_lines_before_it_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_LONGEST_LINE", 4_000)
+    file = tmp_path / "export.jsonl"
+    async with Memory("memory:", embedder=HashEmbedder()) as memory:
+        await memory.remember("The cellar is cold.")
+        await memory.export(file)
+    with file.open("a", encoding="utf-8") as more:
+        more.write('{"v": 1, "padding": "' + "x" * 100_000)
+    async with Memory("memory:", embedder=HashEmbedder()) as memory:
+        with pytest.raises(CodecError, match="longer than 4,000 characters"):
+            await memory.import_(file, trust=True)
+        assert len(await memory.list_records()) == 1

@@ -27,6 +27,7 @@ from factmem.errors import (
 )
 from factmem.memory import FuturePolicy, Policies
 from factmem.providers import NoMemory
+from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder
 
 SEATS = Concept.single("seats", "Number of seats", int)
@@ -80,10 +81,11 @@ async def test_at_equal_priority_the_narrower_scope_wins_and_a_child_before_its_
         assert fact.value == number
 
 
-async def test_the_values_of_the_chosen_level_are_united(memory: Memory, clock: FakeClock) -> None:
-    beside = attrs.evolve(USER, name="customer")
+async def test_the_values_of_the_chosen_subject_are_united_on_its_level(memory: Memory, clock: FakeClock) -> None:
+    beside, other = attrs.evolve(USER, name="customer"), MemoryScope.product("beta")
+    await memory.save(MultipleFacts(GUESTS, ("Dot",), timestamp=clock()), subject=beside, scope=ALPHA)
     await memory.save(MultipleFacts(GUESTS, ("Ann", "Bo"), timestamp=clock()), subject=USER, scope=ALPHA)
-    await memory.save(MultipleFacts(GUESTS, ("Bo", "Cy"), timestamp=clock()), subject=beside, scope=ALPHA)
+    await memory.save(MultipleFacts(GUESTS, ("Bo", "Cy"), timestamp=clock()), subject=USER, scope=other)
     await memory.save(MultipleFacts(GUESTS, ("Zed",), timestamp=clock()), subject=USER)
     fact = await memory.load(GUESTS)
     assert fact is not None
@@ -205,3 +207,27 @@ async def test_no_memory_keeps_nothing_and_says_what_it_cannot_keep() -> None:
             await memory.remember("Something with evidence.")
         with pytest.raises(CapabilityError):
             await memory.forget(concepts=[SEATS])
+
+
+async def test_a_retracted_fact_saved_again_as_it_was_stays_retracted_and_says_so(
+    memory: Memory, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    fact = SingleFact(SEATS, 5, timestamp=clock())
+    (record,) = await memory.save(fact, subject=USER)
+    await memory.retract(record.id)
+    (again,) = await memory.save(fact, subject=USER)
+    assert (again.id, again.state) == (record.id, AssertionState.RETRACTED)
+    assert "restore()" in caplog.text
+    assert await memory.load(SEATS) is None
+    await memory.restore(again.id)
+    assert await memory.load(SEATS) == fact
+
+
+async def test_a_retracted_value_said_anew_is_active(memory: Memory, clock: FakeClock) -> None:
+    (record,) = await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER)
+    await memory.retract(record.id)
+    (again,) = await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER)
+    assert again.state is AssertionState.ACTIVE
+    fact = await memory.load(SEATS)
+    assert fact is not None
+    assert fact.value == 5

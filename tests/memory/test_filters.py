@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, MultipleFacts, SingleFact
+from factmem import STATEMENT, AgentMemoryProvider, Concept, FactDetails, Memory, Message, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError
 from factmem.memory import RecordOrder
 from factmem.patterns import linear_search
@@ -128,6 +128,17 @@ async def test_listings_and_recall_are_narrowed_by_the_same_filters_before_ranki
     assert await both(memory, "tea", sources=["mail"]) == {"tea in June"}
     (best,) = await memory.recall("tea in July", limit=1, topics=["drinks"])
     assert best.record.value != "tea in July"
+
+
+async def test_statements_that_tell_nothing_and_those_of_the_assistant_may_be_left_out(memory: Memory) -> None:
+    for text in ("I drink tea at five.", "Thanks!", "Do you like tea?"):
+        await memory.remember(text)
+    await memory.remember(Message(content="Tea grows in Assam.", role="assistant"))
+    await memory.save(SingleFact(Concept.single("thanks", ""), "Thanks!"))
+    telling = await both(memory, "tea", telling=True, concepts=[STATEMENT])
+    assert telling == {"I drink tea at five.", "Tea grows in Assam."}
+    assert await both(memory, "tea", telling=True, assistant=False) == {"I drink tea at five.", "Thanks!"}
+    assert await both(memory, "tea", assistant=True) == {"Tea grows in Assam."}
 
 
 async def both(memory: Memory, query: str, **filters: object) -> set[str]:

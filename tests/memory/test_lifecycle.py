@@ -213,9 +213,9 @@ async def test_a_rollback_stays_behind_the_walls(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
     """Neither another viewer nor another organization reaches a revision by its number."""
+    public = await saved(memory, "Lisbon", clock)
     mine = await saved(memory, "Porto", clock, private=True)
     await saved(memory, "Faro", clock, private=True)
-    public = await saved(memory, "Lisbon", clock)
     other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
     for outsider in (memory.as_viewer("bob"), memory.as_viewer(None), other):
         with pytest.raises(RecordNotFoundError):

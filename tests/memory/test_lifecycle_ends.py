@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from factmem import (
     FactDetails,
     Memory,
     MemorySubject,
+    Message,
     MultipleFacts,
     SingleFact,
 )
@@ -28,12 +30,13 @@ from factmem.recall import MetadataCondition, MetadataOperator
 from factmem.records import Assertion, LogEntry, Place, Recorded
 from factmem.records import AssertionState as State
 from factmem.scopes import MemoryScope
-from factmem.testing import FakeClock, HashEmbedder
+from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
+from tests.memory.telling import CONCEPTS, well
 
 CITY = Concept.single("city", "Where the user lives")
 NOTE = Concept.multiple("note", "A note")
 USER = MemorySubject("user", priority_level=1)
-DAY = dt.timedelta(days=1)
+DAY, MINUTE = dt.timedelta(days=1), dt.timedelta(minutes=1)
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 Opened = Callable[[TtlPolicy], Memory]
 
@@ -85,6 +88,24 @@ def test_a_time_to_live_is_a_positive_time() -> None:
     for too_much in (dt.timedelta(0), dt.timedelta.max):
         with pytest.raises(InvalidDataError, match="ttl"):
             after(NOW, too_much)
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["kept", "read"])
+async def test_words_are_remembered_for_a_while(provider: AgentMemoryProvider, clock: FakeClock, reads: bool) -> None:
+    """So are the facts that a model finds in them."""
+    model = ScriptedModel(well) if reads else None
+    whose: dict[str, Any] = {"embedder": HashEmbedder(), "clock": clock, "model": model, "concepts": CONCEPTS}
+    async with Memory(provider, **whose) as memory:
+        await memory.remember(Message(content="I live in Porto."), subject=USER, ttl=DAY)
+        await (await memory.remember_many([Message(content="I have a cat.")], ttl=2 * DAY)).wait()
+        for expired in ("Porto", "cat"):
+            assert any(expired in str(record.value) for record in await memory.list_records())
+            clock.advance(DAY + MINUTE)
+            assert not any(expired in str(record.value) for record in await memory.list_records())
+        wrong: dict[str, Any]
+        for wrong in ({"ttl": dt.timedelta(0)}, {"ttl": DAY, "expires_at": clock() + DAY}):
+            with pytest.raises(InvalidDataError, match="ttl"):
+                await memory.remember("I live in Porto.", **wrong)
 
 
 async def test_the_policy_gives_what_is_saved_and_updated_its_time(opened: Opened, clock: FakeClock) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemoryProvider, InMemoryProvider
-from factmem.abc import DropReason
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message
+from factmem.abc import DetectionRequest, DropReason
+from factmem.errors import CapabilityError
 from factmem.llm import InstructorModel
 from factmem.records import AssertionState
 from factmem.testing.chat_answers import Said, answering, chat_answer, error_answer, unreachable_base_url
@@ -119,7 +120,8 @@ async def test_what_a_failing_model_cannot_read_is_kept_named_and_read_later(
     with LoopbackOpenAIServer(answering(*fault.answers)) as server:
         async with opened(provider, model_at(server.base_url, timeout=fault.timeout)) as memory:
             outcome = await memory.remember(talk(*TEXTS), subject=USER)
-    assert (outcome.failure, words(outcome.records), outcome.changes) == (fault.named, sorted(TEXTS), ())
+    assert (outcome.failure, words(outcome.records)) == (fault.named, sorted(TEXTS))
+    assert words([change.record for change in outcome.changes]) == sorted(TEXTS), "what was kept can be undone"
     assert fault.costs(len(server.requests))
     assert not [text for text in (*TEXTS, "Oslo") if text in caplog.text]
     await kept_and_made_good(provider, fault.named)
@@ -285,3 +287,26 @@ async def test_a_hostile_consolidation_costs_nothing_known(answer: Said | Answer
     assert 0 < len(server.requests) <= 2
     assert outcome.failure is None
     assert known == sorted([*KNOWN, NEW])
+
+
+async def test_a_dead_letter_says_which_field_of_the_answer_was_wrong_and_holds_no_value(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider, secret = InMemoryProvider(), "quokka"
+    wrong = {"city": [{"quote": 5, "message": secret, "value": [secret]}], secret: [secret]}
+    with LoopbackOpenAIServer(lambda path, request: chat_answer(wrong)) as server:
+        async with opened(provider, model_at(server.base_url)) as memory:
+            await memory.remember(talk(*TEXTS), subject=USER)
+            (letter,) = await memory.dead_letters.list()
+    assert letter.failure == "ModelAnswerError"
+    assert "value: Input should be a valid string" in letter.reason
+    assert secret not in letter.reason
+    assert secret not in caplog.text
+
+
+async def test_looking_for_something_without_a_model_is_refused() -> None:
+    async with Memory("memory:") as memory:
+        with pytest.raises(CapabilityError, match="model="):
+            await memory.remember([Message(content="I live in Oslo.")], looking_for=DetectionRequest(open=True))
+        assert len(await memory.list_records()) == 0
+        await memory.generate([Message(content="I live in Oslo.")])

@@ -78,7 +78,7 @@ async def test_two_organizations_in_one_store_never_meet(provider: AgentMemoryPr
 
 
 async def test_a_path_cannot_climb(memory: Memory) -> None:
-    for path in ("/product/a/../b", "..", "/", "", "//", "/product"):
+    for path in ("/product/a/../b", "..", "", "//", "/product/.."):
         with pytest.raises(InvalidDataError):
             await memory.recall("note", scope=path)
 

@@ -8,11 +8,24 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, Concept, Memory, SingleFact
-from factmem.abc import Action, KeepsHistory, Known, Novelty, Prompt, Receipt, Statement, Verdict, Verdicts
-from factmem.errors import RecordNotFoundError
+from factmem import AgentMemoryProvider, ChangeKind, Concept, Memory, Message, SingleFact
+from factmem.abc import (
+    Action,
+    Conversation,
+    DetectionRequest,
+    KeepsHistory,
+    Known,
+    Novelty,
+    Prompt,
+    Receipt,
+    Statement,
+    Verdict,
+    Verdicts,
+)
+from factmem.errors import BudgetSpentError, ModelError, ModelRefusedError, RecordNotFoundError
+from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
-from tests.memory.telling import PETS, log_of, said, talk, well
+from tests.memory.telling import CITY, PETS, log_of, said, talk, well
 from tests.memory.telling import opened as with_model
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
@@ -75,6 +88,65 @@ async def test_what_is_undone_cannot_be_undone_twice(provider: AgentMemoryProvid
     await memory.undo(kept.changes)
     with pytest.raises(RecordNotFoundError):
         await memory.undo(kept.changes)
+
+
+@pytest.mark.parametrize("found", [[], [{"quote": "Faro", "message": 1, "value": "Lund"}]], ids=["nothing", "dropped"])
+async def test_the_words_that_a_model_finds_nothing_in_are_a_change_that_can_be_undone(
+    provider: AgentMemoryProvider, clock: FakeClock, found: list[dict[str, Any]]
+) -> None:
+    model = ScriptedModel(
+        lambda prompt, answer: {name: found if name == "city" else [] for name in answer.model_fields}
+    )
+    async with Memory(provider, model=model, concepts=[CITY], embedder=HashEmbedder(), clock=clock) as memory:
+        kept = await memory.remember(
+            Message(content="The ferry to Faro leaves at nine."), looking_for=DetectionRequest(concepts=[CITY])
+        )
+        assert [change.record.id for change in kept.changes] == [record.id for record in kept]
+        await memory.undo(kept.changes)
+        assert len(await memory.list_records()) == 0
+
+
+@pytest.mark.parametrize("error", [ModelRefusedError("no"), BudgetSpentError("spent")], ids=repr)
+async def test_words_that_could_not_be_read_are_a_change_that_can_be_undone(
+    provider: AgentMemoryProvider, clock: FakeClock, error: ModelError
+) -> None:
+    model = ScriptedModel(lambda prompt, answer: error)
+    async with Memory(provider, model=model, embedder=HashEmbedder(), clock=clock) as memory:
+        kept = await memory.remember(Message(content="The ferry leaves at nine."))
+        assert kept.failure == type(error).__name__
+        assert [change.kind for change in kept.changes] == [ChangeKind.CREATED]
+        await memory.undo(kept.changes)
+        assert await memory.list_records() == []
+
+
+async def test_undoing_words_that_could_not_be_read_leaves_what_was_said_before(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    words = [Message(content="The ferry leaves at nine.", id=f"m{number}") for number in range(2)]
+    async with Memory(provider, embedder=HashEmbedder(), clock=clock) as memory:
+        (first,) = await memory.remember(words[0])
+    model = ScriptedModel(lambda prompt, answer: ModelRefusedError("no"))
+    async with Memory(provider, model=model, embedder=HashEmbedder(), clock=clock) as memory:
+        kept = await memory.remember(words[1])
+        (change,) = kept.changes
+        assert (change.kind, change.previous and change.previous.revision) == (ChangeKind.UPDATED, first.revision)
+        await memory.undo(kept.changes)
+        (left,) = await memory.list_records()
+        assert left.evidence == first.evidence
+
+
+async def test_words_told_again_after_they_were_retracted_stay_so_and_say_it(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    told = Conversation(messages=(Message(content="Tea at four.", id="m1", timestamp=clock()),), id="c1")
+    memory = opened(provider, clock)
+    (record,) = await memory.remember(told)
+    await memory.retract(record.id)
+    again = await memory.remember(told)
+    assert [item.state for item in again] == [AssertionState.RETRACTED]
+    assert again.changes == ()
+    await memory.restore(record.id)
+    assert await statements(memory) == ["Tea at four."]
 
 
 async def test_many_changes_are_undone_together(

@@ -32,6 +32,7 @@ from factmem.errors import (
     RecordNotFoundError,
 )
 from factmem.facts import STATEMENT
+from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import CITY, PETS, SEATS, USER, opened, said, well, words
 
@@ -58,6 +59,70 @@ async def test_a_view_shows_its_scope_and_what_lies_below_it(provider: AgentMemo
         assert (await view.info()).records == 2
         assert said(await view.history(CITY)) == ["Oslo", "Rome"]
         assert said(await memory.slice([PLAN, BETA]).list_records()) == ["Bern", "Rome"]
+
+
+async def test_a_whole_branch_is_read_viewed_and_erased(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        await filled(memory)
+        await memory.save(SingleFact(CITY, "Paris"), subject=USER, scope="/agent/planner")
+        await memory.save(SingleFact(CITY, "Kyiv"), subject=USER, scope="/customer/acme")
+        products = ["Bern", "Lyon", "Oslo", "Rome"]
+        assert said(await memory.list_records(scope="/product")) == products
+        assert said([match.record for match in await memory.recall("city", scope="/agent")]) == ["Paris"]
+        assert said(await memory.list_records(scope="/feature")) == []
+        assert (await memory.info("/product")).records == 4
+        tree = await memory.tree("/product", 1)
+        assert (tree.name, [child.name for child in tree.children]) == ("product", ["alpha", "alphabet", "beta"])
+        assert [str(child.scope) for child in (await memory.tree(depth=1)).children] == [
+            "/agent",
+            "/cross-product",
+            "/product",
+        ]
+        view = memory.scope("/product")
+        assert said(await view.list_records()) == products
+        assert said(await view.scope("alpha").list_records()) == ["Oslo", "Rome"]
+        assert said(await memory.slice(["/agent", BETA]).list_records()) == ["Bern", "Paris"]
+        with pytest.raises(OutOfViewError):
+            await view.list_records(scope="/agent")
+        with pytest.raises(OutOfViewError, match="several scopes"):
+            await view.save(SingleFact(CITY, "Nice"), subject=USER)
+        assert len(await memory.reset("/product")) == 4
+        assert said(await memory.list_records()) == ["Kyiv", "Paris"]
+
+
+async def test_a_slash_is_everything_that_a_view_shows(provider: AgentMemoryProvider) -> None:
+    async with opened(provider) as memory:
+        await filled(memory)
+        for reader, expected in ((memory, ["Bern", "Lyon", "Oslo", "Rome"]), (memory.scope(ALPHA), ["Oslo", "Rome"])):
+            assert said(await reader.list_records(scope="/")) == expected
+            assert said([match.record for match in await reader.recall("city", scope="/", limit=9)]) == expected
+            assert (await reader.info("/")).records == (await reader.tree("/")).records == len(expected)
+            assert said(await reader.scope("/").list_records()) == expected
+        assert len(await memory.scope(ALPHA).reset("/")) == 2
+        assert said(await memory.list_records()) == ["Bern", "Lyon"]
+
+
+@pytest.mark.parametrize("scope", ["/", "/product", MemoryScope(ScopeKind.AGENT)])
+async def test_no_fact_lies_in_a_branch_or_everywhere(scope: str | MemoryScope) -> None:
+    async with opened(InMemoryProvider()) as memory:
+        ids = await filled(memory)
+        for refused in (
+            lambda: memory.save(SingleFact(CITY, "Nice"), subject=USER, scope=scope),
+            lambda: memory.remember("Nice is warm.", scope=scope),
+            lambda: memory.update(ids["Oslo"], scope=scope),
+            lambda: memory.load(CITY, subject=USER, scope=scope),
+            lambda: memory.history(CITY, scope=scope),
+            lambda: memory.list_records(scope=scope, exact=True),
+            lambda: memory.forget(scope=scope, exact=True),
+            lambda: memory.info(scope, exact=True),
+        ):
+            with pytest.raises(InvalidDataError):
+                await refused()
+        with pytest.raises(InvalidDataError, match="empty filter"):
+            await memory.forget(scope="/")
+        with pytest.raises(InvalidDataError):
+            memory.slice([], exact=[scope])
+        assert len(await memory.list_records()) == 4
 
 
 @pytest.mark.parametrize("outside", ["/product/beta", "/product/alphabet", "/product", "/x", MemoryScope.CROSS_PRODUCT])
@@ -108,9 +173,7 @@ async def test_a_path_without_a_leading_slash_is_relative_to_a_view_of_one_scope
         assert said(await memory.scope("product/beta").list_records()) == ["Bern"]
 
 
-@pytest.mark.parametrize(
-    "path", ["..", "../beta", "plan/../../beta", "", " ", "plan//x", "/", "product/beta", "//@acme/x"]
-)
+@pytest.mark.parametrize("path", ["..", "../beta", "plan/../../beta", "", " ", "plan//x", "product/beta", "//@acme/x"])
 async def test_no_relative_path_leads_out_of_a_view(path: str) -> None:
     async with opened(InMemoryProvider()) as memory:
         await filled(memory)
@@ -330,7 +393,7 @@ async def test_a_view_about_somebody_shows_nothing_about_others(provider: AgentM
 
 
 async def test_no_subject_leads_out_of_a_view() -> None:
-    async with opened(InMemoryProvider()) as memory:
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         await of_two(memory)
         view = memory.about([MAYA])
         asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)

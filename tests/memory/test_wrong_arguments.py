@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from factmem import FactDetails, InMemoryProvider, Memory, MemorySubject, Message, SingleFact
-from factmem.errors import InvalidDataError, RecordNotFoundError
+import factmem
+from factmem import (
+    AgentMemoryConfig,
+    Background,
+    BlockingMemory,
+    FactDetails,
+    InMemoryProvider,
+    Memory,
+    MemorySubject,
+    Message,
+    Policies,
+    RecallSettings,
+    SingleFact,
+)
+from factmem.agent import Loading, Saving
+from factmem.errors import InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.recall import MetadataCondition
 from factmem.testing import HashEmbedder
 from tests.memory.scripted_analyst import deeply
@@ -130,9 +146,11 @@ async def test_an_unknown_filter_is_refused_with_the_known_ones(memory: Memory, 
     wrong: dict[str, Any] = {name: ["mill"], "subject": USER}
     calls: list[Call] = [memory.list_records, memory.forget, memory.audit]
     for call in calls:
-        with pytest.raises(TypeError, match=f"'{name}'; expected scope, exact, subject, subjects, concepts"):
+        with pytest.raises(
+            TypeError, match=f"'{name}'(: did you mean sub|; it takes .*scope, exact, subject, sub)jects"
+        ):
             await call(**wrong)
-    with pytest.raises(TypeError, match=f"'{name}'; expected"):
+    with pytest.raises(TypeError, match=f"'{name}'"):
         await memory.recall("mill", **wrong)
     assert said(await memory.list_records()) == ["Rome"]
 
@@ -374,3 +392,78 @@ async def test_an_id_in_the_place_of_a_concept_is_refused(memory: Memory, call: 
         await call(memory, record.id)
     assert await memory.get(record.id) == record
     assert [item.id for item in await memory.list_records(record_ids=[record.id])] == [record.id]
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda memory: memory.recall("mill", top_k=3), r"recall\(\) got .* 'top_k': did you mean limit\?"),
+        (lambda memory: memory.recall("mill", limt=3), "'limt': did you mean limit"),
+        (lambda memory: memory.recall("mill", threshold=0.3), "did you mean min_score"),
+        (lambda memory: memory.remember("mill", tags=["x"]), "did you mean categories"),
+        (lambda memory: memory.save(SingleFact(CITY, "Rome"), metadata={}), "it takes fact, subject, scope, details"),
+        (lambda memory: memory.quarantine.list(subjct=USER), "did you mean subject"),
+        (lambda memory: memory.add("mill"), "did you mean remember or save"),
+        (lambda memory: memory.search("mill"), "no attribute 'search': did you mean recall"),
+        (lambda memory: memory.list_record(), "did you mean list_records"),
+        (lambda memory: memory.delete("id"), "did you mean forget or retract"),
+        (lambda memory: memory.zxqv, "no attribute 'zxqv'$"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "call",
+)
+async def test_a_wrong_name_is_answered_with_the_right_one(
+    memory: Memory, call: Callable[[Any], Any], hint: str
+) -> None:
+    with pytest.raises((TypeError, AttributeError), match=hint):
+        await call(memory)
+    with (
+        BlockingMemory(Memory("memory:", embedder=HashEmbedder())) as blocking,
+        pytest.raises((TypeError, AttributeError), match=hint),
+    ):
+        call(blocking)
+
+
+@pytest.mark.parametrize(
+    ("made", "wrong", "hint"),
+    [
+        (Memory, "organisation", "organization"),
+        (Memory, "read_onyl", "read_only"),
+        (Memory, "llm", "model"),
+        (Policies, "keepwords", "keep_words"),
+        (Background, "concurency", "concurrency"),
+        (RecallSettings, "half_life", "half_life_days"),
+        (AgentMemoryConfig, "agentname", "agent_name"),
+        (Loading, "budgt", "budget"),
+        (Saving, "privat", "private"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "call",
+)
+def test_a_misspelt_setting_is_answered_with_the_right_one(made: Any, wrong: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=rf"{made.__name__}\(\) got .* '{wrong}': did you mean {hint}\?"):
+        made(**{wrong: 1})
+    assert hint in inspect.signature(made).parameters
+
+
+async def test_a_memory_says_how_it_is_opened() -> None:
+    wrong: Any = Memory("memory:")
+    with pytest.raises(TypeError, match=r"open it with `async with Memory\(…\)`.*`with BlockingMemory"), wrong:
+        pass
+    wrong = BlockingMemory(wrong)
+    with pytest.raises(TypeError, match=r"is opened with `with`.*`async with Memory"):
+        async with wrong:
+            pass
+
+
+async def test_a_folder_in_place_of_a_file_is_answered_with_a_file_in_it(tmp_path: Path) -> None:
+    async with Memory(tmp_path, embedder=HashEmbedder()) as memory:
+        with pytest.raises(StoreUnavailableError, match=rf"is a folder: .* {tmp_path.name}/facts.db, .* file:"):
+            await memory.remember("The mill is old.")
+
+
+def test_a_name_that_lies_elsewhere_is_answered_with_its_module() -> None:
+    for name, home in (("DetectionRequest", "factmem.abc"), ("Trigger", "factmem.memory")):
+        with pytest.raises(ImportError, match=f"factmem has no {name}: write  from {home} import {name}"):
+            exec(f"from factmem import {name}", {})
+    assert not hasattr(factmem, "Memoy")
+    with pytest.raises(AttributeError, match="did you mean Memory"):
+        getattr(factmem, "Memoy")  # noqa: B009 - a type checker would find it

@@ -3,7 +3,8 @@
     python run_fences.py FENCES
 
 FENCES is a JSON file with scripts, each with its folder and the address of the model that it may ask, or null.
-Python ones run here, as ``__main__``, shell ones in a shell that stops at the first failure.
+Python ones run here, as ``__main__``, shell ones in a shell that stops at the first failure. A line with a form feed
+stands before the output of each.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def main(fences: Path) -> None:
         os.chdir(folder)
         os.environ.pop("FACTMEM_MODEL", None)
         os.environ |= {"FACTMEM_MODEL": model} if model else {}
-        sys.stdout.flush()
+        print("\f", flush=True)
         if script.endswith(".py"):
             runpy.run_path(script, run_name="__main__")
         else:

@@ -48,6 +48,8 @@ NOT_ON_THE_COMMAND_LINE = {
     "recorded_until": "people remember when something was said",
     "min_importance": "list --order importance shows the most important first",
     "max_importance": "list --order importance --reverse shows the least important first; purge offers it",
+    "telling": "people look at what there is; an agent's prompt needs what tells something",
+    "assistant": "people filter by sources",
     "metadata": "metadata is for programs",
     "where": "metadata is for programs; purge offers it, for rules of retention",
     "record_ids": "commands about single records take ids as arguments",

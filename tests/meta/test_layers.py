@@ -17,6 +17,7 @@ VOCABULARY = {
     "findings",
     "fold",
     "hidden",
+    "hints",
     "json_stream",
     "lazy_names",
     "media",
@@ -34,6 +35,7 @@ VOCABULARY = {
     "values",
     "vectors",
     "views",
+    "wording",
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall", "reranking"}
 INTERFACES = {"integrations", "browse", "mcp"}

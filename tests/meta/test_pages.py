@@ -1,13 +1,15 @@
 """Every fence of the README and of the pages in docs/ runs.
 
-The fences of one section (down to the next heading) run in order, in one empty folder, those of a page in one process.
-They print the output that the page shows. Those that need a model find one on this machine under FACTMEM_MODEL, which
-understands the few sentences of the pages. The two fences that install are run by `.ci/run` itself, on a fresh
-environment.
+The fences of a page run in order, in one folder that is empty at first, as a reader copies them. Those of a section
+(down to the next heading) print the output that it shows, and what they import comes with the extras that the page has
+named by then. Those that need a model find one on this machine under FACTMEM_MODEL, which understands the few sentences
+of the pages. The two fences that install are run by `.ci/run` itself, on a fresh environment.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import os
 import re
@@ -15,21 +17,26 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.fork_server import ForkServer
-from tests.packages import QUIET, need_packages_of
+from tests.packages import QUIET, imports_of, need_packages_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "pages"
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PRINTS = re.compile(r"prints[^:\n]*:\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXTRA = re.compile(r"extra\s+`([\w-]+)`|factmem\[([\w,-]+)\]")
 HEADING = re.compile(r"^#{1,3} ", re.MULTILINE)
 INSTALLS = re.compile(r"pip install|\.ci/run|benchmarks/(locomo|longmemeval)")
 RUNS_ELSEWHERE = re.compile(r"^from crewai ", re.MULTILINE)
@@ -112,10 +119,10 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str, fork_s
     """A reader who copies the fences gets the described result, with warnings as errors and without a network."""
     shell = _shell_environment(tmp_path)
     fences: list[tuple[str, str, str | None]] = []
-    for number, section in enumerate(page.sections):
-        work = tmp_path / f"section_{number}"
-        work.mkdir()
-        (work / "benchmarks").symlink_to(ROOT / "benchmarks")
+    work = tmp_path / "page"
+    work.mkdir()
+    (work / "benchmarks").symlink_to(ROOT / "benchmarks")
+    for section in page.sections:
         for language, code in section.runnable:
             script = tmp_path / f"fence_{len(fences)}.{ {'python': 'py', 'bash': 'sh'}[language] }"
             script.write_text(code, encoding="utf-8")
@@ -131,8 +138,63 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str, fork_s
     else:
         done = fork_server.run(runner, str(listed), cwd=here, env=shell, timeout=170, outputs=here)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    printed = done.stdout.splitlines()
-    assert [line for section in page.sections for line in section.prints if line not in printed] == []
+    outputs = iter(done.stdout.split("\f\n")[1:])
+    for section in page.sections:
+        printed = [line for output in itertools.islice(outputs, len(section.runnable)) for line in output.splitlines()]
+        rest = iter(printed)
+        assert [line for line in section.prints if line not in rest] == [], printed
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_a_page_names_the_extras_of_a_fence_before_it(page: Page, tmp_path: Path) -> None:
+    """Packages that a fence imports, itself or through a module of factmem, are installed by then."""
+    homes = metadata.packages_distributions()
+    for fence in FENCE.finditer(page.text):
+        language, code = fence.groups()
+        if language != "python" or INSTALLS.search(code):
+            continue
+        extras = {name for found in EXTRA.findall(page.text[: fence.start()]) for name in ",".join(found).split(",")}
+        installed = _required("factmem", frozenset(extras))
+        script = tmp_path / "fence.py"
+        script.write_text(code, encoding="utf-8")
+        imported = imports_of(script) | {
+            name
+            for module in imports_of(script, of="factmem")
+            if (spec := find_spec(module)) is not None and spec.origin is not None
+            for name in imports_of(Path(spec.origin))
+        }
+        needed = {name: homes[top] for name in imported if (top := name.partition(".")[0]) in homes}
+        missing = [name for name, found in needed.items() if not installed.intersection(map(canonicalize_name, found))]
+        assert missing == [], f"{extras} do not install them"
+
+
+@functools.cache
+def _required(distribution: str, extras: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return the distributions that one installs with some of its extras, itself included."""
+    found, waiting = set[str](), [(distribution, extras)]
+    seen = set(waiting)
+    while waiting:
+        name, chosen = waiting.pop()
+        found.add(canonicalize_name(name))
+        try:
+            requirements = [Requirement(text) for text in metadata.requires(name) or ()]
+        except metadata.PackageNotFoundError:
+            continue
+        for item in requirements:
+            marker = item.marker
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in (*chosen, "")):
+                further = (item.name, frozenset(item.extras))
+                waiting += [further] if further not in seen else []
+                seen.add(further)
+    return frozenset(found)
+
+
+def test_the_shelf_of_the_page_on_providers_is_the_one_that_passes_the_kit() -> None:
+    """`tests/conformance/test_third_party.py` runs the kit on it."""
+    (page,) = (page for page in PAGES if page.name == "how-to/provider")
+    shelf = ROOT / "examples/third_party_provider/factmem_shelf/provider.py"
+    first, *_ = (code for language, code in FENCE.findall(page.text) if language == "python")
+    assert first.startswith(shelf.read_text(encoding="utf-8"))
 
 
 def test_the_python_fences_pass_a_type_checker(pyright: str, tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ _PLACES: Final = (
     Place(_USER, _PLANNER),
     Place(_USER, _PLANNER / "x"),
     Place(_USER.individual("alice"), _PLANNER),
+    Place(_USER.individual("bob"), _PLANNER),
     Place(MemorySubject("user:alice"), _PLANNER),
     Place(MemorySubject.EVERYTHING, MemoryScope.CROSS_PRODUCT),
     Place(_USER, MemoryScope.CROSS_PRODUCT / "a/b"),

@@ -7,22 +7,23 @@ import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import attrs
+import pytest
 from anyio.from_thread import BlockingPortal
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from factmem import Memory
-from factmem.errors import FactMemError
-from factmem.facts import Concept, Fact
+from factmem.errors import FactMemError, SeveralIndividualsError
+from factmem.facts import STATEMENT, Concept, Fact
 from factmem.memory import FlaggedPolicy, Policies
 from factmem.records import AssertionState, Evidence, FactDetails, Origin, Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import decode_value
 from tests.models.hostile import BASE, TENANTS, World, at, times, values, worlds
-from tests.models.plain_memory import PlainMemory, shown
+from tests.models.plain_memory import PlainMemory, individuals_in, shown
 from tests.models.plain_seen import below, counts_in, in_order, json_of, seen, sums_of
 from tests.models.plain_store import PlainStore, Words, readable
 from tests.models.plain_values import TYPES, as_json, exact
@@ -32,9 +33,12 @@ __all__ = ["MemoryMachine"]
 
 T = TypeVar("T")
 
+Who: TypeAlias = tuple[str | None, str | None, int, bool]
+"""Organization, viewer, number of the handle, and whether the memory is read as that of the viewer."""
+
 _VIEWERS = (None, "alice", "bob")
 _ids = st.integers(0, 40)
-_who = st.tuples(st.sampled_from(TENANTS), st.sampled_from(_VIEWERS), st.integers(0, 1))
+_who = st.tuples(st.sampled_from(TENANTS), st.sampled_from(_VIEWERS), st.integers(0, 1), st.booleans())
 _reasons = st.sampled_from([None, None, "because"])
 
 
@@ -73,9 +77,9 @@ class MemoryMachine(RuleBasedStateMachine):
             if hasattr(self, "world"):
                 for tenant in TENANTS:
                     for viewer in _VIEWERS:
-                        self._compare((tenant, viewer, 0))
-                        self._compare((tenant, viewer, 1))
-                        self._compare_histories((tenant, viewer, 0))
+                        self._compare((tenant, viewer, 0, False))
+                        self._compare((tenant, viewer, 1, True))
+                        self._compare_histories((tenant, viewer, 0, False))
         finally:
             for provider in self.open:
                 self.portal.call(provider.aclose)
@@ -85,27 +89,29 @@ class MemoryMachine(RuleBasedStateMachine):
     def begin(self, world: World) -> None:
         self.world = world
 
-    def _both(self, who: tuple[str | None, str | None, int]) -> tuple[Memory, PlainMemory]:
-        tenant, viewer, handle = who
-        memory = self.memories[tenant, handle % len(self.open)].as_viewer(viewer)
-        return memory, PlainMemory(self.plain, tenant, viewer)
+    def _both(self, who: Who) -> tuple[Memory, PlainMemory]:
+        tenant, viewer, handle, for_user = who
+        memory = self.memories[tenant, handle % len(self.open)]
+        if viewer is None or not for_user:
+            return memory.as_viewer(viewer), PlainMemory(self.plain, tenant, viewer)
+        return memory.for_user(viewer), PlainMemory(self.plain, tenant, viewer, for_user=True)
 
     def _step(self) -> None:
         type(self).steps += 1
 
     def _do(
         self,
-        who: tuple[str | None, str | None, int],
+        who: Who,
         really: Callable[[Memory], Awaitable[Any]],
         plainly: Callable[[PlainMemory], T],
     ) -> tuple[Any, T | None]:
         """Do a step in both, which must raise the same error or none."""
         self._step()
-        memory, _ = self._both(who)
+        memory, plain = self._both(who)
         trial = self.plain.copy()
         done, error = None, None
         try:
-            done = plainly(PlainMemory(trial, who[0], who[1]))
+            done = plainly(attrs.evolve(plain, store=trial))
         except FactMemError as refusal:
             error = type(refusal)
         result, raised = None, None
@@ -134,7 +140,7 @@ class MemoryMachine(RuleBasedStateMachine):
             said.record = named.get(said.record, said.record)
 
     @rule(data=st.data(), who=_who, private=st.booleans())
-    def save(self, data: st.DataObject, who: tuple[str | None, str | None, int], private: bool) -> None:
+    def save(self, data: st.DataObject, who: Who, private: bool) -> None:
         concept, kind = self._concept(data)
         most = 3 if concept.fact_type.value == "multiple" else 1
         drawn = data.draw(st.lists(values(kind), min_size=1, max_size=most))
@@ -152,7 +158,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def _save(
         self,
-        who: tuple[str | None, str | None, int],
+        who: Who,
         fact: Fact[Any],
         kind: str,
         place: Place,
@@ -171,45 +177,52 @@ class MemoryMachine(RuleBasedStateMachine):
             lambda plain: plain.save(words, private),
         )
         if done is not None:
-            assert [seen(record) for record in result] == [shown(it, (it,), it.it.state) for it, _ in done]
+            assert [seen(record) for record in result] == [shown(it, (it,), it.state) for it, _ in done]
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, reason=_reasons)
-    def retract(self, which: list[int], who: tuple[str | None, str | None, int], reason: str | None) -> None:
+    def retract(self, which: list[int], who: Who, reason: str | None) -> None:
         ids = self._records(which)
         self._do(who, lambda memory: memory.retract(*ids, reason=reason), lambda plain: plain.retract(ids, reason))
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, reason=_reasons)
-    def restore(self, which: list[int], who: tuple[str | None, str | None, int], reason: str | None) -> None:
+    def restore(self, which: list[int], who: Who, reason: str | None) -> None:
         ids = self._records(which)
         self._do(who, lambda memory: memory.restore(*ids, reason=reason), lambda plain: plain.restore(ids, reason))
 
-    @rule(which=_ids, who=_who, again=st.booleans())
-    def come_and_go(self, which: int, who: tuple[str | None, str | None, int], again: bool) -> None:
-        """Retract, perhaps say again, retract once more, and restore: only the last retraction is undone."""
+    @rule(which=_ids, who=_who, again=st.sampled_from([None, "as it was", "now"]))
+    def come_and_go(self, which: int, who: Who, again: str | None) -> None:
+        """Retract, perhaps say again, retract once more, and restore: only the last retraction is undone.
+
+        What is said again with its own time is the same assertion, and stays retracted.
+        """
         (id,) = self._records([which])
         found = [said for said in self.plain.said() if said.record == id]
         self._do(who, lambda memory: memory.retract(id), lambda plain: plain.retract([id], None))
-        if found and again:
+        if found and again is not None:
             it, words = found[-1].it, found[-1].words
             self.clock.advance(dt.timedelta(seconds=1))
+            said_at, details = (self.clock(), FactDetails()) if again == "now" else (it.timestamp, it.details)
             value = decode_value(it.data, TYPES[words.kind].type)
-            fact = TYPES[words.kind].concept(it.keyword, "", found[-1].many).fact([value], timestamp=self.clock())
+            fact = TYPES[words.kind].concept(it.keyword, "", found[-1].many).fact([value], timestamp=said_at)
             place = Place(it.place.subject, it.place.scope.within(None))
-            self._save(who, fact, words.kind, place, FactDetails(), private=it.details.owner is not None)
+            details = attrs.evolve(details, owner=None)
+            self._save(who, fact, words.kind, place, details, private=it.details.owner is not None)
         self._do(who, lambda memory: memory.retract(id), lambda plain: plain.retract([id], None))
         self._do(who, lambda memory: memory.restore(id), lambda plain: plain.restore([id], None))
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who)
-    def forget(self, which: list[int], who: tuple[str | None, str | None, int]) -> None:
+    def forget(self, which: list[int], who: Who) -> None:
         ids = self._records(which)
         result, gone = self._do(
-            who, lambda memory: memory.forget(*ids), lambda plain: plain.forget(lambda said: said.record in ids)
+            who,
+            lambda memory: memory.forget(*ids),
+            lambda plain: plain.everybody.forget(lambda said: said.record in ids),
         )
         assert gone is not None
         assert result.erased == len(gone)
 
     @rule(data=st.data(), who=_who)
-    def forget_a_place(self, data: st.DataObject, who: tuple[str | None, str | None, int]) -> None:
+    def forget_a_place(self, data: st.DataObject, who: Who) -> None:
         place = data.draw(st.sampled_from(self.world.places))
         keyword = data.draw(st.sampled_from(self.world.keywords))[0]
         scope = place.scope.within(who[0])
@@ -220,7 +233,7 @@ class MemoryMachine(RuleBasedStateMachine):
         )
 
     @rule(data=st.data(), which=_ids, who=_who)
-    def update(self, data: st.DataObject, which: int, who: tuple[str | None, str | None, int]) -> None:
+    def update(self, data: st.DataObject, which: int, who: Who) -> None:
         (id,) = self._records([which])
         found = [said for said in self.plain.said() if said.record == id]
         given: dict[str, Any] = {
@@ -241,7 +254,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self._do(who, lambda memory: memory.update(id, **given), lambda plain: plain.update(id, **meant))
 
     @rule(data=st.data(), which=_ids, who=_who)
-    def rollback(self, data: st.DataObject, which: int, who: tuple[str | None, str | None, int]) -> None:
+    def rollback(self, data: st.DataObject, which: int, who: Who) -> None:
         known = self.plain.said()
         revision = known[which % len(known)].seq if known else 1
         result, target = self._do(who, lambda memory: memory.rollback(revision), lambda plain: plain.rollback(revision))
@@ -250,9 +263,7 @@ class MemoryMachine(RuleBasedStateMachine):
             assert exact(json_of(result.record.value)) == exact(target.it.data)
 
     @rule(which=st.lists(_ids, min_size=1, max_size=2), who=_who, accepted=st.booleans(), reason=_reasons)
-    def decide(
-        self, which: list[int], who: tuple[str | None, str | None, int], accepted: bool, reason: str | None
-    ) -> None:
+    def decide(self, which: list[int], who: Who, accepted: bool, reason: str | None) -> None:
         _, plain = self._both(who)
         apart = plain.kept_apart() or self.plain.said()
         ids = [apart[number % len(apart)].id for number in which] if apart else ["no such id"]
@@ -263,7 +274,7 @@ class MemoryMachine(RuleBasedStateMachine):
         )
 
     @rule(who=_who)
-    def expire(self, who: tuple[str | None, str | None, int]) -> None:
+    def expire(self, who: Who) -> None:
         """Expired assertions are erased, and no current one changes."""
         self._step()
         memory, plain = self._both(who)
@@ -294,7 +305,7 @@ class MemoryMachine(RuleBasedStateMachine):
                 self.memories[tenant, which] = self._memory(tenant, which)
 
     @rule(minutes=st.integers(-1, 8), who=_who, recorded=st.booleans())
-    def look_back(self, minutes: int, who: tuple[str | None, str | None, int], recorded: bool) -> None:
+    def look_back(self, minutes: int, who: Who, recorded: bool) -> None:
         self._step()
         memory, plain = self._both(who)
         when = at(minutes)
@@ -304,18 +315,26 @@ class MemoryMachine(RuleBasedStateMachine):
         assert in_order(map(seen, found)) == in_order(shown(item.said, item.alike) for item in standing)
 
     @rule(data=st.data(), who=_who, everywhere=st.booleans())
-    def load(self, data: st.DataObject, who: tuple[str | None, str | None, int], everywhere: bool) -> None:
+    def load(self, data: st.DataObject, who: Who, everywhere: bool) -> None:
         self._step()
         concept, kind = self._concept(data)
         place = data.draw(st.sampled_from(self.world.places))
         scope = place.scope.within(who[0])
         memory, plain = self._both(who)
-        chosen = plain.chosen(
+        chosen = (plain if everywhere else plain.everybody).chosen(
             concept.keyword,
             lambda said: everywhere or said.place.key == Place(place.subject, scope).key,
         )
         asked: dict[str, Any] = {} if everywhere else {"subject": place.subject, "scope": place.scope}
         many = concept.fact_type.value == "multiple"
+        if everywhere and concept.keyword != STATEMENT.keyword:
+            strongest = self.portal.call(lambda: memory.list_records(concepts=[concept.keyword], strongest=True))
+            assert {record.revision for record in strongest} == {item.said.seq for item in chosen}
+        mixed = len(individuals_in(chosen)) > 1
+        if mixed:
+            with pytest.raises(SeveralIndividualsError):
+                self.portal.call(lambda: memory.load(concept, **asked))
+            return
         try:
             fact = self.portal.call(lambda: memory.load(concept, **asked))
         except FactMemError:
@@ -329,11 +348,11 @@ class MemoryMachine(RuleBasedStateMachine):
             assert fact.timestamp == max(item.said.it.timestamp for item in chosen)
 
     @rule(who=_who)
-    def look(self, who: tuple[str | None, str | None, int]) -> None:
+    def look(self, who: Who) -> None:
         self._step()
         self._compare(who)
 
-    def _compare(self, who: tuple[str | None, str | None, int]) -> None:
+    def _compare(self, who: Who) -> None:
         """Compare every read of the current state."""
         memory, plain = self._both(who)
         standing = plain.standing()
@@ -358,11 +377,11 @@ class MemoryMachine(RuleBasedStateMachine):
         assert dict(counts_in(tree)) == sums_of(counts)
 
     @rule(who=_who)
-    def compare_histories(self, who: tuple[str | None, str | None, int]) -> None:
+    def compare_histories(self, who: Who) -> None:
         self._step()
         self._compare_histories(who)
 
-    def _compare_histories(self, who: tuple[str | None, str | None, int]) -> None:
+    def _compare_histories(self, who: Who) -> None:
         memory, plain = self._both(who)
         for keyword, _, _ in self.world.keywords:
             found = self.portal.call(memory.history, keyword)

@@ -15,7 +15,7 @@ from factmem.scopes import MemoryScope, ScopeKind
 from tests.models.plain_store import Moved, PlainStore, Said, Standing, Words
 from tests.models.plain_values import exact, same
 
-__all__ = ["PlainMemory", "Shown"]
+__all__ = ["PlainMemory", "Shown", "individuals_in", "shown"]
 
 _KINDS = (ScopeKind.AGENT, ScopeKind.FEATURE, ScopeKind.PRODUCT, ScopeKind.CROSS_PRODUCT)
 _HEARD = (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
@@ -45,23 +45,35 @@ class PlainMemory:
         store: the whole store.
         tenant: the organization.
         viewer: the viewer.
+        for_user: whether reads that name nobody show no other individual than the viewer.
     """
 
     store: PlainStore
     tenant: str | None
     viewer: str | None
+    for_user: bool = False
+
+    @property
+    def everybody(self) -> PlainMemory:
+        """The memory as it answers to ids and named subjects."""
+        return attrs.evolve(self, for_user=False)
 
     def sees(self, said: Said) -> bool:
         return said.it.place.scope.tenant == self.tenant and said.owner in (None, self.viewer)
 
+    def reads(self, said: Said) -> bool:
+        name, individual = said.it.place.subject.key
+        others = individual is not None and (name, individual) != ("user", self.viewer)
+        return self.sees(said) and not (self.for_user and others)
+
     def visible(self) -> list[Said]:
-        return [said for said in self.store.said() if self.sees(said)]
+        return [said for said in self.store.said() if self.reads(said)]
 
     def standing(self, as_of: dt.datetime | None = None, known_at: dt.datetime | None = None) -> list[Standing]:
-        return self.store.standing(self.sees, as_of=as_of, known_at=known_at)
+        return self.store.standing(self.reads, as_of=as_of, known_at=known_at)
 
     def current(self, id: str) -> Standing:
-        found = [standing for standing in self.standing() if standing.said.record == id]
+        found = [standing for standing in self.everybody.standing() if standing.said.record == id]
         if not found:
             raise RecordNotFoundError("the model: not current")
         return found[-1]
@@ -77,7 +89,7 @@ class PlainMemory:
     def retract(self, ids: Sequence[str], reason: str | None) -> None:
         for id in ids:
             self.current(id)
-        for said in self.visible():
+        for said in self.everybody.visible():
             if said.record in ids and said.state in _HEARD:
                 self.store.move(said.id, AssertionState.RETRACTED, reason=reason)
 
@@ -147,7 +159,8 @@ class PlainMemory:
         )
         if value is ...:
             return self.store.append(Words(new, before.words.kind, before.words.value))
-        others = [item.said for item in self.standing() if item.said.record != id and item.said.track == before.track]
+        others = [item.said for item in self.everybody.standing() if item.said.track == before.track]
+        others = [said for said in others if said.record != id]
         if before.many and any(same(said.words.value) == same(value) for said in others):
             raise StateConflictError("the model: another record has this value")
         timestamp = max(self.store.clock(), before.it.timestamp)
@@ -156,12 +169,13 @@ class PlainMemory:
 
     def rollback(self, revision: int) -> Said:
         """Make one revision current again, and return it."""
-        found = [said for said in self.visible() if said.seq == revision and not said.it.removed]
+        everything = self.everybody.visible()
+        found = [said for said in everything if said.seq == revision and not said.it.removed]
         found = [said for said in found if any(said.is_heard(state) for _, state in said.states)]
         if not found or found[0].has_ended(self.store.clock()):
             raise RecordNotFoundError("the model: no such revision")
         target = found[0]
-        later = [said for said in self.visible() if _one_record(said, target) and said.weight > target.weight]
+        later = [said for said in everything if _one_record(said, target) and said.weight > target.weight]
         later = [said for said in later if said.is_heard(said.state)]
         if any(said.state is AssertionState.PENDING for said in later):
             raise StateConflictError("the model: it waits for a model")
@@ -169,7 +183,7 @@ class PlainMemory:
             self.store.move(said.id, AssertionState.RETRACTED, reason="rolled back")
         if not target.is_heard(target.state):
             self.store.move(target.id, AssertionState.ACTIVE, reason="rolled back")
-        if not any(_one_record(standing.said, target) for standing in self.standing()):
+        if not any(_one_record(standing.said, target) for standing in self.everybody.standing()):
             raise RecordNotFoundError("the model: another record has its value")
         return target
 
@@ -183,7 +197,7 @@ class PlainMemory:
 
     def decide(self, ids: Sequence[str], *, accepted: bool, reason: str | None) -> None:
         """Accept or reject a quarantined assertion."""
-        apart = {said.id for said in self.kept_apart()}
+        apart = {said.id for said in self.everybody.kept_apart()}
         if not apart.issuperset(ids):
             raise RecordNotFoundError("the model: not kept apart")
         for id in dict.fromkeys(ids):
@@ -205,14 +219,34 @@ class PlainMemory:
         items = [item for item in self.standing() if item.said.it.keyword == keyword and fits(item.said.it)]
         if not items:
             return []
-        best = min(items, key=lambda item: (_level(item.said.it), -_seconds(item.said.it.timestamp)))
-        if best.said.it.fact_type is FactType.SINGLE:
-            return [best]
-        level = [item for item in items if _level(item.said.it) == _level(best.said.it) and item.said.many]
-        united: dict[object, Standing] = {}
-        for item in level:
+        best = min(items, key=_strength)
+        level = [item for item in items if _level(item.said.it) == _level(best.said.it)]
+        people = individuals_in(level)
+        chosen = {best.said.it.place.subject.key, *(people if len(people) > 1 else ())}
+        return [
+            found for key in chosen for found in _of_one([it for it in level if it.said.it.place.subject.key == key])
+        ]
+
+
+def individuals_in(items: Sequence[Standing]) -> set[tuple[str, str | None]]:
+    """Return the individuals that some records are about."""
+    return {item.said.it.place.subject.key for item in items if item.said.it.place.subject.individual_name is not None}
+
+
+def _of_one(items: Sequence[Standing]) -> list[Standing]:
+    """Return the one value, or the values, that one subject has on one level."""
+    best = min(items, key=_strength)
+    if best.said.it.fact_type is FactType.SINGLE:
+        return [best]
+    united: dict[object, Standing] = {}
+    for item in items:
+        if item.said.many:
             united.setdefault(same(item.said.words.value), item)
-        return list(united.values())
+    return list(united.values())
+
+
+def _strength(item: Standing) -> tuple[object, ...]:
+    return (_level(item.said.it), -item.said.weight[0], -_seconds(item.said.it.timestamp))
 
 
 def shown(said: Said, alike: Sequence[Said], state: AssertionState = AssertionState.ACTIVE) -> Shown:
@@ -239,12 +273,11 @@ def _one_record(one: Said, other: Said) -> bool:
     return one.track == other.track and one.many is other.many and (not one.many or one.record == other.record)
 
 
-def _level(said: Assertion) -> tuple[int, bool, int, int]:
-    """Order by the stronger subject, then private before public, then the narrower scope, a child before its parent."""
+def _level(said: Assertion) -> tuple[int, int, int]:
+    """Order by the stronger subject, then the narrower scope, a child before its parent."""
     scope: MemoryScope = said.place.scope
     return (
         said.place.subject.priority_level,
-        said.details.owner is None,
         _KINDS.index(scope.kind),
         -len(scope.path),
     )

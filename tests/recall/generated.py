@@ -13,6 +13,7 @@ from factmem import STATEMENT, Concept, FactDetails, InMemoryProvider, Memory, M
 from factmem.recall import Additive, Boost, analyse
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
+from factmem.wording import tells
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 WORDS = ["amber", "car", "vehicle", "delta", "trip", "travel", "grove", "harbor", "doctor", "physician", "twice"]
@@ -50,9 +51,9 @@ class Said:
         return self.text.endswith("?")
 
     @property
-    def says(self) -> int:
-        """Return the number of its words outside questions."""
-        return 0 if self.asks else len(self.indexed.split())
+    def tells(self) -> bool:
+        """Return whether it states something."""
+        return self.typed or tells(self.text)
 
     @property
     def holds_number(self) -> bool:

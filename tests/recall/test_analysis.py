@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from factmem import BlockingMemory, Memory
 from factmem.recall import analyse
-from factmem.recall.text.analysis import ascii_words, count_words
+from factmem.recall.text.analysis import ascii_words
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,6 @@ def test_words_of_ascii_are_its_runs_of_letters_and_digits(text: str) -> None:
 
 
 @given(st.text(st.sampled_from("ab1_'+#-. ")))
-def test_a_text_has_the_same_terms_and_number_of_words_beside_an_accent(text: str) -> None:
+def test_a_text_has_the_same_terms_beside_an_accent(text: str) -> None:
     accented = f"{text} é"  # an accent takes the analysis of all languages
     assert sorted([*analyse(text), "e"]) == sorted(analyse(accented))
-    assert count_words(text) + 1 == count_words(accented)

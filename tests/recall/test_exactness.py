@@ -138,7 +138,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
-        alike *= 0.75 if len(terms[seq]) < 12 and said.says < 3 else 1
+        alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
         alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - covered) ** (2 * concept)
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[f"{said.owner} {said.scope} {said.text}"] = mixed(alike, recency, said.importance, weigh)

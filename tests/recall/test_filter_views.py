@@ -32,7 +32,7 @@ def recorded(number: int) -> Recorded:
         topics=tuple(WORDS[: number % 3]),
         source=[None, *WORDS][number % 4],
         metadata={"n": number % 4} if number % 2 else {},
-        origin=Origin.ASSISTANT,
+        origin=[Origin.USER, Origin.ASSISTANT][number % 2],
     )
     place = Place(SUBJECTS[number % 3], SCOPES[number % 4])
     fact = SingleFact(Concept.single(f"{WORDS[number % 3]}_note", ""), str(number), timestamp=day(number))
@@ -76,6 +76,8 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "recorded_until": days,
     "min_importance": st.none() | st.sampled_from([0.0, 0.25, 0.6]),
     "max_importance": st.none() | st.sampled_from([0.5, 1.0]),
+    "telling": st.booleans(),
+    "assistant": st.none() | st.booleans(),
     "pattern": st.none() | st.sampled_from(["[0-9]", "^.$", "(?i)NOTE", "nowhere"]),
     "metadata": st.sampled_from([{}, {"n": 1}]),
     "where": st.lists(st.lists(conditions, min_size=1, max_size=2), max_size=2),
@@ -126,6 +128,8 @@ def test_every_facet_has_a_filter() -> None:
         since=NOW,
         recorded_since=NOW,
         min_importance=0.5,
+        telling=True,
+        assistant=False,
         metadata={"n": 1},
         pattern=".",
     )

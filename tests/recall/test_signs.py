@@ -12,7 +12,7 @@ from factmem import Conversation, Memory, Message
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.index.columns import ConceptNames
 from factmem.recall.index.outline_codec import term_numbers
-from factmem.recall.text.signs import Kind, kinds_asked, kinds_held, words_outside_questions
+from factmem.recall.text.signs import Kind, kinds_asked, kinds_held
 from factmem.records import Assertion, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.shapes import shape_of
@@ -70,23 +70,6 @@ def test_a_concept_is_not_named_by_the_one_word_that_is_left_of_several() -> Non
     keywords = ["on_call", "home_city", "seats"]
     named = ConceptNames().named(keywords, term_numbers(["call", "home", "citi", "seat"]))
     assert sorted(named) == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("Ready.", 1),
-        ("Awww!", 1),
-        ("I'm vegan.", 3),
-        ("I am allergic to hazelnuts.", 5),
-        ("Is it ready?", 0),
-        ("Is it ready? I hope so.", 3),
-        ("我对榛子过敏。", 6),
-        ("", 0),
-    ],
-)
-def test_words_outside_questions_are_counted(text: str, words: int) -> None:
-    assert words_outside_questions(text) == words
 
 
 async def test_a_short_statement_is_not_taken_for_small_talk() -> None:

@@ -18,6 +18,7 @@ AGENT = MemoryScope.agent("a")
 
 wrong_value = SingleFact(SEATS, "four")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
 wrong_values = MultipleFacts(TAGS, (1, 2))  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+wrong_listed = MultipleFacts(TAGS, [1])  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
 multiple_of_single = MultipleFacts(SEATS, (4,))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 single_of_multiple = SingleFact(TAGS, "a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 no_string = Concept.single("seats", 5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
@@ -26,6 +27,9 @@ SEATS.keyword = "other"  # type: ignore[misc]  # pyright: ignore[reportAttribute
 
 async def save(memory: Memory) -> None:
     await memory.save(SingleFact(SEATS, "many"))  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await memory.save_many([SingleFact(SEATS, "many")])  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await memory.save_many([(SingleFact(SEATS, "many"), USER, None)])  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    await memory.save_many([5])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     await memory.save(MultipleFacts(TAGS, (1,)))  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
 
 

@@ -21,6 +21,7 @@ from factmem.facts import (
     SingleFact,
     utc,
 )
+from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 
 NOON = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
@@ -162,3 +163,11 @@ def test_a_single_concept_builds_a_fact_of_one_value_only() -> None:
     for values in ([], [1, 2]):
         with pytest.raises(InvalidDataError):
             SEATS.fact(values, timestamp=NOON)
+
+
+def test_a_class_that_sets_fields_of_a_subject_is_refused() -> None:
+    """Its instances would not have them."""
+    for fields in ({"name": "machine", "priority_level": 1}, {"prompt_description": "the machine"}):
+        with pytest.raises(InvalidDataError, match=r"write MACHINE = MemorySubject\(\"machine\""):
+            type("Machine", (MemorySubject,), fields)
+    assert type("Machine", (MemorySubject,), {"__doc__": "A subject."})("machine").name == "machine"

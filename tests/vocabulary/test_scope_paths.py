@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.names import MAX_NAME_LENGTH, checked_name
+from factmem.records import Place
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
@@ -152,10 +154,31 @@ def test_narrow_scopes_sort_before_broad_ones() -> None:
 
 
 @pytest.mark.parametrize("kind", [ScopeKind.AGENT, ScopeKind.FEATURE, ScopeKind.PRODUCT])
-def test_only_cross_product_goes_without_a_name(kind: ScopeKind) -> None:
-    with pytest.raises(InvalidNameError):
-        MemoryScope(kind)
-    assert MemoryScope(ScopeKind.CROSS_PRODUCT) == MemoryScope.CROSS_PRODUCT
+def test_a_whole_branch_contains_its_scopes_and_holds_no_facts_itself(kind: ScopeKind) -> None:
+    branch = MemoryScope(kind)
+    assert branch.is_branch
+    for path in (str(branch), f"{branch}/", kind.value):
+        assert MemoryScope.subtree(path) == branch
+    assert branch.contains(MemoryScope(kind, ("a", "b")))
+    assert not any(branch.contains(MemoryScope(other, ("a",))) for other in ScopeKind if other is not kind)
+    refusals: list[Callable[[], object]] = [
+        branch.checked,
+        lambda: MemoryScope.parse(str(branch)),
+        lambda: Place(MemorySubject.EVERYTHING, branch),
+    ]
+    for refused in refusals:
+        with pytest.raises(InvalidNameError, match="needs a name"):
+            refused()
+
+
+def test_only_a_slash_is_the_whole_tree_and_other_paths_are_read_as_ever() -> None:
+    assert MemoryScope.subtree("/") is None
+    assert MemoryScope.subtree("/product/a") == MemoryScope.product("a")
+    assert MemoryScope.subtree("/cross-product") == MemoryScope.CROSS_PRODUCT
+    assert not MemoryScope.CROSS_PRODUCT.is_branch
+    for path in ("", "//", " / ", "/product/..", "product//"):
+        with pytest.raises(InvalidNameError):
+            MemoryScope.subtree(path)
 
 
 def test_a_scope_is_built_of_a_kind_and_segments() -> None:

@@ -113,6 +113,7 @@ AGENT_MEMORY: Final[Mapping[str, Door]] = {
     ),
     "run": Neither("returns a MemoryRun, whose own paths are listed"),
     "for_run": Neither("returns a MemoryRun, whose own paths are listed"),
+    "declare": Neither("names concepts to load"),
     "close": Neither("closes it"),
     "aclose": Neither("closes it"),
 }
@@ -149,6 +150,7 @@ MEMORY_RUN: Final[Mapping[str, Door]] = {
     "save": Neither("is what save_facts_from_history calls"),
     "load_blocking": Neither("is load, without an event loop; CapabilityError with an open Memory"),
     "save_blocking": Neither("is save, without an event loop; CapabilityError with an open Memory"),
+    "use_blocking": Neither("calls the program's own function; CapabilityError with an open Memory"),
     "tools": Neither("returns MemoryTools, whose own paths are listed"),
     "user": Neither("is a name set by the program"),
     "view": Neither("returns a view, whose own paths are tested"),
@@ -254,4 +256,4 @@ AGENTS_MD: Final[Mapping[str, Door]] = {
 _WHOLE: Final = "what was submitted is looked at where it is handed back, with all that it has"
 SAVED_HISTORY: Final[Mapping[str, Door]] = {
     name: Neither(_WHOLE) for name in ("pending", "outcomes", "failures", "held_by", "wait", "wait_blocking")
-} | {"dropped": Neither("is a count, without content")}
+} | dict.fromkeys(("dropped", "skipped"), Neither("is a count, without content"))

@@ -35,7 +35,7 @@ def without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def _nothing_expires_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two stores are compared at the same moment, so neither may erase in the background before the other."""
 
-    async def stay(memory: Memory) -> None:
-        return None
+    async def stay(memory: Memory, *, again: bool) -> bool:
+        return True
 
     monkeypatch.setattr(Memory, "_expire", stay)

@@ -48,6 +48,7 @@ SUBMISSION: Final[Mapping[str, Door]] = {
     "pending": Neither(_WHOLE),
     "failures": Neither(_WHOLE),
     "dropped": Neither("is a count, without content"),
+    "skipped": Neither("is a count, without content"),
     "drop": Neither("is called by the submitter, to count parts not kept"),
     "keep": Neither("is called with a function that makes the outcome, and reads nothing"),
     "settle": Neither("is called by the reader, to report outcomes"),

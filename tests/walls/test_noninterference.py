@@ -24,7 +24,7 @@ from tests.walls.leaves import Leaf, unnamed
 from tests.walls.meddling_model import meddling_answers
 from tests.walls.stores import STORES, FilledStore, planted
 from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, answer_of, memory_at, plain
-from tests.walls.worlds import NOW, Caller, World, callers, world
+from tests.walls.worlds import NOW, SUBJECTS, Caller, World, callers, world
 from tests.walls.writing import WRITING
 
 DURABLE: Final = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres")
@@ -61,6 +61,8 @@ async def test_what_is_hidden_changes_no_answer(
             chance = random.Random(f"{store} {seed}")
             full = world(chance)
             (caller,) = callers(chance, full, 1)
+            if seed % 2 and not caller.subjects:
+                caller = _of_one_user(caller, full, chance)
             walk = functools.partial(_everything, tables)
             answers += await _compared(store, tmp_path / str(seed), full, caller, chance, walk)
     promise("tenancy, private facts: scores, order, counts, errors", f"{store}: {answers} answers the same, 0 others")
@@ -72,7 +74,7 @@ async def test_what_is_hidden_changes_no_answer(
 async def test_a_view_is_a_world_of_its_own(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Views are by tenant, owner, scope, slice, subject, moment and review; every read of a view is compared."""
+    """Views are by tenant, owner, scope, slice, subject, user, moment and review; every read of a view is compared."""
     monkeypatch.setattr(factmem.recall.overtaken, "_MOST_ROWS", 2)  # so that some words are common
     count, answers = READ[store][big], 0
     for seed in range(count):
@@ -83,6 +85,8 @@ async def test_a_view_is_a_world_of_its_own(
             within = chance.choice(full.seen_from(caller))
             narrower = {"roots": (within.scope,)} if chance.random() < 0.5 else {"subjects": (plain(within.subject),)}
             caller = attrs.evolve(caller, **narrower)
+        if not caller.subjects and chance.random() < 0.5:
+            caller = _of_one_user(caller, full, chance)
         reviewing = attrs.evolve(caller, reviewed=chance.random() < 0.3)
         caller = reviewing if full.seen_from(reviewing) else caller
         answers += await _compared(store, tmp_path / str(seed), full, caller, chance, _read)
@@ -105,6 +109,13 @@ async def test_facts_outside_the_subjects_of_a_server_change_no_answer(
             walk = functools.partial(_served, tables)
             answers += await _compared("memory", tmp_path / str(seed), full, caller, chance, walk)
     promise("views: a server confined to subjects", f"{count} worlds, {answers} answers the same, 0 others")
+
+
+def _of_one_user(caller: Caller, full: World, chance: random.Random) -> Caller:
+    """Return the caller as one of the individuals, if that one sees anything."""
+    individual = chance.choice([subject for subject in SUBJECTS if subject.individual_name is not None])
+    user = attrs.evolve(caller, viewer=individual.individual_name, individual=individual)
+    return user if full.seen_from(user) else caller
 
 
 async def _compared(store: str, folder: Path, full: World, caller: Caller, chance: random.Random, walk: Walk) -> int:
@@ -148,7 +159,10 @@ async def _everything(tables: Tables, filled: FilledStore, caller: Caller, chanc
     ) as writing:
         await (await writing.resume()).wait()
         asked = attrs.evolve(program, memory=writing, reader=writing)
-        answers += [(step.path, await _answer(step)) for step in steps_of({"Memory": WRITING}, asked, Writes)]
+        doors = dict(WRITING)
+        if caller.individual is not None:  # words go with what was found in them, whomever else they tell of
+            del doors["forget"]
+        answers += [(step.path, await _answer(step)) for step in steps_of({"Memory": doors}, asked, Writes)]
     return answers
 
 

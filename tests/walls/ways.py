@@ -104,7 +104,7 @@ class Asked:
         seen = [plant for plant in filled.world.seen_from(caller) if plant.fate.stands]
         scopes = [scope for scope in SCOPES if caller.reaches(scope.within(caller.tenant))]
         scopes += [scope.within(None) for scope in (*caller.roots, *caller.exact)]
-        scope, subject = chance.choice(scopes), chance.choice(SUBJECTS)
+        scope, subject = chance.choice(scopes), chance.choice(list(filter(caller.reads, SUBJECTS)))
         if seen and chance.random() < 0.7:
             somewhere = chance.choice(seen)
             scope, subject = somewhere.scope.within(None), plain(somewhere.subject)
@@ -226,6 +226,7 @@ def memory_at(caller: Caller, filled: FilledStore, **options: Any) -> Memory:
 def viewed(memory: Memory, caller: Caller) -> Memory:
     """Return a caller's view of a memory."""
     memory = memory.reviewed() if caller.reviewed else memory
+    memory = memory.as_viewer(caller.viewer, individual=caller.individual) if caller.individual else memory
     memory = memory.about(caller.subjects) if caller.subjects else memory
     if not (caller.roots or caller.exact):
         return memory

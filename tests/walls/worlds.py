@@ -169,6 +169,7 @@ class Caller:
         roots: scopes of the view, including their children; without these and ``exact``, these are all scopes.
         exact: scopes of the view, excluding their children.
         subjects: subjects of the view; empty for all.
+        individual: the individual whose facts are read, beside those of other kinds of subjects; None for all.
         reviewed: whether unreviewed records are left out.
     """
 
@@ -177,12 +178,13 @@ class Caller:
     roots: tuple[MemoryScope, ...] = ()
     exact: tuple[MemoryScope, ...] = ()
     subjects: tuple[MemorySubject, ...] = ()
+    individual: MemorySubject | None = None
     reviewed: bool = False
 
     @property
     def confined(self) -> bool:
         """Whether it is a view."""
-        return bool(self.roots or self.exact or self.subjects)
+        return bool(self.roots or self.exact or self.subjects or self.individual)
 
     def sees(self, plant: Plant) -> bool:
         """Return whether no wall hides a plant from the caller. It is independent of the library's own definition."""
@@ -190,7 +192,14 @@ class Caller:
             return False
         if self.subjects and plant.subject.key not in [subject.key for subject in self.subjects]:
             return False
+        if not self.reads(plant.subject):
+            return False
         return self.tenant == plant.scope.tenant and plant.owner in (None, self.viewer) and self.reaches(plant.scope)
+
+    def reads(self, subject: MemorySubject) -> bool:
+        """Return whether reads show a subject that they do not name."""
+        others = self.individual is not None and subject.individual_name is not None
+        return not others or subject.key == (self.individual and self.individual.key)
 
     def reaches(self, scope: MemoryScope) -> bool:
         """Return whether a scope is in the view."""

@@ -20,6 +20,7 @@ from factmem.browse.browser import Browser
 from factmem.browse.terminal.dialogs import HelpDialog
 from factmem.browse.terminal.failures import sentence_of
 from factmem.browse.terminal.pages import Changed, MemoryScreen, Page
+from factmem.browse.texts import shown
 from factmem.errors import CapabilityError, FactMemError
 
 __all__ = ["TerminalBrowser", "help_page", "run"]
@@ -135,6 +136,8 @@ class TerminalBrowser(App[None]):
         """Show the first page and begin to follow changes."""
         self.begin_capture_print(self, stdout=False)
         self.push_screen(MemoryScreen(self._browser))
+        if note := self._browser.opened.note:
+            self.notify(shown(note), severity="warning", markup=False, timeout=20)
         self._follow()
 
     def on_print(self, event: events.Print) -> None:

@@ -16,12 +16,12 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
-from factmem.browse.browser import Browser, Done, Doomed, Dossier, Edit, Narrowing
+from factmem.browse.browser import Browser, Done, Doomed, Dossier, Draft, Narrowing
 from factmem.browse.rows import RecordRow
 from factmem.browse.terminal.failures import ProblemLine
 from factmem.browse.terminal.fields import FIELD_TO_FIELD, Field, Lines
-from factmem.browse.terminal.pictures import count_of, plain
-from factmem.errors import InvalidDataError
+from factmem.browse.terminal.pictures import count_of, difference_line, plain
+from factmem.errors import InvalidDataError, StateConflictError
 from factmem.names import checked_path
 
 __all__ = ["Dialog", "EditDialog", "ExportDialog", "ForgetDialog", "HelpDialog", "ReasonDialog"]
@@ -125,50 +125,63 @@ class EditDialog(Dialog[Done]):
         page: All about the record.
     """
 
+    _PLACEHOLDERS: ClassVar = {
+        "scope": "",
+        "importance": "from 0 to 1",
+        "categories": "with commas between",
+        "source": "where it came from",
+    }
+
     def __init__(self, browser: Browser, page: Dossier) -> None:
         super().__init__(f"Edit {plain(page.row.keyword, 40)}", "ctrl+s: save · tab: next field · esc: cancel")
-        self._browser, self._page, self._editable = browser, page, page.editable
+        self._browser, self._page, self._shown = browser, page, page.draft.value
 
     def fields(self) -> ComposeResult:
         """Yield a field for each part that can be changed."""
-        row = self._page.row
-        yield Label(f"Value ({plain(row.shape, 60)})", markup=False, classes="above")
-        yield Lines(self._page.editable, id="value")
-        yield from _field("Scope", row.scope, id="scope")
-        yield from _field("Importance", f"{row.importance:g}", id="importance", placeholder="from 0 to 1")
-        labels = ", ".join(row.categories)
-        yield from _field("Categories", labels, id="categories", placeholder="with commas between")
-        yield from _field("Source", row.source, id="source", placeholder="where it came from")
+        draft = self._page.draft
+        yield Static("", id="compared", markup=False)
+        yield Label(f"Value ({plain(self._page.row.shape, 60)})", markup=False, classes="above")
+        yield Lines(draft.value, id="value")
+        for name, placeholder in self._PLACEHOLDERS.items():
+            yield from _field(name.capitalize(), getattr(draft, name), id=name, placeholder=placeholder)
 
     def on_mount(self) -> None:
         """Note the value as the field has it, which may unite line ends."""
-        self._editable = self.query_one("#value", Lines).text
+        self._shown = self.query_one("#value", Lines).text
+        self.query_one("#compared").display = False
 
     def _first_field(self) -> Field | Lines | None:
         return self.query_one("#value", Lines)
 
     async def perform(self) -> Done:
-        """Save what has changed."""
-        row, typed, area = self._page.row, self._typed, self.query_one("#value", Lines)
-        same_labels = typed("categories") == ", ".join(row.categories)
-        edit = Edit(
-            value=None if area.text == self._editable else area.text,
-            scope=typed("scope"),
-            importance=None if typed("importance") == f"{row.importance:g}" else _number(typed("importance")),
-            categories=None if same_labels else tuple(filter(None, map(str.strip, typed("categories").split(",")))),
-            source=typed("source"),
-        )
-        return await self._browser.update(row.id, edit)
+        """Save what has changed; on top of a newer revision, show both and save nothing."""
+        row = self._page.row
+        try:
+            return await self._browser.update(row.id, self._draft(), revision=row.revision)
+        except StateConflictError:
+            await self._compare()
+            raise
 
-    def _typed(self, id: str) -> str:
-        return self.query_one(f"#{id}", Field).value
+    def _draft(self) -> Draft:
+        value = self.query_one("#value", Lines).text
+        texts = {name: self.query_one(f"#{name}", Field).value for name in self._PLACEHOLDERS}
+        return Draft(value=self._page.draft.value if value == self._shown else value, **texts)
 
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidDataError("the importance is not a number from 0 to 1: correct it") from None
+    async def _compare(self) -> None:
+        """Show the newer revision beside the edit, and go on with both."""
+        both = await self._browser.compared(self._page.row.id, self._draft(), revision=self._page.row.revision)
+        if both.page.row.revision == self._page.row.revision:
+            return
+        self._page = both.page
+        compared = self.query_one("#compared", Static)
+        compared.update(Content("\n").join(map(difference_line, both.differences)))
+        compared.display = True
+        area = self.query_one("#value", Lines)
+        area.text = both.page.draft.value
+        self._shown = area.text
+        area.text = both.draft.value
+        for name in self._PLACEHOLDERS:
+            self.query_one(f"#{name}", Field).value = getattr(both.draft, name)
 
 
 class ForgetDialog(Dialog[Doomed]):

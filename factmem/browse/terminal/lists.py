@@ -122,7 +122,8 @@ class RecordTable(DataTable[Text]):
     def _cells(self, item: RecordRow | Hit) -> Mapping[str, Text]:
         row = _row_of(item)
         over = row.state in (AssertionState.RETRACTED, AssertionState.SUPERSEDED)
-        fact = _cell("").append(plain(row.value, 300), "dim strike" if over else "")
+        dim = "dim" if isinstance(item, Hit) and item.weak else ""
+        fact = _cell("").append(plain(row.value, 300), "dim strike" if over else dim)
         if not row.statement:
             fact = _cell("").append(plain(row.keyword, 60), self._tint("primary")).append("  ").append_text(fact)
         notes = [name for name, there in (("private", row.private), (row.state.value, over)) if there]
@@ -181,7 +182,7 @@ class Place:
     def narrowed(self, narrowing: Narrowing) -> Narrowing:
         """Return conditions with this one, or without it if they have it already; a heading drops its kind."""
         if not self.kind:
-            return narrowing if self.name else Narrowing()
+            return Narrowing()
         there = getattr(narrowing, self.kind) == self.name
         changes: dict[str, Any] = {self.kind: "" if there else self.name}
         return attrs.evolve(narrowing, **changes)
@@ -249,7 +250,7 @@ class PlaceTree(Tree[Place]):
 
     def _add_scopes(self, node: TreeNode[Place], branches: Sequence[Branch], left_out: int = 0) -> None:
         for branch in branches:
-            place = Place("scope", branch.path) if branch.path else Place("", branch.name)
+            place = Place("scope", branch.path)
             self._numbers[place], self._branches[place] = branch.records, branch
             opened = place in self._opened and bool(branch.children)
             child = node.add(Text(plain(branch.name, 60)), place, expand=opened, allow_expand=bool(branch.children))

@@ -14,7 +14,7 @@ from typing import Final
 from rich.cells import cell_len
 from textual.content import Content
 
-from factmem.browse.browser import Done, Dossier, Event, Found, Hit, Letter, Narrowing, Opened, Told
+from factmem.browse.browser import Difference, Done, Dossier, Event, Found, Hit, Letter, Narrowing, Opened, Told
 from factmem.browse.charts import Bar, Graph, GraphNode, Mark
 from factmem.browse.rows import Quote, RecordRow
 from factmem.browse.texts import masked, shown
@@ -28,6 +28,7 @@ __all__ = [
     "body_of",
     "conditions_of",
     "count_of",
+    "difference_line",
     "graph_lines",
     "letter_line",
     "moment",
@@ -134,8 +135,11 @@ def conditions_of(narrowing: Narrowing, found: Found | None, loaded: int, *, mor
     parts = [Content.assemble((f"{what} ", _MUTED), (plain(name, 60), "bold")) for what, name in names if name]
     if found is None:
         parts.insert(0, Content(f"{count_of(loaded, 'record')}{' and more' if more else ''}, newest first"))
+    elif found.weak and not found.hits:
+        parts.insert(0, Content.styled(found.weak_heading, "$text-warning"))
     else:
         parts.insert(0, Content(count_of(loaded, "match", "matches") + ", best first" if loaded else "no match"))
+        parts += [Content(found.weak_heading.rstrip(":"))] if found.weak else []
     if found is not None and found.failure:
         parts.append(Content.styled(plain(found.failure), "$text-warning"))
     return Content(" · ").join(parts)
@@ -345,6 +349,13 @@ def graph_lines(graph: Graph) -> list[tuple[Content, str | None]]:
 def _joint(*, up: bool, down: bool, left: bool, right: bool) -> str:
     """Return the character where lines in these directions meet."""
     return " ╶╴─╷┌┐┬╵└┘┴│├┤┼"[8 * up + 4 * down + 2 * left + right]
+
+
+def difference_line(field: Difference) -> Content:
+    """Return the texts of one field before a change of somebody else, after it, and in the form."""
+    texts = {" was ": field.was, " is now ": field.now, " yours ": field.yours}
+    parts = [part for label, text in texts.items() for part in ((label, _MUTED), (plain(text, 200) or "—", "bold"))]
+    return Content.assemble((f"{field.name}:", _NAME), *parts)
 
 
 def letter_line(letter: Letter) -> Content:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Buffer
 
-from factmem.browse.browser import Asked, Browser, Done, Dossier, Edit, Narrowing
+from factmem.browse.browser import Asked, Browser, Comparison, Done, Dossier, Draft, Narrowing
 from factmem.browse.charts import Tally
 from factmem.browse.web.guard import Guard, visit_of, was_let_in
 from factmem.browse.web.templating import address, render
@@ -158,15 +158,23 @@ class _Site:
         return await self._record(request, await self.browser.record(request.path_params["id"]))
 
     async def _record(
-        self, request: Request, dossier: Dossier, *, typed: Mapping[str, str] | None = None, problem: str = ""
+        self,
+        request: Request,
+        dossier: Dossier,
+        *,
+        draft: Draft | None = None,
+        comparison: Comparison | None = None,
+        problem: str = "",
+        status: int = 200,
     ) -> Response:
         return await self._page(
             request,
             "record",
             page=dossier,
-            fields=typed or _as_it_is(dossier),
+            fields=draft or dossier.draft,
+            comparison=comparison,
             problem=problem,
-            status=400 if problem else 200,
+            status=status,
             follows=not problem,
         )
 
@@ -212,14 +220,19 @@ class _Site:
         return _Export(self.browser)
 
     async def update(self, request: Request, form: FormData) -> Response:
-        id = request.path_params["id"]
-        dossier = await self.browser.record(id)
-        before = _as_it_is(dossier)
-        typed = {name: _text(form, name) for name in before}
+        id, revision = request.path_params["id"], _revision(form)
+        draft = Draft(**{field.name: _text(form, field.name) for field in attrs.fields(Draft)})
         try:
-            done = await self.browser.update(id, _edit(typed, before))
-        except (InvalidDataError, StateConflictError) as error:
-            return await self._record(request, dossier, typed=typed, problem=str(error))
+            done = await self.browser.update(id, draft, revision=revision)
+        except StateConflictError as error:
+            both = await self.browser.compared(id, draft, revision=revision)
+            shown = both if both.page.row.revision != revision else None
+            return await self._record(
+                request, both.page, draft=both.draft, comparison=shown, problem=str(error), status=409
+            )
+        except InvalidDataError as error:
+            page = await self.browser.record(id)
+            return await self._record(request, page, draft=draft, problem=str(error), status=400)
         return self._went(request, f"/record/{done.row.id}", "Changed. The revision before is in its history.")
 
     async def retract(self, request: Request, form: FormData) -> Response:
@@ -238,10 +251,8 @@ class _Site:
         return self._went(request, f"/record/{id}", "The last change is undone. Undo again to repeat it.")
 
     async def rollback(self, request: Request, form: FormData) -> Response:
-        revision = _text(form, "revision")
-        if not (revision.isascii() and revision.isdecimal() and len(revision) < 19):
-            raise InvalidDataError("a revision is a number: take one of the record's history")
-        done = await self.browser.rollback(int(revision), reason=_text(form, "reason"))
+        revision = _revision(form)
+        done = await self.browser.rollback(revision, reason=_text(form, "reason"))
         return self._went(request, f"/record/{done.row.id}", f"Rolled back to revision {revision}.")
 
     async def accept(self, request: Request, form: FormData) -> Response:
@@ -381,33 +392,11 @@ def _asked(given: QueryParams, *, user: str) -> Asked:
     )
 
 
-def _as_it_is(dossier: Dossier) -> dict[str, str]:
-    """Return the texts of a record's form before it is edited."""
-    row = dossier.row
-    return {
-        "value": dossier.editable,
-        "scope": row.scope,
-        "importance": str(row.importance),
-        "categories": ", ".join(row.categories),
-        "source": row.source,
-    }
-
-
-def _edit(typed: Mapping[str, str], before: Mapping[str, str]) -> Edit:
-    """Return the edit of a form; texts that are as they were are left out."""
-    changed = {name: text for name, text in typed.items() if text != before[name]}
-    try:
-        importance = float(changed["importance"]) if "importance" in changed else None
-    except ValueError:
-        raise InvalidDataError("the importance is a number from 0 to 1") from None
-    categories = [name.strip() for name in changed.get("categories", "").split(",")]
-    return Edit(
-        value=changed["value"].replace("\r\n", "\n") if "value" in changed else None,
-        scope=changed.get("scope"),
-        importance=importance,
-        categories=tuple(filter(None, categories)) if "categories" in changed else None,
-        source=changed.get("source"),
-    )
+def _revision(form: FormData) -> int:
+    text = _text(form, "revision")
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise InvalidDataError("a revision is a number: take one of the record's history")
+    return int(text)
 
 
 def _text(form: FormData, name: str) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import attrs
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["Guard", "Visit", "visit_of", "was_let_in"]
@@ -35,6 +35,8 @@ _NO_SESSION: Final = (
     "This browser is not let in: open the address that `factmem browse --web` printed. "
     "It works once; start the command again for a new one.\n"
 )
+_LET_IN: Final = '<!doctype html><title>factmem</title><meta http-equiv="refresh" content="0; url=/">'
+"""Answer to a token from a file: the browser sends the new cookie to what this page leads to itself."""
 
 
 @attrs.define
@@ -76,7 +78,8 @@ class Guard:
     """ASGI middleware in front of the pages.
 
     A request is refused if its ``Host`` is none of this server's names (DNS rebinding), if another site sent it, be it
-    one on another port, or if it has no cookie. The token in the printed address is exchanged for the cookie once.
+    one on another port, or if it has no cookie. The token in the printed address is exchanged for the cookie once,
+    also for the file that ``--open`` opens, which counts as another site.
 
     Args:
         app: The pages.
@@ -116,17 +119,24 @@ class Guard:
     def _answer(self, scope: Scope) -> Response | None:
         """Return the guard's own answer to a request; None to pass it on."""
         headers = Headers(scope=scope)
-        if headers.get("host") not in self._hosts or not self._is_own(scope["method"], headers):
+        if headers.get("host") not in self._hosts:
+            return PlainTextResponse(_REFUSED, status_code=403)
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token") if scope["method"] == "GET" else None
+        own = self._is_own(scope["method"], headers)
+        if not own and not (token and self._opens(token[0])):
             return PlainTextResponse(_REFUSED, status_code=403)
         if self._is_open(scope):
             return None
         visit = self._visits.get(cookie_parser(headers.get("cookie", "")).get(self._cookie, ""))
-        if (token := parse_qs(scope["query_string"].decode("latin-1")).get("token")) and scope["method"] == "GET":
-            return self._admitted(token[0]) if visit is None else RedirectResponse("/", status_code=303)
+        if token:
+            return self._admitted(token[0], own=own) if visit is None else RedirectResponse("/", status_code=303)
         if visit is None:
             return PlainTextResponse(_NO_SESSION, status_code=403)
         scope[_VISIT] = visit
         return None
+
+    def _opens(self, token: str) -> bool:
+        return self._token is not None and hmac.compare_digest(token.encode(), self._token.encode())
 
     def _is_open(self, scope: Scope) -> bool:
         return str(scope["path"]).startswith(self._open_paths)
@@ -140,12 +150,12 @@ class Guard:
             return method in ("GET", "HEAD") or "sec-fetch-site" in headers
         return origin in {f"http://{host}" for host in self._hosts}
 
-    def _admitted(self, token: str) -> Response:
-        if self._token is None or not hmac.compare_digest(token.encode(), self._token.encode()):
+    def _admitted(self, token: str, *, own: bool) -> Response:
+        if not self._opens(token):
             return PlainTextResponse(_NO_SESSION, status_code=403)  # a wrong one does not use it up
         self._token = None
         visit = Visit()
         self._visits[visit.key] = visit
-        answer = RedirectResponse("/", status_code=303)
+        answer = RedirectResponse("/", status_code=303) if own else HTMLResponse(_LET_IN)
         answer.set_cookie(self._cookie, visit.key, httponly=True, samesite="strict", path="/")
         return answer

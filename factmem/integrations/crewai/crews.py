@@ -121,7 +121,7 @@ def crew_with(memory: AgentMemory, host: Crew) -> Crew:
 
 def _identified(inputs: dict[str, Any] | None) -> dict[str, Any] | None:
     """Set the identity of the kickoff. Keep empty inputs None, since CrewAI fills in task texts if there are inputs."""
-    working_for.set(RunIdentity.named_by(inputs or {}))
+    working_for.set(RunIdentity.named_by(inputs or {}, host={"inputs": inputs or {}}))
     return inputs or None
 
 

@@ -154,15 +154,10 @@ class FlowMemory(CrewMemory):
             return [content]
 
     def _lessons_for(self, source: str | None, task: str, output: str) -> MemoryBlock:
-        run = run_of(self.agent_memory)
         try:
             return self._lessons[source or ""].recall_blocking(task, output)
         except FactMemError as error:
-            try:
-                run.failed("no lessons could be loaded", error, run.config.loading.on_failure)
-            except FactMemError:
-                raise LoadingAbortedError(f"lessons could not be loaded: {type(error).__name__}") from error
-            return MemoryBlock()
+            raise LoadingAbortedError(f"lessons could not be loaded: {type(error).__name__}") from error
 
     def _feedback(self) -> Any:
         flow = self._flow()

@@ -9,7 +9,7 @@ Memory is not installed into a graph, because the graph's own nodes decide the o
 
 - The nodes `load_from_memory`, `load_all_facts_from_memory`, `save_to_memory` and
   `save_to_memory_auto_detect_facts` of `factmem.agent`. Add them to a ``StateGraph`` as they are. The user and the
-  session are read from ``user_id`` and ``thread_id`` (or ``session_id``) in ``configurable``. For states whose
+  session are read from the run's config; see `factmem.agent.GraphRun`. For states whose
   messages are reduced by ``add_messages``, such as ``MessagesState``, pass ``state=ADDED_MESSAGES``; it reads the
   run's context as well:
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
-from factmem.agent import AgentMemory, Node, RunIdentity, StateAccess
+from factmem.agent import AgentMemory, GraphRun, Node, RunIdentity, StateAccess
 from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.facts import Concept
-from factmem.memory.checks import listed
+from factmem.loops import is_async
+from factmem.memory.checks import one_or_more
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -30,47 +30,39 @@ __all__ = ["ADDED_MESSAGES", "identity_here", "identity_of", "runnable", "with_f
 NodeT = TypeVar("NodeT", bound=Callable[..., Any])
 
 
-def identity_of(context: object, config: Mapping[str, Any] | None = None) -> RunIdentity:
-    """Return the identity of a run of LangGraph or LangChain.
+def identity_of(context: object, config: Mapping[str, Any] | None = None, state: Any = None) -> RunIdentity:
+    """Return the identity of a run of LangGraph or LangChain; see `factmem.agent.GraphRun`.
 
     Args:
         context: The run's context: a mapping, an object, or None.
         config: The run's config (default: the config of the current runnable).
+        state: The state.
 
     Raises:
         InvalidNameError: An id is not legal.
     """
-    configurable = (ensure_config() if config is None else config).get("configurable") or {}
-
-    def named(*names: str) -> str | None:
-        found = (_of(source, name) for source in (context, configurable) for name in names)
-        return next((str(value) for value in found if value is not None), None)
-
-    return RunIdentity(user_id=named("user_id"), session_id=named("session_id", "thread_id"))
+    given: Any = ensure_config() if config is None else config
+    return GraphRun(context=context, config=given, state=state).identity
 
 
-def _of(source: object, name: str) -> object:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+def identity_here(state: Any = None) -> RunIdentity:
+    """Return the identity of the current run; empty outside of a run.
 
-
-def identity_here() -> RunIdentity:
-    """Return the identity of the current run; empty outside of a run."""
+    Args:
+        state: The state.
+    """
     try:
         runtime: Runtime[Any] | None = get_runtime()
     except RuntimeError:
         runtime = None
-    return identity_of(None if runtime is None else runtime.context)
+    return identity_of(None if runtime is None else runtime.context, state=state)
 
 
 def _replacing(history: list[Any]) -> Mapping[str, Any]:
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *history]}
 
 
-def _identity_of_state(state: object) -> RunIdentity:
-    return identity_here()
-
-
-ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=_identity_of_state)
+ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=identity_here)
 """Access to states whose ``messages`` are reduced by ``add_messages``.
 
 The list of messages is replaced as a whole, so that outdated memory blocks disappear. Identities are read as in
@@ -96,9 +88,9 @@ def with_facts_from_memory(
     memory: AgentMemory,
     node: NodeT,
     *,
-    concepts: Iterable[Concept[Any, Any] | str] | None = None,
-    subjects: Iterable[MemorySubject] | None = None,
-    scopes: Iterable[MemoryScope | str] | None = None,
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None = None,
+    scopes: MemoryScope | Iterable[MemoryScope | str] | None = None,
     state: StateAccess[Any] = ADDED_MESSAGES,
 ) -> NodeT:
     """Return a model's node that is given what is known with the messages, and nothing of it is in the graph's state.
@@ -112,17 +104,18 @@ def with_facts_from_memory(
         memory: The memory.
         node: A function, sync or async, that sends the messages of its state to a model. A sync one needs a memory with
             a thread of its own; see `runnable`.
-        concepts: The concepts, or their keywords (default: all).
-        subjects: Subjects of the facts (default: the user and the agent's subjects).
-        scopes: Scopes of the facts (default: all scopes of the agent).
+        concepts: A concept, or several of them or of their keywords (default: all).
+        subjects: A subject of the facts, or several (default: the user and the agent's subjects).
+        scopes: A scope of the facts, or several (default: all scopes of the agent).
         state: Access to the state.
 
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    wanted = None if concepts is None else listed("concepts", concepts, Concept, str)
-    about = None if subjects is None else listed("subjects", subjects, MemorySubject)
-    places = None if scopes is None else [*map(memory.config.scope_of, listed("scopes", scopes, MemoryScope, str))]
+    wanted = None if concepts is None else one_or_more("concepts", concepts, Concept, str)
+    memory.declare(wanted or ())
+    about = None if subjects is None else one_or_more("subjects", subjects, MemorySubject)
+    places = None if scopes is None else [*map(memory.config.scope_of, one_or_more("scopes", scopes, MemoryScope, str))]
 
     async def with_facts(given: Any, identity: RunIdentity) -> list[Any]:
         history = state.messages(given)
@@ -131,11 +124,11 @@ def with_facts_from_memory(
         return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
     def who(given: Any) -> RunIdentity:
-        return state.identity(given).or_else(identity_here())
+        return state.identity(given).or_else(identity_here(given))
 
     if not callable(node):
         raise InvalidDataError(f"a node is a function of the state, not a {type(node).__name__}", path="$.node")
-    if inspect.iscoroutinefunction(node) or inspect.iscoroutinefunction(type(node).__call__):
+    if is_async(node):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
             history = await with_facts(given, who(given))
@@ -146,7 +139,9 @@ def with_facts_from_memory(
 
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
         identity = who(given)
-        history = memory.for_run().held.use_blocking(lambda _: with_facts(given, identity))
+        run, policy = memory.for_run(identity), memory.config.loading.on_failure
+        shown = run.use_blocking(lambda _: with_facts(given, identity), "nothing could be loaded", policy)
+        history = [*state.messages(given)] if shown is None else shown
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
 
 from factmem.facts import STATEMENT
+from factmem.names import folded_keyword
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Numbered", "Rows", "spread", "subject_text"]
+__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Keywords", "Numbered", "Rows", "spread", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -53,7 +54,7 @@ _TYPES: Final = {
     "position": np.int64,
     "start": np.int64,
     "flags": np.uint8,
-    "says": np.uint8,
+    "tells": np.uint8,
     "signs": np.uint8,
     "state": np.uint8,
     "first_state": np.uint8,
@@ -80,6 +81,9 @@ _SPARE: Final = 32
 
 _MOST_VIEWS: Final = 128
 """Number of views whose scopes are cached."""
+
+_INDIVIDUAL: Final = "\0"
+"""Sign before the name of an individual in the text of a subject. No name holds it."""
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 _ONE: Final = np.uint64(1)
@@ -122,7 +126,7 @@ class Columns:
         self.places: Numbered = Numbered()
         self.scopes: Numbered = Numbered()
         self.subjects: Numbered = Numbered()
-        self.keywords: Numbered = Numbered()
+        self.keywords: Keywords = Keywords()
         self.owners: Numbered = Numbered([""])
         self.labels: Numbered = Numbered([""])
         self.categories: Numbered = Numbered()
@@ -137,7 +141,8 @@ class Columns:
         self._terms = Growing({"terms": np.uint64})
         self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
         self._finders: dict[str, Finder] = {name: Finder() for name in ("id", "record", "fold", "stands")}
-        self._reached: dict[View, NDArray[np.bool_]] = {}
+        self._reached: dict[Hashable, NDArray[np.bool_]] = {}
+        self._individuals = np.empty(0, np.bool_)
 
     def __len__(self) -> int:
         return self._columns.length
@@ -188,18 +193,31 @@ class Columns:
             seen &= self._scopes_in(sight.view)[of["scope"]]
         if sight.view.subjects:
             seen &= np.isin(of["subject"], self.numbers_of(subject.key for subject in sight.view.subjects))
+        if sight.view.individuals is not None:
+            own = np.isin(of["subject"], self.numbers_of(sight.view.individuals))
+            seen &= own | ~self.individuals()[of["subject"]]
         return seen
+
+    def individuals(self) -> NDArray[np.bool_]:
+        """Return which subjects, by their numbers, are individuals."""
+        known, size = self._individuals, len(self.subjects)
+        if len(known) < size:
+            new = (_INDIVIDUAL in text for text in self.subjects.texts[len(known) : size])
+            known = np.concatenate([known, np.fromiter(new, np.bool_, size - len(known))])
+            self._individuals = known
+        return known
 
     def _scopes_in(self, view: View) -> NDArray[np.bool_]:
         """Return which scopes lie in a view; each is tested once."""
-        known = self._reached.get(view, np.empty(0, np.bool_))
+        key = (view.roots, view.exact)
+        known = self._reached.get(key, np.empty(0, np.bool_))
         size = len(self.scopes)
         if len(known) < size:
             new = (view.reaches(self.scope(number)) for number in range(len(known), size))
             known = np.concatenate([known, np.fromiter(new, np.bool_, size - len(known))])
             if len(self._reached) >= _MOST_VIEWS:
                 self._reached.clear()
-            self._reached[view] = known
+            self._reached[key] = known
         return known
 
     def find(self, name: str, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.intp]:
@@ -353,7 +371,7 @@ class Columns:
 
 def subject_text(name: str, individual: str | None) -> str:
     """Return the text of a subject in `Columns.subjects`."""
-    return name if individual is None else f"{name}\0{individual}"
+    return name if individual is None else f"{name}{_INDIVIDUAL}{individual}"
 
 
 def _place_text(head: Head) -> str:
@@ -406,6 +424,33 @@ class Numbered:
     def find(self, text: str) -> int | None:
         """Return the number of a text, or None for an unknown one."""
         return self._numbers.get(text)
+
+
+class Keywords(Numbered):
+    """Distinct keywords, and which of them are alike.
+
+    Attributes:
+        kinds: The number of the first alike keyword, by the number of each keyword.
+    """
+
+    def __init__(self) -> None:
+        self.kinds: list[int] = []
+        self._alike: dict[str, list[int]] = {}
+        super().__init__()
+
+    def number(self, text: str) -> int:
+        """See `Numbered.number`."""
+        number = super().number(text)
+        if number == len(self.kinds):
+            alike = self._alike.setdefault(folded_keyword(text), [])
+            alike.append(number)
+            self.kinds.append(alike[0])
+            self._bytes += OBJECT
+        return number
+
+    def alike(self, folded: str) -> Sequence[int]:
+        """Return the numbers of the keywords that are folded to a text."""
+        return self._alike.get(folded, ())
 
 
 class Growing:

@@ -25,9 +25,10 @@ from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import topics_of
-from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept, words_outside_questions
+from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept
 from factmem.records import Assertion, AssertionState, Place
 from factmem.values import canonical_bytes
+from factmem.wording import tells
 
 __all__ = [
     "ASKS",
@@ -57,7 +58,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 6
+OUTLINE_VERSION: Final = 7
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -96,7 +97,7 @@ BODY_FIELDS: Final = (
     ("value", "<u8"),
     ("flags", "u1"),
     ("state", "u1"),
-    ("says", "u1"),
+    ("tells", "u1"),
     ("signs", "u1"),
     ("tail", "<u4"),
 )
@@ -139,7 +140,7 @@ def outline_of(said: Assertion) -> Outline:
         value_number(said),
         _flags(said),
         STATES.index(said.state),
-        min(words_outside_questions(text), 255),
+        said.keyword != STATEMENT.keyword or tells(text),
         _signs(said, text),
         len(tail),
     )

@@ -153,7 +153,7 @@ class Segment:
         said_at: When it was said, in seconds since 1970.
         importance: From 0 to 1.
         leads: The first of its terms; 0 for none.
-        says: The number of its words outside questions, up to 255.
+        tells: Whether it tells something; see `factmem.wording.tells`.
         assistant: Whether the assistant said it.
         asks: Whether it ends with a question.
         kinds: The kinds of values that it holds; see `factmem.recall.text.signs.Kind`.
@@ -172,7 +172,7 @@ class Segment:
     said_at: NDArray[np.float64]
     importance: NDArray[np.float64]
     leads: NDArray[np.uint64]
-    says: NDArray[np.uint8]
+    tells: NDArray[np.bool_]
     assistant: NDArray[np.bool_]
     asks: NDArray[np.bool_]
     kinds: NDArray[np.uint8]
@@ -206,7 +206,7 @@ class Segment:
             said_at=columns["said_at"][rows] / 1e6,
             importance=columns["importance"][rows],
             leads=leading_terms(columns, rows),
-            says=columns["says"][rows],
+            tells=columns["tells"][rows] != 0,
             assistant=(columns["signs"][rows] & ASSISTANT) != 0,
             asks=(columns["signs"][rows] & ASKS) != 0,
             kinds=(columns["signs"][rows] >> KINDS_FROM).astype(np.uint8),
@@ -464,7 +464,7 @@ class Segment:
         return RowWeights(
             context=context_weight(self.grouped[rows], length),
             answered=context_weight(answers, before) if answers.any() else None,
-            little=says_little(length, self.says[rows]),
+            little=says_little(length, self.tells[rows]),
             importance=self.importance[rows],
         )
 
@@ -475,7 +475,7 @@ class Segment:
         return RowWeights(
             context=context_weight(self.grouped, length),
             answered=context_weight(self.answers, row_before(length)) if self.answers.any() else None,
-            little=says_little(length, self.says),
+            little=says_little(length, self.tells),
             importance=self.importance.astype(np.float32),
         )
 

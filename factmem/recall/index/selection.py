@@ -21,7 +21,16 @@ from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilte
 from factmem.recall.index.column_fold import CurrentRows, affected, joined, takes_part
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.corpus import Corpus, Documents, Part
-from factmem.recall.index.outline_codec import JOB, LIMITED, MULTIPLE, NEVER, STATES, microseconds
+from factmem.recall.index.outline_codec import (
+    ASSISTANT,
+    JOB,
+    LIMITED,
+    MULTIPLE,
+    NEVER,
+    STATES,
+    TRUST_FROM,
+    microseconds,
+)
 from factmem.recall.strength import Contender, level_of, strongest
 from factmem.recall.text.analysis import plain
 from factmem.records import AssertionState
@@ -121,8 +130,7 @@ def _named_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.SUBJECT:
             return np.isin(of["subject"], columns.numbers_of(condition.values), invert=condition.negate)
         case Facet.KEYWORD:
-            found = [columns.keywords.find(keyword) for keyword in condition.values]
-            numbers = [number for number in found if number is not None]
+            numbers = [number for folded in condition.values for number in columns.keywords.alike(folded)]
             return np.isin(of["keyword"], numbers, invert=condition.negate)
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE:
             return None
@@ -204,6 +212,10 @@ def _within_bounds(columns: Columns, rows: NDArray[Any], condition: Between) -> 
             held = _in_microseconds(condition).holds(columns["recorded_at"][rows])
         case Facet.IMPORTANCE:
             held = condition.holds(columns["importance"][rows])
+        case Facet.TELLS:
+            held = condition.holds(columns["tells"][rows])
+        case Facet.OF_ASSISTANT:
+            held = condition.holds((columns["signs"][rows] & ASSISTANT) != 0)
         case _:
             assert_never(condition.facet)
     return held
@@ -264,9 +276,10 @@ def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
 
 def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:
     """Return the strongest rows of each concept."""
-    order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], columns.of_rows("keyword", rows)))
-    rows = rows[order]
-    keyword = columns.of_rows("keyword", rows)
+    kinds = np.array(columns.keywords.kinds, np.intp)
+    keyword = kinds[columns.of_rows("keyword", rows)]
+    order = np.lexsort((columns["seq"][firsts], columns["said_at"][firsts], keyword))
+    rows, keyword = rows[order], keyword[order]
     starts = np.flatnonzero(np.append(True, keyword[1:] != keyword[:-1])) if len(rows) else rows
     contenders = _contenders(columns, rows)
     ends = [*starts[1:].tolist(), len(contenders)]
@@ -276,22 +289,23 @@ def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:
 
 def _contenders(columns: Columns, rows: NDArray[Any]) -> list[Contender[int]]:
     said, flags, values = (columns[name][rows].tolist() for name in ("said_at", "flags", "value"))
+    of_heads = (columns.of_rows(name, rows).tolist() for name in ("scope", "subject", "priority"))
+    individuals = columns.individuals()
     return [
         Contender(
             item=row,
-            level=_level(columns, row),
+            level=level_of(priority, _parsed(columns.scopes.texts[scope], columns.tenant)),
+            subject=subject,
+            individual=bool(individuals[subject]),
+            trust=flag >> TRUST_FROM,
             said_at=said_at,
             several=bool(flag & MULTIPLE),
             value=value,
         )
-        for row, said_at, flag, value in zip(rows.tolist(), said, flags, values, strict=True)
+        for row, scope, subject, priority, said_at, flag, value in zip(
+            rows.tolist(), *of_heads, said, flags, values, strict=True
+        )
     ]
-
-
-def _level(columns: Columns, row: int) -> tuple[int, bool, tuple[int, int]]:
-    head = int(columns["head"][row])
-    scope = _parsed(columns.scopes.texts[int(columns.of_heads("scope")[head])], columns.tenant)
-    return level_of(int(columns.of_heads("priority")[head]), int(columns.of_heads("owner")[head]) == 0, scope)
 
 
 @attrs.frozen(kw_only=True)

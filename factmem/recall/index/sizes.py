@@ -28,10 +28,9 @@ def nbytes(*things: object) -> int:
         if id(thing) in seen:
             continue
         seen.add(id(thing))
-        stated = vars(type(thing)).get("nbytes")
         if isinstance(thing, np.ndarray):
             total += thing.nbytes if thing.base is None else 0
-        elif stated is not None:
+        elif isinstance(stated := getattr(type(thing), "nbytes", None), property):
             total += stated.__get__(thing)
         elif isinstance(thing, dict):
             total += OBJECT * len(thing)

@@ -28,7 +28,6 @@ __all__ = [
     "STOP_WORDS",
     "analyse",
     "ascii_words",
-    "count_words",
     "forget_words",
     "indexed_terms",
     "indexed_text",
@@ -80,9 +79,6 @@ _LETTERS: Final = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])+"
 _ANY_WORD: Final = lazy_pattern(rf"(?P<unspaced>[{_UNSPACED}]+)|{_LETTERS}(?:'{_LETTERS})*")
 
 
-_COUNTED: Final = lazy_pattern(rf"[{_UNSPACED}]|{_LETTERS}")
-
-
 def analyse(text: str) -> list[str]:
     """Return the terms of a text, in order, with repetitions."""
     stem = stemmer()
@@ -103,13 +99,6 @@ def analyse(text: str) -> list[str]:
 def ascii_words(text: str) -> list[str]:
     """Return the runs of letters and digits of an ASCII text, several times faster than a regular expression."""
     return text.translate(_SPACES).split()
-
-
-def count_words(text: str) -> int:
-    """Return the number of words of a text, or of characters if it is written without spaces."""
-    if text.isascii():
-        return len(ascii_words(text))
-    return len(_COUNTED.findall(text))
 
 
 def spaced(keyword: str) -> str:

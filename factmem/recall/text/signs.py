@@ -1,7 +1,7 @@
 """Signs by which a record fits a query: read from English texts by patterns, linear in their length.
 
 A query may ask for a kind of value, such as a number or a person, or for the assistant's own words. A record may hold
-a value of that kind, end with a question, or say hardly anything outside questions. `factmem.recall.scoring` weighs
+a value of that kind, or end with a question. `factmem.recall.scoring` weighs
 them.
 """
 
@@ -14,9 +14,10 @@ from typing import Any, Final, assert_never
 
 from factmem.facts import STATEMENT
 from factmem.patterns import LinearPattern, lazy_pattern
-from factmem.recall.text.analysis import analyse, count_words, plain, spaced
+from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
+from factmem.wording import QUESTION_MARKS
 
 __all__ = [
     "Kind",
@@ -26,7 +27,6 @@ __all__ = [
     "kinds_asked",
     "kinds_held",
     "kinds_of_concept",
-    "words_outside_questions",
 ]
 
 _LONGEST_LOOK: Final = 4096
@@ -71,8 +71,6 @@ _ASKS_KIND: Final = {
     "TIME": r"\bwhen\b|\b(?:which|what) (?:day|date|weekday|month|year|time|hour)\b|\bhow (?:old|long)\b",
     "TRUTH": r"^\W*(?:am|is|are|was|were|do|does|did|has|have|had|can|could|may|must|shall|should|will|would)\b",
 }
-_SENTENCE_END: Final = lazy_pattern(r"([.!?…\n？]+)")
-_QUESTION_MARKS: Final = ("?", "？")
 _REST: Final = lazy_pattern(r"\b(?:of|in|at|on|to|for|from|by|with|that|which|the user|who(?!$))\b")
 """End of the part of a description that names the value."""
 
@@ -154,16 +152,7 @@ def _holds_number(text: str) -> bool:
 
 def ends_with_question(text: str) -> bool:
     """Return whether a text ends with a question mark."""
-    return text.rstrip().endswith(_QUESTION_MARKS)
-
-
-def words_outside_questions(text: str) -> int:
-    """Return the number of words of a text outside its questions, function words included."""
-    if any(mark in text for mark in _QUESTION_MARKS):
-        parts = [*_SENTENCE_END.split(text), ""]
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        text = " ".join(part for part, end in pairs if not any(mark in end for mark in _QUESTION_MARKS))
-    return count_words(text)
+    return text.rstrip().endswith(QUESTION_MARKS)
 
 
 @functools.cache

@@ -152,4 +152,4 @@ def test_memory_goes_into_agents_without_one(memory: AgentMemory, model: Scripte
     with pytest.raises(InvalidDataError, match="FactMemStorage"):
         install(memory, into=own)
     with pytest.raises(CapabilityError, match="event loop"):
-        install(agent_memory(store=Memory(InMemoryProvider())), into=clerk(model))
+        install(agent_memory(store=Memory(InMemoryProvider()), embedder=None), into=clerk(model))

@@ -163,14 +163,22 @@ def test_a_kickoff_without_a_user_is_not_the_last_ones(memory: AgentMemory, mode
     assert "Rome" not in model.shown[1]
 
 
+def test_the_user_may_be_anywhere_in_the_inputs(model: Scripted) -> None:
+    memory = agent_memory(user="inputs.uid", users="required")
+    known(memory, "alice", "Oslo")
+    install(memory, into=crew_of(model, "Where does {uid} live?")).kickoff(inputs={"uid": "alice"})
+    assert "Oslo" in model.shown[0]
+    memory.close()
+
+
 def test_a_failing_load_ends_the_kickoff_or_is_logged(model: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    memory = agent_memory(store=Broken())
+    memory = agent_memory(store=Broken(), loading=Loading(on_failure=FailurePolicy.RAISE))
     with pytest.raises(LoadingAbortedError) as raised:
         install(memory, into=crew_of(model, "Hello.")).kickoff()
     assert isinstance(raised.value.__cause__, StoreUnavailableError)
     assert model.shown == []
     memory.close()
-    memory = agent_memory(store=Broken(), loading=Loading(on_failure=FailurePolicy.LOG))
+    memory = agent_memory(store=Broken())
     install(memory, into=crew_of(model, "Hello.")).kickoff()
     assert "StoreUnavailableError" in caplog.text
     memory.close()
@@ -187,4 +195,4 @@ def test_memory_goes_into_crews_without_one(memory: AgentMemory, model: Scripted
     with pytest.raises(CapabilityError, match="Crew"):
         install(memory, into=crew.tasks[0])
     with pytest.raises(CapabilityError, match="event loop"):
-        install(agent_memory(store=Memory(InMemoryProvider())), into=crew_of(model, "Hello."))
+        install(agent_memory(store=Memory(InMemoryProvider()), embedder=None), into=crew_of(model, "Hello."))

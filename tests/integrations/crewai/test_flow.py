@@ -18,11 +18,11 @@ from crewai.memory.unified_memory import Memory as CrewAIMemory
 from pydantic import Field
 
 from factmem import InMemoryProvider, Memory
-from factmem.agent import LESSON, AgentMemory, FailurePolicy, Lessons, Loading, install
+from factmem.agent import LESSON, AgentMemory, Lessons, install
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.crewai import FactMemStorage, LoadingAbortedError
 from factmem.records import FactRecord, Origin
-from tests.integrations.crewai.test_crew import agent_memory, known, learnt
+from tests.integrations.crewai.test_crew import Broken, agent_memory, known, learnt
 from tests.integrations.hosts.crewai import Scripted
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")  # of fields that CrewAI reads itself
@@ -155,10 +155,10 @@ def test_a_review_without_its_lessons_is_no_review(model: Reviewing, caplog: pyt
         install(memory, into=writing(model, person)).kickoff()
     assert person.seen == []
     memory.close()
-    memory = agent_memory(users="required", loading=Loading(on_failure=FailurePolicy.LOG))
+    memory = agent_memory(store=Broken())
     install(memory, into=writing(model, person)).kickoff()
     assert person.seen == ["Dear all"]
-    assert "MissingUserError" in caplog.text
+    assert "StoreUnavailableError" in caplog.text
     memory.close()
 
 
@@ -213,4 +213,4 @@ def test_memory_goes_into_flows_without_one(agent: AgentMemory, model: Reviewing
     with pytest.raises(InvalidDataError, match="FactMemStorage"):
         install(agent, into=own)
     with pytest.raises(CapabilityError, match="event loop"):
-        install(agent_memory(store=Memory(InMemoryProvider())), into=writing(model, Person("")))
+        install(agent_memory(store=Memory(InMemoryProvider()), embedder=None), into=writing(model, Person("")))

@@ -13,6 +13,7 @@ from factmem.errors import (
     DowngradedStoreError,
     NewerVersionError,
     RolledBackStoreError,
+    TamperedStoreError,
     WrongKeyError,
 )
 from tests.conftest import Promise
@@ -66,6 +67,16 @@ def test_a_flip_in_the_key_file_is_refused(path: Path, big: bool) -> None:
         changed[offset] ^= 1
         keys.write_bytes(changed)
         refused(path, (CorruptStoreError, WrongKeyError, NewerVersionError))
+
+
+def test_a_cut_seal_is_damage_and_not_a_newer_version(path: Path) -> None:
+    seal = path.with_name("facts.db.seal")
+    whole = seal.read_bytes()
+    for length in range(1, len(whole)):
+        seal.write_bytes(whole[:length])
+        refused(path, TamperedStoreError)
+    seal.write_bytes(whole.replace(b"seal 1 ", b"seal 2 "))
+    refused(path, NewerVersionError)
 
 
 def test_every_truncation_is_refused(path: Path, big: bool, promise: Promise) -> None:

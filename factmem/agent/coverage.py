@@ -1,0 +1,397 @@
+"""Coverage of statements by the facts and statements of a block, and their parts that no longer hold.
+
+A statement is compared clause by clause, by its words with content. A clause is covered by one fact or statement that
+holds all of them, by the facts found in its own message together, or by a fact that was found in just this clause. It
+no longer counts if a newer statement repeats it with another value and a word of change: "I live in Oslo", "I live in
+Rome now". Where a clause is left, its sentence stays whole, and former values in it are marked.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from factmem.records import Evidence, FactRecord
+from factmem.stemming import stemmer
+from factmem.values import encode_value
+from factmem.wording import (
+    WORD,
+    Span,
+    clause_spans,
+    content_words,
+    folded,
+    language_of,
+    says_enough,
+    sentence_spans,
+    stated_spans,
+)
+
+__all__ = ["Coverage", "Excerpt"]
+
+_STEM: Final = 5
+"""Number of letters by which words are compared, for their endings differ."""
+_BESIDE: Final = 1
+"""Number of words beside a value that may belong to its concept, as "dog" does in "My dog is called Bruno"."""
+_FEW: Final = 2
+"""Number of words that two clauses must share before one of them may have another word beside the value."""
+
+_Source: TypeAlias = tuple[str | None, str | None]
+"""Conversation and message."""
+
+
+@attrs.frozen
+class Excerpt:
+    """The rest of a statement.
+
+    Attributes:
+        text: The sentences that are left.
+        former: Spans of the text that no longer hold, in order.
+        terms: Words with content, as they are compared, by clause.
+    """
+
+    text: str
+    former: tuple[Span, ...] = ()
+    terms: tuple[frozenset[str], ...] = attrs.field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, text: str) -> Excerpt:
+        """Return a whole text."""
+        return cls(text, terms=tuple(clause.terms for clause in _Text(text).clauses))
+
+
+class _Text:
+    """A text as it is compared.
+
+    Args:
+        text: The text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lowered = folded(text)
+        self.language = language_of(self.lowered)
+
+    @functools.cached_property
+    def stated(self) -> list[tuple[Span, list[_Clause]]]:
+        """The sentences without questions and requests, each with its clauses."""
+        return [(span, list(self._clauses(span))) for span in stated_spans(self.lowered, self.language)]
+
+    @functools.cached_property
+    def clauses(self) -> list[_Clause]:
+        """The clauses of all sentences."""
+        return [clause for span in sentence_spans(self.text) for clause in self._clauses(span)]
+
+    def _clauses(self, sentence: Span) -> Iterator[_Clause]:
+        """Yield the clauses that have words with content: between commas, "and" and the like."""
+        unspaced = self.language.unspaced
+        for start, end in clause_spans(self.text, sentence):
+            joins = () if unspaced else self.language.cues["joins"].finditer(self.lowered, start, end)
+            starts = (found.start() for found in joins if self._is_plain(found.span()))
+            for first, last in itertools.pairwise([start, *starts, end]):
+                if words := content_words(self.lowered[first:last], self.language):
+                    terms = frozenset(words if unspaced else map(_term, words))
+                    yield _Clause(self, (first, last), terms, opens=first == sentence[0])
+
+    def _is_plain(self, span: Span) -> bool:
+        """Return whether a word is more than an accented letter, such as the Italian "è", which is not "e"."""
+        return span[1] - span[0] > 1 or self.text[span[0]].lower() == self.lowered[span[0]]
+
+
+class _Clause:
+    """A clause with something to tell.
+
+    Args:
+        of: The text that it is in.
+        span: Its place there.
+        terms: Its words with content, as they are compared.
+        opens: Whether it opens a sentence.
+    """
+
+    def __init__(self, of: _Text, span: Span, terms: frozenset[str], *, opens: bool) -> None:
+        self.span = span
+        self.terms = terms
+        self._of = of
+        self._opens = opens
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Those terms that are numbers, or begin with a capital letter inside a sentence."""
+        if self._of.language.capitals:
+            return frozenset()
+        words = [found[0] for found in WORD.finditer(self._of.text, *self.span)]
+        inside = words[1:] if self._opens else words
+        return frozenset(_term(folded(word)) for word in inside if word[0].isupper() or word[0].isdigit())
+
+    @functools.cached_property
+    def words(self) -> frozenset[str]:
+        """All words but those of change, as they are compared."""
+        language, text = self._of.language, self._of.lowered[slice(*self.span)]
+        for cue in ("joins", "changes"):
+            text = language.cues[cue].sub("" if language.unspaced else " ", text)
+        words = WORD.findall(text)
+        if self._in_pairs:
+            return frozenset[str]().union(*map(_pairs, words))
+        return frozenset(map(_term, words))
+
+    @property
+    def _in_pairs(self) -> bool:
+        """Whether words are compared by their characters, for they take endings or stand without spaces."""
+        return self._of.language.unspaced or self._of.language.orders_last
+
+    def is_replaced_by(self, newer: frozenset[str]) -> bool:
+        """Return whether words of a newer clause repeat this one but for its value."""
+        return any(True for _ in self.replaced(newer))
+
+    def replaced(self, newer: frozenset[str]) -> Iterator[Span]:
+        """Yield the place of the value, if words of a newer clause repeat all else."""
+        other = self.words - newer
+        same = len(self.words) - len(other)
+        if not 1 < same >= len(other) > 0:
+            return
+        value = frozenset(term for term in self.terms if not self._is_in(term, newer))
+        beside = (
+            other - value if not self._in_pairs else {pair for pair in other if not set(pair) & set("".join(value))}
+        )
+        places = list(_united(self.places(value)))
+        if len(beside) <= max(same // 4, same > _FEW) and len(places) == 1:
+            yield from places
+
+    def _is_in(self, term: str, words: frozenset[str]) -> bool:
+        if not self._in_pairs:
+            return term in words
+        return _pairs(term) <= words or (len(term) == 1 and any(term in pair for pair in words))
+
+    def places(self, terms: frozenset[str]) -> Iterator[Span]:
+        """Yield the places of some terms."""
+        if self._of.language.unspaced:
+            starts = ((self._of.lowered.find(term, *self.span), len(term)) for term in terms)
+            yield from ((at, at + length) for at, length in starts if at >= 0)
+        else:
+            found = WORD.finditer(self._of.lowered, *self.span)
+            yield from (word.span() for word in found if _term(word[0]) in terms)
+
+
+@attrs.frozen(eq=False)
+class _Value:
+    """A value of a typed fact.
+
+    Attributes:
+        about: Terms of the concept.
+        own: Terms of the value.
+        text: The value, if it is a text.
+        former: Whether it was replaced.
+    """
+
+    about: frozenset[str]
+    own: frozenset[str]
+    text: str | None
+    former: bool
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """Terms of the concept and the value."""
+        return self.about | self.own
+
+    def is_repeated_in(self, clause: _Clause) -> bool:
+        """Return whether a clause of any message names the concept and the value, and hardly anything else."""
+        if clause.terms.isdisjoint(self.about) or clause.terms.isdisjoint(self.own):
+            return False
+        rest = clause.terms - self.terms
+        return len(rest) <= _BESIDE + (self.text is None) and (self.text is None or rest.isdisjoint(clause.names))
+
+    def is_told_in(self, clause: _Clause, *, alone: bool) -> bool:
+        """Return whether a clause of a quote for this value tells hardly anything else.
+
+        Args:
+            clause: The clause.
+            alone: Whether the quote has no other clause.
+        """
+        if alone and (self.text is None or clause.terms.isdisjoint(self.own)):
+            return True  # the value is worded otherwise
+        rest = clause.terms - self.terms
+        return len(rest) < len(clause.terms) and len(rest) <= _BESIDE and rest.isdisjoint(clause.names)
+
+    def places(self, span: Span, clauses: Iterable[_Clause], text: _Text) -> Iterator[Span]:
+        """Yield the places of the value in a sentence; its clauses, if it is worded otherwise there."""
+        at = -1 if self.text is None else text.lowered.find(folded(self.text), *span)
+        if self.text is not None and at >= 0:
+            yield at, at + len(self.text)
+        elif words := [place for clause in clauses for place in clause.places(self.own)]:
+            yield from words
+        else:
+            yield from (clause.span for clause in clauses if not clause.terms.isdisjoint(self.terms))
+
+
+class Coverage:
+    """The facts and statements of a block so far."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, _Text] = {}
+        self._told: list[frozenset[str]] = []
+        self._facts: list[_Value] = []
+        self._former: list[tuple[dt.datetime, frozenset[str]]] = []
+        self._changes: list[tuple[FactRecord[Any], frozenset[str]]] = []
+        self._newer: dict[str, list[frozenset[str]]] = {}
+        self._found: dict[_Source, list[tuple[_Value, Evidence]]] = defaultdict(list)
+
+    def add_fact(self, record: FactRecord[Any], earlier: Iterable[FactRecord[Any]] = ()) -> None:
+        """Take in a typed fact.
+
+        Args:
+            record: The fact.
+            earlier: Its earlier revisions.
+        """
+        value = _value(record, former=False)
+        self._facts.append(value)
+        self._told.append(self._indexed(value, record))
+        for revision in earlier:
+            if revision.value != record.value:
+                self._former.append((record.timestamp, self._indexed(_value(revision, former=True), revision)))
+
+    def add_statement(self, record: FactRecord[Any], excerpt: Excerpt) -> None:
+        """Take in a statement of the block.
+
+        Args:
+            record: The statement; one that a model extracted covers the clauses that it quotes.
+            excerpt: What the block tells of it.
+        """
+        terms = frozenset[str]().union(*excerpt.terms)
+        self._told += {*excerpt.terms, terms}
+        for quote in record.evidence:
+            if quote.quote != record.value:
+                value = _Value(frozenset(), terms, excerpt.text, former=False)
+                self._found[quote.conversation_id, quote.message_id].append((value, quote))
+
+    def add_changes(self, records: Iterable[FactRecord[Any]]) -> None:
+        """Take in the changes that statements report, whether they are in the block yet or not."""
+        for record in records:
+            text = self._text(str(record.value))
+            if text.language.finds("changes", text.lowered) and not text.language.finds("adding", text.lowered):
+                self._changes += [(record, clause.words) for _, clauses in text.stated for clause in clauses]
+
+    def add_newer(self, id: str, newer: FactRecord[Any]) -> None:
+        """Take in that a newer statement overtakes one.
+
+        Args:
+            id: Id of the overtaken statement.
+            newer: The newer statement.
+        """
+        self._newer[id] = [clause.words for clause in self._text(str(newer.value)).clauses]
+
+    def left(self, record: FactRecord[Any]) -> Excerpt | None:
+        """Return what the block does not tell of a statement, without questions and requests; None if nothing."""
+        text = self._text(str(record.value))
+        near = self._near(record)
+        overtaking = self._newer.get(record.id, [])
+        clauses = [clause for _, clauses in text.stated for clause in clauses]
+        if overtaking and not any(clause.is_replaced_by(words) for clause in clauses for words in overtaking):
+            return None  # nobody knows which part still holds
+        newer = [*overtaking, *(words for by, words in self._changes if _is_later(by, record))]
+        kept = [
+            (span, clauses)
+            for span, clauses in text.stated
+            if not all(
+                any(map(clause.is_replaced_by, newer)) or self._covers(clause, record, near) for clause in clauses
+            )
+        ]
+        terms = tuple(clause.terms for _, clauses in kept for clause in clauses)
+        if not says_enough(sum(map(len, terms)), (text.lowered[slice(*span)] for span, _ in kept), text.language):
+            return None
+        said, former = "", []
+        for span, clauses in kept:
+            said += " " if said else ""
+            places = [place for value, _ in near if value.former for place in value.places(span, clauses, text)]
+            places += [place for clause in clauses for words in newer for place in clause.replaced(words)]
+            former += [(start - span[0] + len(said), end - span[0] + len(said)) for start, end in places]
+            said += text.text[slice(*span)]
+        return Excerpt(said, tuple(_united(former)), terms)
+
+    def _text(self, text: str) -> _Text:
+        if text not in self._texts:
+            self._texts[text] = _Text(text)
+        return self._texts[text]
+
+    def _indexed(self, value: _Value, record: FactRecord[Any]) -> frozenset[str]:
+        """Index a value by its messages, and return its terms and those of quotes that tell nothing else."""
+        terms = value.terms
+        for quote in record.evidence:
+            self._found[quote.conversation_id, quote.message_id].append((value, quote))
+            clauses = self._text(quote.quote).clauses
+            if len(clauses) == 1 and value.is_told_in(clauses[0], alone=True):
+                terms |= clauses[0].terms
+        return terms
+
+    def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
+        if any(clause.terms <= told for told in self._told) or any(it.is_repeated_in(clause) for it in self._facts):
+            return True
+        if any(record.timestamp <= until and clause.terms <= former for until, former in self._former):
+            return True
+        together = frozenset[str]().union(*(value.terms for value, _ in near))
+        return clause.terms <= together or any(
+            value.is_told_in(clause, alone=False) for value, quote in near if _overlap(clause, quote, record)
+        )
+
+    def _near(self, record: FactRecord[Any]) -> list[tuple[_Value, Evidence]]:
+        """Return the values found in a statement's messages, each with its quote."""
+        sources = dict.fromkeys((item.conversation_id, item.message_id) for item in record.evidence)
+        return [found for source in sources if source[1] is not None for found in self._found.get(source, ())]
+
+
+def _value(record: FactRecord[Any], *, former: bool) -> _Value:
+    data = encode_value(record.value, record.concept.value_type)
+    own = frozenset() if isinstance(data, bool) else _terms(data if isinstance(data, str) else json.dumps(data))
+    about = _terms(f"{record.concept.keyword.replace('_', ' ').replace('-', ' ')} {record.concept.description}")
+    text = data if isinstance(data, str) and record.concept.value_type is str else None
+    return _Value(about, own, text, former)
+
+
+def _terms(text: str) -> frozenset[str]:
+    """Return all words of a text as they are compared, function words included."""
+    lowered = folded(text)
+    language = language_of(lowered)
+    return frozenset(content_words(lowered, language) if language.unspaced else map(_term, WORD.findall(lowered)))
+
+
+def _term(word: str) -> str:
+    if word.isdigit():
+        return word.lstrip("0")
+    return (stemmer()(word) if word.isascii() else word)[:_STEM]
+
+
+def _overlap(clause: _Clause, quote: Evidence, record: FactRecord[Any]) -> bool:
+    """Return whether a quote and a clause of a statement share some of the message."""
+    offset = record.evidence[0].start or 0
+    start, end = quote.start, quote.end
+    if start is None or end is None:
+        start = str(record.value).find(quote.quote) + offset
+        end = start + len(quote.quote)
+    return start < clause.span[1] + offset and clause.span[0] + offset < end
+
+
+def _is_later(by: FactRecord[Any], record: FactRecord[Any]) -> bool:
+    return by.timestamp > record.timestamp and by.subject.key == record.subject.key
+
+
+def _pairs(word: str) -> set[str]:
+    return {word[at : at + 2] for at in range(max(len(word) - 1, 1))}
+
+
+def _united(spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield spans in order, those that touch as one."""
+    last: Span | None = None
+    for start, end in sorted(spans):
+        if last is not None and start <= last[1] + 1:
+            last = last[0], max(end, last[1])
+            continue
+        if last is not None:
+            yield last
+        last = start, end
+    if last is not None:
+        yield last

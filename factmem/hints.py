@@ -1,0 +1,99 @@
+"""Hints at the right name in errors about a wrong one: a name of other libraries, or a misspelt one."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+__all__ = ["did_you_mean", "hinted", "home_of", "missing_attribute", "unknown_keywords"]
+
+ClassT = TypeVar("ClassT", bound=type)
+
+_ELSEWHERE: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("add", "insert", "put", "store", "write", "memorize"), ("remember", "save")),
+    **dict.fromkeys(("search", "query", "retrieve", "find", "similarity_search", "ask"), ("recall",)),
+    **dict.fromkeys(("get_all", "list", "all"), ("list_records",)),
+    **dict.fromkeys(("delete", "remove"), ("forget", "retract")),
+    **dict.fromkeys(("delete_all", "clear"), ("reset",)),
+    "close": ("aclose",),
+    **dict.fromkeys(("top_k", "k", "n", "n_results", "max_results", "num_results", "size"), ("limit",)),
+    **dict.fromkeys(("threshold", "score_threshold", "min_similarity"), ("min_score",)),
+    **dict.fromkeys(("user", "user_id"), ("viewer", "subject")),
+    **dict.fromkeys(("tenant", "org", "organisation", "namespace"), ("organization",)),
+    **dict.fromkeys(("path", "url", "db", "database", "address", "provider"), ("store",)),
+    **dict.fromkeys(("llm", "language_model"), ("model",)),
+    **dict.fromkeys(("embeddings", "embedding", "embedding_model"), ("embedder",)),
+    **dict.fromkeys(("tags", "labels", "category"), ("categories",)),
+}
+"""Names that other libraries use, with those of factmem. The ones that are known where the error arises are named."""
+
+_PUBLIC: Final = (
+    *("abc", "agent", "memory", "recall", "detection", "consolidation", "llm", "importers", "providers", "crypto"),
+    *("errors", "facts", "records", "changes", "scopes", "subjects", "values", "testing"),
+)
+"""Modules with public names that are not those of the package itself."""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str:
+    """Return the end of an error's message that names what was probably meant; empty if nothing is similar.
+
+    Args:
+        wrong: The wrong name.
+        known: The names that there are.
+    """
+    names = list(known)
+    if meant := [name for name in _ELSEWHERE.get(wrong, ()) if name in names]:
+        return f": did you mean {' or '.join(meant)}?"
+    import difflib
+
+    plain = {name.replace("_", "").casefold(): name for name in names}
+    similar = difflib.get_close_matches(wrong.replace("_", "").casefold(), plain, n=1, cutoff=0.75)
+    return f": did you mean {plain[similar[0]]}?" if similar else ""
+
+
+def unknown_keywords(function: str, given: Collection[str], known: Collection[str]) -> TypeError:
+    """Return the error about keyword arguments that a function does not take.
+
+    Args:
+        function: Name of the function.
+        given: The names given.
+        known: The names that it takes.
+    """
+    wrong, *_ = sorted(set(given) - set(known))
+    hint = did_you_mean(wrong, known) or f"; it takes {', '.join(known)}"
+    return TypeError(f"{function}() got an unexpected keyword argument {wrong!r}{hint}")
+
+
+def missing_attribute(owner: type, name: str) -> AttributeError:
+    """Return the error about an attribute that the objects of a class do not have."""
+    public = [known for known in dir(owner) if not known.startswith("_")]
+    hint = "" if name.startswith("_") else did_you_mean(name, public)
+    return AttributeError(f"{owner.__name__!r} object has no attribute {name!r}{hint}")
+
+
+def hinted(cls: ClassT) -> ClassT:
+    """Let a class name the right setting in the error about one that it does not have."""
+    init: Callable[..., None] = vars(cls)["__init__"]
+    _, *known = inspect.signature(init).parameters
+
+    @functools.wraps(init)
+    def checking(self: object, *args: Any, **settings: Any) -> None:
+        if not settings.keys() <= set(known):
+            raise unknown_keywords(cls.__name__, settings, known)
+        init(self, *args, **settings)
+
+    type.__setattr__(cls, "__init__", checking)
+    return cls
+
+
+def home_of(name: str) -> str | None:
+    """Return the public module of factmem that has a name; None if there is none."""
+    for module in (f"factmem.{part}" for part in _PUBLIC):
+        with suppress(ImportError):  # of a package that is not installed
+            if name in importlib.import_module(module).__all__:
+                return module
+    return None

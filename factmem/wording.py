@@ -1,0 +1,346 @@
+"""Wording by language: words with content, clauses that ask or order, and statements.
+
+The words of each language are data, in ``wording.toml``. Nothing here knows a grammar: a language is recognized by its
+words, a question by its mark or its first word, a request by its first word. In a language without a table only the
+marks count, and every word says something.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import resources
+from itertools import chain
+from typing import Final, TypeAlias
+
+import attrs
+
+from factmem.patterns import lazy_pattern
+
+__all__ = [
+    "LINE_END",
+    "QUESTION_MARKS",
+    "SENTENCE_END",
+    "WORD",
+    "Language",
+    "Span",
+    "clause_spans",
+    "content_words",
+    "folded",
+    "is_question",
+    "language_of",
+    "says_enough",
+    "sentence_spans",
+    "stated_spans",
+    "tells",
+]
+
+Span: TypeAlias = tuple[int, int]
+
+LINE_END: Final = lazy_pattern(r"\n\s*")
+SENTENCE_END: Final = lazy_pattern(
+    r"[.!?…؟](?<![.!?…؟]{2})"  # the first of several
+    r"(?<!\b\w\w \d\.)(?<!\b\w\w \d\d\.)(?<!\b\w\w\w \d\.)(?<!\b\w\w\w \d\d\.)"  # not "am 21. November"
+    r"[.!?…؟]*+[\"'”’)\]]*+\s++(?!(?<=\d\.\s)[a-zà-ÿğışа-я])|[。！？｡।]++[」』”）]*+\s*+"
+)
+
+QUESTION_MARKS: Final = ("?", "？", "؟", "\u037e")
+_FULL_STOPS: Final = (".", "!", "。", "！", "।")
+_CLAUSE_END: Final = lazy_pattern(r"[,;،؛](?=\s)\s*|[，、；]\s*|\s[-–—]\s")
+_LETTER: Final = r"\w\u0900-\u0963"
+"""Characters of words; `re` does not count the vowel signs of India among them."""
+_AFTER_MARKS: Final = lazy_pattern(rf"[^{_LETTER}?？؟\u037e]+$")
+_SCRIPTS: Final = (
+    ("ja", lazy_pattern("[\u3041-\u30ff]")),
+    ("zh", lazy_pattern("[\u3400-\u9fff]")),
+    ("ko", lazy_pattern("[\uac00-\ud7a3]")),
+    ("ar", lazy_pattern("[\u0600-\u06ff]")),
+    ("hi", lazy_pattern("[\u0900-\u097f]")),
+)
+"""Languages with a script of their own; a Japanese text may hold Chinese characters too."""
+WORD: Final = lazy_pattern(r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0dff])+(?:['-](?:[^\W_]|[\u0900-\u0963])+)*")
+_ELISION: Final = lazy_pattern(r"^\w{1,4}'|(?<=')\w{2,}$")
+_ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")
+_RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
+"""Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
+
+_LONGEST: Final = 1_000
+"""Number of characters of a text that `tells` looks at."""
+
+_TELLING_LANGUAGE: Final = 300
+"""Number of characters by which a language is recognized."""
+
+_LONGEST_ENDING: Final = 40
+"""Maximum number of characters of words at the end of a clause."""
+
+_ENOUGH: Final = 2
+"""Number of words with content, the first person counting as one, in a text that tells something."""
+
+
+class _Folding(dict[int, str]):
+    """Table for `str.translate`: lower case without accents, one character for one."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        lowered = char.casefold() if len(char.casefold()) == 1 else char.lower()[0]
+        parts = unicodedata.normalize("NFKD", lowered)
+        plain = parts[0] if parts[0].isalnum() and all(map(unicodedata.combining, parts[1:])) else lowered
+        self[code] = plain if code < _FIRST_KANA or code > _LAST_HANGUL else lowered
+        return self[code]
+
+
+_FIRST_KANA, _LAST_HANGUL = 0x3040, 0xD7A3
+"""Range of scripts whose marks make other letters."""
+
+_FOLDING: Final = _Folding({ord(char): "'" for char in "’‘´`"})
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case and without accents, of the same length."""
+    return text.lower() if text.isascii() else text.translate(_FOLDING)
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Language:
+    """The words of a language.
+
+    Attributes:
+        name: Code of the language.
+        everyday: Words without content.
+        beginnings: Beginnings of such words.
+        words: The single words of all lists, which the language is recognized by.
+        unspaced: Whether words stand without spaces.
+        orders_last: Whether a verb stands at the end of its clause.
+        capitals: Whether nouns begin with a capital letter.
+        lists: Words by the name of their list; see ``wording.toml``.
+        cues: Patterns of these words.
+    """
+
+    name: str
+    everyday: frozenset[str]
+    beginnings: tuple[str, ...]
+    words: frozenset[str]
+    unspaced: bool
+    orders_last: bool
+    capitals: bool
+    lists: Mapping[str, Sequence[str]]
+    cues: Mapping[str, re.Pattern[str]]
+
+    def finds(self, cue: str, text: str) -> re.Match[str] | None:
+        """Search a folded text for the words of a list."""
+        return self.cues[cue].search(text)
+
+    def opens(self, cue: str, text: str) -> bool:
+        """Return whether a folded clause begins with a word of a list, after words such as "and" or "please"."""
+        return self.cues[cue].match(text, self.start_of(text)) is not None
+
+    def start_of(self, text: str) -> int:
+        """Return the offset of a folded clause's first word, after words such as "and" or "please"."""
+        return self.cues["openings"].match(text).end()  # type: ignore[union-attr]  # it may be empty
+
+    def ends(self, cue: str, text: str) -> bool:
+        """Return whether a folded clause ends with a word of a list, apart from marks."""
+        end = len(_AFTER_MARKS.sub("", text).rstrip("".join(QUESTION_MARKS)))
+        return self.cues[f"{cue} last"].search(text, max(0, end - _LONGEST_ENDING), end) is not None
+
+
+@functools.cache
+def _languages() -> Mapping[str, Language]:
+    data = tomllib.loads(resources.files("factmem").joinpath("wording.toml").read_text("utf-8"))
+    return {name: _language(name, words) for name, words in data.items()}
+
+
+def _language(name: str, data: Mapping[str, str | bool]) -> Language:
+    lists = {key: _words(words) for key, words in data.items() if isinstance(words, str)}
+    everyday, own = lists.pop("everyday", []), lists.get("self", [])
+    unspaced = bool(data.get("unspaced"))
+    lists["opening"] = [*lists.get("please", ()), *lists.get("first", ())]
+    cues = {key: _pattern(words, unspaced=unspaced) for key, words in lists.items()}
+    cues |= {f"{key} last": _pattern(words, unspaced=unspaced, last=True) for key, words in lists.items()}
+    between = r".{0,6}?" if unspaced else r"\W+(?:\w+\W+){0,3}?"
+    if "conditions" in cues:
+        cues["asked"] = lazy_pattern(cues["conditions"].pattern + between + cues["speaks"].pattern)
+    cues["openings"] = lazy_pattern(rf"\W*(?:{cues['opening'].pattern}\W*)*")
+    cues["everyday"] = _pattern([*everyday, *own], unspaced=unspaced)
+    return Language(
+        name=name,
+        everyday=frozenset(everyday) | frozenset(own),
+        beginnings=tuple(word[:-1] for word in everyday if word.endswith("-")),
+        words=frozenset(word.strip("-") for word in chain(everyday, *lists.values())),
+        unspaced=unspaced,
+        orders_last=bool(data.get("orders_last")),
+        capitals=bool(data.get("capitals")),
+        lists=lists,
+        cues=defaultdict(lambda: _NOTHING, cues),
+    )
+
+
+def _words(text: str) -> list[str]:
+    return [folded(word.replace("_", " ")) for word in text.split()]
+
+
+def _pattern(words: Sequence[str], *, unspaced: bool, last: bool = False) -> re.Pattern[str]:
+    end = r"\Z" if last else ""
+    if unspaced:
+        return lazy_pattern(f"(?:{_either(words)}){end}")
+    free_start = _either([word[1:] for word in words if word.startswith("-")])
+    free_end = _either([word[:-1] for word in words if word.endswith("-")])
+    whole = _either([word for word in words if "-" not in (word[:1], word[-1:])])
+    start, stop = rf"(?<![{_LETTER}])", rf"(?:(?<=')|(?![{_LETTER}]))"
+    return lazy_pattern(rf"(?:{start}(?:{whole}){stop}|(?:{free_start}){stop}|{start}(?:{free_end})[{_LETTER}]*){end}")
+
+
+def _either(words: Sequence[str]) -> str:
+    return "|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)"
+
+
+_NOTHING: Final = lazy_pattern(r"(?!)")
+_UNKNOWN: Final = _language("", {})
+
+
+@functools.cache
+def _languages_of_words() -> Mapping[str, tuple[str, ...]]:
+    """Return the languages of each word."""
+    found: dict[str, dict[str, None]] = {}
+    for language in _languages().values():
+        for word in language.words:
+            found.setdefault(word, {})[language.name] = None
+    return {word: tuple(names) for word, names in found.items()}
+
+
+def language_of(text: str) -> Language:
+    """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
+    text = text[:_TELLING_LANGUAGE]
+    if not text.isascii():
+        for name, script in _SCRIPTS:
+            if script.search(text):
+                return _languages()[name]
+    known, counts = _languages_of_words(), dict.fromkeys(_languages(), 0)
+    for word in WORD.findall(text):
+        for part in (word, *_ELISION.findall(word)) if "'" in word else (word,):
+            for name in known.get(part, ()):
+                counts[name] += len(part)
+    most = max(counts, key=counts.__getitem__)
+    return _languages()[most] if counts[most] else _UNKNOWN
+
+
+def sentence_spans(text: str) -> list[Span]:
+    """Return the spans of the sentences and lines of a text, without surrounding white space."""
+    ends = {found.end() for border in (LINE_END, SENTENCE_END) for found in border.finditer(text)}
+    return list(_between(text, 0, len(text), ends))
+
+
+def clause_spans(text: str, span: Span) -> list[Span]:
+    """Return the spans of the parts of a sentence between commas and the like."""
+    return list(_between(text, *span, {found.end() for found in _CLAUSE_END.finditer(text, *span)}))
+
+
+def _between(text: str, start: int, last: int, ends: set[int]) -> Iterator[Span]:
+    for end in sorted(ends | {last}):
+        if piece := text[start:end].strip():
+            at = text.index(piece[0], start)
+            yield at, at + len(piece)
+        start = end
+
+
+def content_words(text: str, language: Language) -> list[str]:
+    """Return the words of a folded text that say something; the neighbouring characters of an unspaced one."""
+    if language.unspaced:
+        runs = _RUN.findall(language.cues["everyday"].sub(" ", text))
+        return [piece for run in runs for piece in (_pairs(run) if run[0] >= "\u3040" else (run,))]
+    words = (_ARTICLE.sub("", word) if "'" in word else word for word in WORD.findall(text))
+    return [word for word in words if not _is_everyday(word, language)]
+
+
+def _pairs(run: str) -> list[str]:
+    return [run] if len(run) < 3 or "\u30a1" <= run[0] <= "\u30ff" else [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def _is_everyday(word: str, language: Language) -> bool:
+    if word in language.everyday or (language.beginnings and word.startswith(language.beginnings)):
+        return True
+    parts = re.split(r"['-]", word)
+    return len(parts) > 1 and all(len(part) < 3 or part in language.everyday for part in parts)
+
+
+def is_question(sentence: str, language: Language) -> bool:
+    """Return whether a folded sentence asks: by its mark, or without a full stop by its first or last word."""
+    bare = sentence if sentence[-1:].isalnum() else _AFTER_MARKS.sub("", sentence)
+    if bare.endswith(QUESTION_MARKS) or language.ends("asks_last", bare):
+        return True
+    if sentence.endswith(_FULL_STOPS) or language.opens("forbids", sentence):
+        return False
+    if language.unspaced or language.orders_last:
+        return language.finds("asks", sentence) is not None
+    asked = language.cues["asks"].match(sentence, language.start_of(sentence))
+    # "Where I live" states something.
+    return asked is not None and language.cues["self"].match(sentence, asked.end() + 1) is None
+
+
+def stated_spans(text: str, language: Language) -> Iterator[Span]:
+    """Yield the spans of the clauses that neither ask nor order, joined where they stand side by side.
+
+    Args:
+        text: The text, folded.
+        language: Its language.
+    """
+    for sentence in sentence_spans(text):
+        yield from _stated_in(text, sentence, language)
+        words = text[slice(*sentence)]
+        if ":" in words and language.opens("orders", words):
+            return  # the rest is what to work on
+
+
+def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
+    asks = is_question(text[slice(*sentence)], language)
+    if language.orders_last and (asks or language.ends("orders", text[slice(*sentence)])):
+        return
+    clauses = clause_spans(text, sentence)
+    stated: list[Span] = []
+    for number, clause in enumerate(clauses):
+        words = text[slice(*clause)]
+        if asks and (number == len(clauses) - 1 or language.opens("asks", words)):
+            break
+        if language.opens("orders", words):
+            continue
+        if stated and number and stated[-1][1] == clauses[number - 1][1]:
+            stated[-1] = stated[-1][0], clause[1]
+        else:
+            stated.append(clause)
+    yield from stated
+
+
+def tells(text: str) -> bool:
+    """Return whether a text tells something: enough words with content, outside questions and requests.
+
+    Greetings, thanks and reactions hold hardly any.
+    """
+    lowered = folded(text[:_LONGEST])
+    language = language_of(lowered)
+    pieces: list[str] = []
+    count = 0
+    for span in stated_spans(lowered, language):
+        pieces.append(lowered[slice(*span)])
+        count += len(content_words(pieces[-1], language))
+        if count >= _ENOUGH:
+            return True
+    return says_enough(count, pieces, language)
+
+
+def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
+    """Return whether pieces of a text hold enough words with content.
+
+    The first person counts as one, and is implied where pronouns are mostly left out.
+
+    Args:
+        count: Number of words with content in them.
+        pieces: The pieces, folded.
+        language: Their language.
+    """
+    if not 0 < count < _ENOUGH:
+        return count > 0
+    return language.orders_last or any(language.finds("self", piece) for piece in pieces)

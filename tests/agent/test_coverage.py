@@ -1,0 +1,192 @@
+"""Statements in the block: parts that no fact covers, nothing twice, nothing that says little."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import pytest
+
+from factmem import Concept, Memory
+from factmem.abc import Prompt
+from factmem.agent import AgentMemory
+from factmem.memory import Policies
+from factmem.testing import ScriptedModel
+from factmem.testing.scripted_model import Script
+from tests.agent.installed import assistant, memory_over, plugin, texts, user
+from tests.agent.test_saving import saved
+
+CITY: Final = Concept.single("home_city", "The city where the user lives")
+SEATS: Final = Concept.single("seats", "How many people the hall seats", int)
+_MESSAGE: Final = re.compile(r'<message number="(\d+)" take_facts="yes"[^>]*>(.*?)</message>', re.DOTALL)
+
+
+def finding(found: Mapping[str, Any], concept: Concept[Any, Any] = CITY) -> Script:
+    """Return a model that finds a value of a concept in some sentences, and quotes the sentence."""
+
+    def answer(prompt: Prompt, of: type[Any]) -> dict[str, Any]:
+        if of.__name__ != "Findings":
+            return {"known": [], "insert": True}
+        items = [
+            {"quote": quote, "message": int(number), "value": value}
+            for number, escaped in _MESSAGE.findall(prompt.content)
+            for quote, value in found.items()
+            if quote in html.unescape(escaped)
+        ]
+        return {concept.keyword: items}
+
+    return answer
+
+
+def remembering(found: Mapping[str, Any] | None = None, concept: Concept[Any, Any] = CITY) -> Memory:
+    """Return a memory that keeps words, with a model that finds some facts, or without one."""
+    model = None if found is None else ScriptedModel(finding(found, concept))
+    return memory_over(model, policies=Policies(), concepts=[concept])
+
+
+async def agent_after(memory: Memory, *turns: str, concept: Concept[Any, Any] = CITY) -> AgentMemory:
+    """Return an agent to which alice said something, a session a turn."""
+    agent = plugin(memory, concepts=(concept,))
+    for number, turn in enumerate(turns):
+        with agent.run("alice", f"session {number}"):
+            await saved(agent, [user(turn), assistant("Noted.")])
+    return agent
+
+
+async def told(agent: AgentMemory, asked: str = "What do you know about me?") -> list[str]:
+    """Return what the block tells alice's agent in a new session, former values in brackets."""
+    with agent.run("alice", "another session"):
+        *blocks, _ = texts(await agent.load_all_facts_to_agent([user(asked)]))
+    return [shown(item) for block in blocks for item in ElementTree.fromstring(block)]
+
+
+def shown(item: ElementTree.Element) -> str:
+    return (item.text or "") + "".join(f"[{former.text}]{former.tail or ''}" for former in item)
+
+
+@pytest.mark.parametrize(
+    ("said", "later", "block"),
+    [
+        (
+            "Hi! I'm Ana, I have twins and a bad knee, and I live in Porto.",
+            {"Porto": "I live in Lisbon now.", "Lisbon": ""},
+            ["Lisbon", "I'm Ana, I have twins and a bad knee, and I live in [Porto]."],
+        ),
+        (
+            "My wife Rosa and I moved to Ghent with our two greyhounds.",
+            {"Ghent": "We are in Bruges these days.", "Bruges": ""},
+            ["Bruges", "My wife Rosa and I moved to [Ghent] with our two greyhounds."],
+        ),
+        (
+            "Ich habe Zwillinge, und ich wohne in Leipzig.",
+            {"Leipzig": "Ich wohne jetzt in Dresden.", "Dresden": ""},
+            ["Dresden", "Ich habe Zwillinge, und ich wohne in [Leipzig]."],
+        ),
+        (
+            "札幌に住んでいて、双子がいます。",
+            {"札幌": "今は福岡に住んでいます。", "福岡": ""},
+            ["福岡", "[札幌]に住んでいて、双子がいます。"],
+        ),
+    ],
+)
+async def test_the_rest_of_a_sentence_is_told_after_its_fact_was_replaced(
+    said: str, later: dict[str, str], block: list[str]
+) -> None:
+    (old, update), (new, _) = later.items()
+    async with remembering({said: old, update: new}) as memory:
+        assert await told(await agent_after(memory, said, update)) == block
+
+
+async def test_a_sentence_is_left_out_if_a_fact_tells_it() -> None:
+    said = ("I live in Oslo.", "As I said, I live in Oslo.", "Oslo is my home city.")
+    async with remembering({said[0]: "Oslo"}) as memory:
+        assert await told(await agent_after(memory, *said)) == ["Oslo"]
+
+
+async def test_a_number_in_words_is_told_by_its_fact() -> None:
+    said = ("There is room for sixty.", "It is forty now.")
+    async with remembering({said[0]: 60, said[1]: 40}, SEATS) as memory:
+        assert await told(await agent_after(memory, *said, concept=SEATS)) == ["40"]
+
+
+async def test_a_sentence_stays_if_it_says_more_than_its_fact() -> None:
+    said = ("I live in Oslo with my aunt.", "My sister Ida lives in Oslo.", "I moved to Oslo for the Viking museum.")
+    async with remembering({said[0]: "Oslo"}) as memory:
+        assert sorted(await told(await agent_after(memory, *said))) == sorted(["Oslo", *said])
+
+
+async def test_no_question_request_greeting_thanks_or_reaction_is_told() -> None:
+    chatter = (
+        "Hi!",
+        "Thanks a lot, that helped!",
+        "Haha, nice one.",
+        "ok",
+        "Could you help me with task 114?",
+        "Write a poem.",
+    )
+    async with remembering() as memory:
+        agent = await agent_after(memory, *chatter, "I keep bees.", "Write a poem.", "Merci beaucoup !", "なるほど")
+        assert await told(agent) == ["I keep bees."]
+        assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
+
+
+async def test_of_a_message_the_sentences_that_state_something_are_told() -> None:
+    async with remembering() as memory:
+        agent = await agent_after(
+            memory, "Hello! I have a bad knee. Which shoes should I buy?", "I'm in Oslo in May, any tips?"
+        )
+        assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May,"]
+
+
+async def test_what_was_said_again_is_told_once() -> None:
+    async with remembering() as memory:
+        agent = await agent_after(
+            memory, "My dog is called Bruno.", "Bruno, that is my dog.", "My dog is called Bruno!"
+        )
+        assert len(await told(agent)) == 1
+
+
+async def test_what_the_user_says_now_is_not_told_from_earlier() -> None:
+    async with remembering() as memory:
+        agent = await agent_after(memory, "I keep bees and sell honey.", "I have a boat.")
+        assert await told(agent, "I keep bees and sell honey.") == ["I have a boat."]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "block"),
+    [
+        ("I live in Porto.", "I live in Lisbon now.", ["I live in Lisbon now."]),
+        ("Ich wohne in Leipzig.", "Ich wohne jetzt in Dresden.", ["Ich wohne jetzt in Dresden."]),
+        ("我住在成都。", "我现在住在上海。", ["我现在住在上海。"]),
+        (
+            "I have twins, and I live in Porto.",
+            "I live in Lisbon now.",
+            ["I have twins, and I live in [Porto].", "I live in Lisbon now."],
+        ),
+        ("I keep a cat.", "I also keep a dog now.", ["I keep a cat.", "I also keep a dog now."]),
+        ("I work in Porto.", "My sister sings now.", ["I work in Porto.", "My sister sings now."]),
+    ],
+)
+async def test_without_a_model_a_newer_statement_replaces_the_value_of_an_older_one(
+    older: str, newer: str, block: list[str]
+) -> None:
+    async with remembering() as memory:
+        assert await told(await agent_after(memory, older, newer)) == block
+
+
+async def test_the_rest_of_a_message_with_an_instruction_is_told() -> None:
+    async with remembering() as memory:
+        agent = await agent_after(memory, "I have a room by the sea. Never suggest a hotel.")
+        assert await told(agent) == ["Never suggest a hotel.", "I have a room by the sea."]
+
+
+async def test_a_budget_is_not_filled_with_what_is_not_needed() -> None:
+    questions = [f"What shall we cook on day {number}, and how long does it take?" for number in range(40)]
+    async with remembering({"I live in Oslo.": "Oslo"}) as memory:
+        agent = plugin(memory, concepts=(CITY,))
+        with agent.run("alice", "monday"):
+            await saved(agent, [user(text) for text in ("I live in Oslo.", *questions)])
+        assert await told(agent, "What shall we cook?") == ["Oslo"]

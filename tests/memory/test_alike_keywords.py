@@ -1,0 +1,78 @@
+"""Keywords that differ in case, hyphens, underscores and spaces: a concept is found by any of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, MultipleFacts, SingleFact
+from factmem.errors import ConceptConflictError
+from tests.memory.shelves import Shelf
+from tests.memory.telling import USER, opened, said
+
+ASKED = Concept.multiple("user-preference", "What the user prefers")
+FOUND = Concept.multiple("user_preference", "What the user prefers")
+OTHER = Concept.multiple("preference", "What anybody prefers")
+PLACE: Any = {"subject": USER, "scope": "/agent/clerk"}
+
+
+@pytest.mark.parametrize("keyword", ["user-preference", "User Preference", "userPreference", "USER_PREFERENCE"])
+async def test_a_concept_is_found_by_any_alike_keyword(provider: AgentMemoryProvider, keyword: str) -> None:
+    asked = Concept.multiple(keyword, "What the user prefers")
+    async with opened(provider) as memory:
+        await memory.save(MultipleFacts(FOUND, ("tea",)), **PLACE)
+        await memory.save(MultipleFacts(OTHER, ("coffee",)), **PLACE)
+        for loaded in (await memory.load(asked, **PLACE), await memory.load(asked)):
+            assert loaded is not None
+            assert (loaded.concept, loaded.values) == (asked, ("tea",))
+        for concepts in ([asked], [keyword]):
+            assert said(await memory.list_records(concepts=concepts)) == ["tea"]
+            assert said(await memory.list_records(concepts=concepts, strongest=True)) == ["tea"]
+            assert said(await memory.list_records(without_concepts=concepts)) == ["coffee"]
+            assert [match.record.value for match in await memory.recall("tea", concepts=concepts)] == ["tea"]
+        for history in (await memory.history(asked, **PLACE), await memory.history(keyword)):
+            assert [record.value for record in history] == ["tea"]
+        (record,) = await memory.list_records(concepts=[asked])
+        assert record.concept.keyword == "user_preference", "a fact keeps the keyword that it was saved with"
+        await memory.forget(concepts=[asked])
+        assert said(await memory.list_records()) == ["coffee"]
+
+
+async def test_alike_keywords_are_one_concept_where_the_strongest_is_chosen() -> None:
+    one, other = (Concept.single(keyword, "Where somebody lives") for keyword in ("home-town", "home_town"))
+    async with opened(InMemoryProvider()) as memory:
+        await memory.save(SingleFact(one, "Oslo"), subject=USER)
+        await memory.save(SingleFact(other, "Rome"), subject=USER)
+        assert said(await memory.list_records(strongest=True)) == ["Rome"]
+        for concept in (one, other):
+            loaded = await memory.load(concept)
+            assert loaded is not None
+            assert loaded.value == "Rome"
+
+
+async def test_a_profile_is_filled_by_alike_keywords() -> None:
+    @attrs.frozen
+    class Guest:
+        home_town: str
+
+    async with opened(InMemoryProvider()) as memory:
+        await memory.save(SingleFact(Concept.single("Home-Town", "Where they live"), "Oslo"), subject=USER)
+        assert await memory.profile(Guest, subject=USER) == Guest(home_town="Oslo")
+
+
+async def test_another_type_under_an_alike_keyword_is_named() -> None:
+    async with opened(InMemoryProvider()) as memory:
+        await memory.save(SingleFact(Concept.single("seat-count", "Seats"), "a dozen"), **PLACE)
+        with pytest.raises(ConceptConflictError, match="seat"):
+            await memory.load(Concept.single("seat_count", "Seats", int), **PLACE)
+
+
+async def test_a_simple_provider_finds_by_alike_keywords_too() -> None:
+    async with opened(Shelf()) as memory:
+        await memory.save(MultipleFacts(FOUND, ("tea",)), subject=USER)
+        assert said(await memory.list_records(concepts=[ASKED])) == ["tea"]
+        loaded = await memory.load(ASKED)
+        assert loaded is not None
+        assert loaded.values == ("tea",)

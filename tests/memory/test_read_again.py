@@ -1,0 +1,147 @@
+"""Words submitted once more, to look for something else in them: they are read again, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemorySubject, Message, Policies
+from factmem.abc import DetectionRequest, Topic
+from factmem.memory import Submission, Trigger
+from factmem.records import AssertionState
+from factmem.testing import ScriptedModel
+from tests.memory.shelves import Shelf
+from tests.memory.telling import CITY, PETS, SEATS, USER, Gated, log_of, opened, said, talk, well
+
+WORDS = ("I live in Oslo.", "I have a cat.", "We booked 12 seats.")
+TALK = [Message(content=text, id=str(number)) for number, text in enumerate(WORDS)]
+
+
+def looking_for(*concepts: Any, open: bool = False, **options: Any) -> DetectionRequest:
+    return DetectionRequest(subjects=[USER], concepts=concepts, open=open, **options)
+
+
+async def ingest(memory: Memory, request: DetectionRequest, events: Sequence[Message] = TALK) -> Submission:
+    submission = await memory.ingest_events("talk", events, subject=USER, looking_for=request)
+    await submission.wait()
+    return submission
+
+
+def values(records: Sequence[Any]) -> list[Any]:
+    return said([record for record in records if record.concept.keyword != "statement"])
+
+
+async def test_another_request_is_new_work_and_the_same_one_is_not(provider: AgentMemoryProvider) -> None:
+    model = ScriptedModel(well)
+    async with opened(provider, model) as memory:
+        for request, found, skipped in (
+            (looking_for(CITY), ["Oslo"], 0),
+            (looking_for(CITY), ["Oslo"], 3),
+            (looking_for(SEATS), [12, "Oslo"], 0),
+            (looking_for(CITY), ["Oslo", 12], 3),
+            (looking_for(CITY, SEATS, PETS), [12, "Oslo", "cat"], 0),
+            (looking_for(SEATS, PETS), [12, "Oslo", "cat"], 3),
+        ):
+            asked = len(model.prompts)
+            submission = await ingest(memory, request)
+            assert sorted(map(str, values(await memory.list_records()))) == sorted(map(str, found))
+            assert submission.skipped == skipped
+            assert (len(model.prompts) > asked) == (skipped == 0)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        looking_for(CITY, open=True),
+        DetectionRequest(subjects=[USER, MemorySubject("team")], concepts=[CITY]),
+        looking_for(CITY, topics=[Topic("food", "What they like to eat")]),
+    ],
+    ids=["open", "subject", "topic"],
+)
+async def test_other_subjects_topics_and_an_open_search_are_new_work(request_: DetectionRequest) -> None:
+    model = ScriptedModel(well)
+    async with opened(InMemoryProvider(), model) as memory:
+        await ingest(memory, looking_for(CITY))
+        submission = await ingest(memory, request_)
+        assert (submission.skipped, len(model.prompts)) == (0, 2)
+        assert (await ingest(memory, request_)).skipped == 3
+        assert (await ingest(memory, looking_for(CITY))).skipped == 3
+        assert len(model.prompts) == 2
+
+
+@pytest.mark.parametrize("keep_words", [True, False])
+async def test_the_words_stay_as_their_first_reading_left_them(keep_words: bool) -> None:
+    provider = InMemoryProvider()
+    async with opened(provider, ScriptedModel(well), policies=Policies(keep_words=keep_words)) as memory:
+        await ingest(memory, looking_for(CITY))
+        before = await memory.list_records(concepts=["statement"])
+        submission = await ingest(memory, looking_for(SEATS))
+        assert await memory.list_records(concepts=["statement"]) == before
+        assert {record.value for record in before} == {*(WORDS if keep_words else ())}
+        (outcome,) = submission.outcomes
+        assert [(change.kind.value, change.record.value) for change in outcome.changes] == [("created", 12)]
+        assert (await log_of(provider))[1][AssertionState.PENDING] == 0
+
+
+async def test_what_the_user_took_back_is_not_read_again(provider: AgentMemoryProvider) -> None:
+    model = ScriptedModel(well)
+    async with opened(provider, model, policies=Policies()) as memory:
+        await ingest(memory, looking_for(CITY))
+        (words,) = [record for record in await memory.list_records() if record.value == "I have a cat."]
+        await memory.retract(words.id)
+        await ingest(memory, looking_for(PETS))
+        assert values(await memory.list_records()) == ["Oslo"]
+        assert "I have a cat" not in model.prompts[-1].content
+
+
+async def test_two_requests_wait_together_and_each_is_read() -> None:
+    model = Gated()
+    async with opened(InMemoryProvider(), model) as memory:
+        submissions = [
+            await memory.ingest_events("talk", TALK, subject=USER, looking_for=looking_for(concept))
+            for concept in (CITY, SEATS)
+        ]
+        assert said(await memory.list_records()) == said(await memory.list_records(concepts=["statement"]))
+        assert len(await memory.list_records()) == 3, "words that wait twice are shown once"
+        model.gate.set()
+        for submission in submissions:
+            await submission.wait()
+        assert sorted(map(str, values(await memory.list_records()))) == ["12", "Oslo"]
+
+
+async def test_a_request_waits_for_the_next_process() -> None:
+    provider, model = InMemoryProvider(), ScriptedModel(well)
+    waiting = Trigger(count=99)
+    async with opened(provider, model) as memory:
+        await ingest(memory, looking_for(CITY))
+        await memory.ingest_events("talk", TALK, trigger=waiting, subject=USER, looking_for=looking_for(SEATS))
+    async with opened(provider, model) as memory:
+        await memory.flush()
+        assert sorted(map(str, values(await memory.list_records()))) == ["12", "Oslo"]
+        assert (await ingest(memory, looking_for(SEATS))).skipped == 3
+
+
+async def test_only_what_is_new_is_read_of_a_growing_talk() -> None:
+    model = ScriptedModel(well)
+    async with opened(InMemoryProvider(), model) as memory:
+        for events in (TALK[:1], TALK):
+            for request in (looking_for(CITY), looking_for(SEATS)):
+                await ingest(memory, request, events)
+        assert [prompt.content.count('take_facts="yes"') for prompt in model.prompts] == [1, 1, 2, 2]
+
+
+async def test_remember_reads_a_conversation_again_for_something_else() -> None:
+    conversation = talk(*(message.content for message in TALK))
+    async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
+        for concept, found in ((CITY, ["Oslo"]), (SEATS, ["12", "Oslo"]), (SEATS, ["12", "Oslo"])):
+            await memory.remember(conversation, subject=USER, looking_for=looking_for(concept))
+            assert sorted(map(str, values(await memory.list_records()))) == found
+
+
+async def test_a_simple_provider_reads_for_each_request_too() -> None:
+    async with opened(Shelf(), ScriptedModel(well)) as memory:
+        for concept, skipped in ((CITY, 0), (SEATS, 0), (SEATS, 3)):
+            assert (await ingest(memory, looking_for(concept))).skipped == skipped
+        assert sorted(map(str, values(await memory.list_records()))) == ["12", "Oslo"]

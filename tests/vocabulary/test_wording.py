@@ -1,0 +1,136 @@
+"""Stated parts of texts in several languages, apart from questions, requests, greetings and thanks."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factmem.wording import content_words, folded, language_of, sentence_spans, stated_spans, tells
+
+TELLING = (
+    "I'm vegan.",
+    "I have twins and a bad knee.",
+    "The spare key is under the flowerpot.",
+    "where I live there are no trams",
+    "Ich bin am 21. November geboren.",
+    "J'ai le vertige.",
+    "Mi gata se llama Nube.",
+    "Abito a Torino.",
+    "Tenho medo de altura.",
+    "Mijn dochter heet Sanne.",
+    "Boję się psów.",
+    "Я живу в Казани.",
+    "Köpeklerden korkuyorum.",
+    "أخاف من الكلاب.",
+    "मैं पटना से हूँ।",
+    "札幌に住んでいます。",
+    "我对花生过敏。",
+    "저는 술을 안 마셔요.",
+)
+TELLING_NOTHING = (
+    "",
+    "👍",
+    "Hi!",
+    "ok",
+    "Haha, nice one.",
+    "Thanks a lot, that really helped!",
+    "Could you help me with task 114?",
+    "what time is it in tokyo",
+    "Write a haiku about autumn.",
+    "please fix this: I have a cat and a dog.",
+    "Danke dir, das hat mir sehr geholfen",
+    "Was ist der Unterschied?",
+    "Merci beaucoup, c'est très clair",
+    "¿Me puedes ayudar con el ejercicio 7?",
+    "Ho capito",
+    "Obrigado!",
+    "Dat wist ik niet",
+    "Rozumiem",
+    "Понятно",
+    "Çok teşekkür ederim",
+    "كم الساعة في طوكيو؟",
+    "समझ गया",
+    "なるほど",
+    "もう一度説明してください",
+    "你能帮我做第四题吗",
+    "네, 알겠습니다",
+)
+
+
+def spans_stated(text: str) -> list[tuple[int, int]]:
+    lowered = folded(text)
+    return list(stated_spans(lowered, language_of(lowered)))
+
+
+@pytest.mark.parametrize("text", TELLING)
+def test_a_text_with_content_tells_something(text: str) -> None:
+    assert tells(text)
+
+
+@pytest.mark.parametrize("text", TELLING_NOTHING)
+def test_questions_requests_greetings_thanks_and_reactions_tell_nothing(text: str) -> None:
+    assert not tells(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("I have a bad knee. Which shoes should I buy?", ["I have a bad knee."]),
+        ("I'm planning a trip to Rome, can you suggest a hotel?", ["I'm planning a trip to Rome,"]),
+        ("Do you know, my friend, where Ana lives?", []),
+        ("Look it up, please. Ana lives in Rome.", ["Look it up, please.", "Ana lives in Rome."]),
+        ("Translate this: I live in Rome. I work in Bonn.", []),
+    ],
+)
+def test_clauses_that_ask_or_order_are_not_stated(text: str, stated: list[str]) -> None:
+    assert [text[start:end].strip() for start, end in spans_stated(text)] == stated
+
+
+@given(st.text())
+def test_folding_keeps_every_place(text: str) -> None:
+    assert len(folded(text)) == len(text)
+
+
+@given(st.text())
+def test_spans_of_any_text_lie_in_order(text: str) -> None:
+    for spans in (sentence_spans(text), spans_stated(text)):
+        places = [place for span in spans for place in span]
+        assert places == sorted(places)
+        assert all(text[start:end].strip() for start, end in spans)
+
+
+def test_accents_and_case_make_no_difference() -> None:
+    assert folded("CAFÉ, Über, ЙОД") == folded("cafe, uber, иод")
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "words"),
+    [
+        ("I have a bad knee", "en", ["knee"]),
+        ("Mein Hund heißt Bruno", "de", ["hund", "bruno"]),
+        ("J'habite à Lille avec ma sœur", "fr", ["lille", "sœur"]),
+        ("札幌に住んでいます", "ja", ["札幌", "住"]),
+        ("Qwxz", "", ["qwxz"]),
+    ],
+)
+def test_words_with_content_are_those_that_are_not_everyday(text: str, language: str, words: list[str]) -> None:
+    lowered = folded(text)
+    assert (language_of(lowered).name, content_words(lowered, language_of(lowered))) == (language, words)
+
+
+def test_an_ordinal_does_not_end_a_sentence() -> None:
+    text = "Ich bin am 21. November geboren. Und du?"
+    assert [text[start:end] for start, end in sentence_spans(text)] == ["Ich bin am 21. November geboren.", "Und du?"]
+
+
+def test_languages_have_the_same_lists() -> None:
+    """A misspelt name of a list would silently leave it empty."""
+    data = tomllib.loads(resources.files("factmem").joinpath("wording.toml").read_text("utf-8"))
+    known = {*data["en"], "asks_last", "objects", "unspaced", "orders_last", "capitals"}
+    assert {name: {*words} - known for name, words in data.items() if {*words} - known} == {}
+    needed = {"everyday", "self", "asks", "orders", "lasting", "manner", "named"}
+    assert {name: needed - {*words} for name, words in data.items() if needed - {*words}} == {}
