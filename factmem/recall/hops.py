@@ -79,7 +79,7 @@ _POSSESSIVE: Final = re.compile(r"['’]s?$")
 
 @attrs.frozen(kw_only=True)
 class Asking:
-    """What a search over links needs besides the corpus. Its functions block: they are called in worker threads.
+    """A question and the functions that a search over links calls. Its functions block: they are called in worker threads.
 
     Attributes:
         text: The question.
@@ -166,7 +166,7 @@ class _Path:
 
     @property
     def fit(self) -> float:
-        """How well the links fit the question, from 0 to 1."""
+        """The fit of the links to the question, from 0 to 1."""
         return math.prod(self.fits) ** (1 / max(len(self.fits), 1))
 
 
