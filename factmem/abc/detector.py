@@ -250,7 +250,6 @@ class DropReason(enum.Enum):
     ONLY_SECRETS = "its words are nothing but secrets, which are not kept"
     DUPLICATE = "it says what another text of the same batch says"
     NOT_TEXT = "images, audio or files, which are not kept"
-    REPEATED_EXAMPLE = "it is what a worked example says, not what its quote says"
     QUOTE_TOO_SHORT = "its quote is a single word, which does not say its value"
     VALUE_NOT_SAID = "its value is not what its quote and the sentence around it say"
     DENIED = "its quote stands in a sentence that denies it"

@@ -20,7 +20,7 @@ from factmem.consolidation.candidates import (
 )
 from factmem.consolidation.policy import ConsolidationPolicy
 from factmem.consolidation.survey import CurrentRecord, Survey
-from factmem.errors import InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
+from factmem.errors import BudgetSpentError, InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
 from factmem.llm import bounded_gather
 from factmem.records import Assertion, MetadataMerge, merged_metadata
 from factmem.validators import check_text
@@ -195,7 +195,7 @@ async def _asked(consolidator: Consolidator, novelty: Novelty) -> Verdicts | Mod
     """Ask a consolidator. A failure costs the comparison, and must not cost the fact."""
     try:
         answer: object = await consolidator.decide(novelty)
-    except ModelAwayError:  # no failure: the question is asked later
+    except (BudgetSpentError, ModelAwayError):  # no failure: the question is asked later
         raise
     except ModelError as error:
         return error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -14,7 +13,6 @@ from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, DropReason
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.forget_requests import asks_to_forget
 from factmem.detection.passages import words_of
-from factmem.detection.prompts import texts_of_examples
 from factmem.detection.redaction import redact
 from factmem.detection.stances import Stance
 from factmem.detection.support import Citation, is_enough, support_of
@@ -56,10 +54,9 @@ def checked(
         quarantined: whether the candidates are not to be believed.
     """
     vocabulary, dropped = task.vocabulary(), _Drops()
-    examples = texts_of_examples(task)
     candidates: list[Candidate] = []
     for window, findings in answered:
-        check = _Check(task, vocabulary, window, examples, dropped)
+        check = _Check(task, vocabulary, window, dropped)
         room = _Room.of(window)
         for finding in findings:
             if not room.takes(finding):
@@ -75,10 +72,12 @@ def checked(
 
 
 _FINDINGS: Final = 32
-_CHARS_PER_FINDING: Final = 40
+_BYTES_PER_FINDING: Final = 4
 _CHARS: Final = 4_000
-_CHARS_PER_CHAR: Final = 4
+_CHARS_PER_BYTE: Final = 8
 _CHARS_PER_NUMBER: Final = 8
+_SHARE_AGAIN: Final = 16
+"""A quote that was read before takes this part of its length."""
 
 
 @attrs.define
@@ -92,23 +91,26 @@ class _Room:
 
     findings: int
     chars: int
+    _quotes: set[str] = attrs.field(factory=set, init=False)
 
     @classmethod
     def of(cls, window: Window) -> _Room:
-        """Return the room of a window: for a value in 40 characters, and four times its text."""
-        chars = sum(excerpt.end - excerpt.start for excerpt in window.excerpts)
-        return cls(_FINDINGS + chars // _CHARS_PER_FINDING, _CHARS + _CHARS_PER_CHAR * chars)
+        """Return the room of a window: for a value in four bytes, and eight times its text."""
+        size = sum(len(excerpt.words.text.encode()) for excerpt in window.excerpts)
+        return cls(_FINDINGS + size // _BYTES_PER_FINDING, _CHARS + _CHARS_PER_BYTE * size)
 
     def takes(self, finding: Extraction) -> bool:
         """Take the room of a finding; return whether there was enough."""
         found = _texts(finding.said)
-        size = len(finding.quote) + sum(_size(data, self.chars) for data in found)
+        size = sum(_size(data, self.chars) for data in found)
+        size += len(finding.quote) // (_SHARE_AGAIN if finding.quote in self._quotes else 1)
         if isinstance(finding.said, Described):
             size += len(finding.said.keyword) + len(finding.said.description)
         if len(found) > self.findings or size > self.chars:
             return False
         self.findings -= max(1, len(found))
         self.chars -= size
+        self._quotes.add(finding.quote)
         return True
 
 
@@ -166,23 +168,21 @@ class _Check:
     task: DetectionTask
     vocabulary: Vocabulary
     window: Window
-    examples: frozenset[str]
     dropped: _Drops
     _cited: dict[tuple[int, int, int], Citation] = attrs.field(factory=dict, init=False)
+    _found: dict[tuple[str, int | None], list[tuple[Excerpt, list[Evidence]]]] = attrs.field(factory=dict, init=False)
 
     def candidates(self, finding: Extraction) -> list[Candidate]:
         """Return the candidates of an extraction: what its quote states, and, quarantined, what is unclear.
 
         There is none if it belongs to the window before, or has no value left.
         """
-        excerpt, places = _located(self.window, finding)
+        excerpt, places = self._located(finding)
         if excerpt.carried:
             return []
         said = excerpt.utterance
         if said.origin is not Origin.USER and _is_instruction(finding):
             raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
-        if self._is_parroted(finding, said.text):
-            raise _DroppedError(DropReason.REPEATED_EXAMPLE)
         subject = self._subject(finding)
         topics = self._topics(finding.said) if isinstance(finding.said, Sentence) else ()
         meaning, evidence = self._best_meaning(finding, excerpt, places)
@@ -198,6 +198,20 @@ class _Check:
             for values, flags in ((meaning.values, ()), (meaning.unclear, (UNCLEAR,)))
             if values
         ]
+
+    def _located(self, finding: Extraction) -> tuple[Excerpt, list[Evidence]]:
+        """Return the words that an extraction quotes: in the message that it cites, or in the only one that holds them.
+
+        Findings with one quote share them.
+        """
+        key = finding.quote, finding.message
+        if (quoted := self._found.get(key)) is None:
+            quoted = self._found[key] = _quoted(self.window, *key)
+        if len(quoted) != 1:
+            raise _DroppedError(DropReason.QUOTE_NOT_FOUND)
+        if not quoted[0][0].giving:
+            raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
+        return quoted[0]
 
     def _best_meaning(
         self, finding: Extraction, excerpt: Excerpt, places: Sequence[Evidence]
@@ -249,14 +263,6 @@ class _Check:
         at = next((at for at, other in enumerate(self.window.excerpts) if other is excerpt), 0)
         before = self.window.excerpts[at - 1] if at else None
         return before.words.text if before is not None and before.utterance.origin.trusted else ""
-
-    def _is_parroted(self, finding: Extraction, said: str) -> bool:
-        """Return whether an extraction repeats a worked example that the cited message does not support."""
-        return any(
-            text.casefold() in self.examples and not _supports(said, text)
-            for text in _texts(finding.said)
-            if isinstance(text, str)
-        )
 
     def _meaning(self, finding: Extraction, citation: Citation, dropped: _Drops) -> _Meaning:
         match finding.said:
@@ -389,13 +395,6 @@ def _texts(said: Said) -> Sequence[Json]:
             assert_never(said)
 
 
-def _supports(said: str, text: str) -> bool:
-    """Return whether half of the longer words of a text were said."""
-    words = {word for word in re.findall(r"\w{4,}", text.casefold()) if word != "user"}
-    heard = set(re.findall(r"\w{4,}", said.casefold()))
-    return 2 * len(words & heard) >= len(words)
-
-
 def _is_instruction(finding: Extraction) -> bool:
     match finding.said:
         case Sentence(instruction=instruction):
@@ -428,18 +427,13 @@ def _is_debris(text: str, quote: str) -> bool:
     return not any(char.isalnum() for char in text) and text.strip() not in quote
 
 
-def _located(window: Window, finding: Extraction) -> tuple[Excerpt, list[Evidence]]:
-    """Return the words that an extraction quotes: in the message that it cites, or in the only one that holds them."""
-    number, excerpts = finding.message or 0, window.excerpts
+def _quoted(window: Window, words: str, message: int | None) -> list[tuple[Excerpt, list[Evidence]]]:
+    """Return the excerpts that hold a quote, with its places: the one that is cited alone if it does."""
+    number, excerpts, quote = message or 0, window.excerpts, QuotedWords(words)
     cited = excerpts[number - 1] if 0 < number <= len(excerpts) else None
-    quote = QuotedWords(finding.quote)
-    quoted = [(cited, evidence)] if cited and (evidence := cited.cite(quote)) else []
-    quoted = quoted or [(item, evidence) for item in excerpts if (evidence := item.cite(quote))]
-    if len(quoted) != 1:
-        raise _DroppedError(DropReason.QUOTE_NOT_FOUND)
-    if not quoted[0][0].giving:
-        raise _DroppedError(DropReason.NOT_THE_USERS_WORDS)
-    return quoted[0]
+    if cited is not None and (places := cited.cite(quote)):
+        return [(cited, places)]
+    return [(item, places) for item in excerpts if (places := item.cite(quote))]
 
 
 def merged(candidates: Iterable[Candidate]) -> list[Candidate]:

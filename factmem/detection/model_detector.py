@@ -42,11 +42,13 @@ __all__ = ["SMALLEST_WINDOW", "InstructorDetector"]
 SMALLEST_WINDOW: Final = 200
 """Minimum length of a window, in characters."""
 _STATEMENT_CHARS: Final = 10_000
-_FEWEST_ITEMS: Final = 8
-_CHARS_PER_ITEM: Final = 60
-"""No text states more than one fact in this number of characters."""
+_FEWEST_ITEMS: Final = 16
+_BYTES_PER_ITEM: Final = 4
+"""No text lists more than one item in this number of bytes, but for the few above."""
 _PART_CHARS: Final = 480
-"""Length of a window whose facts, by the two numbers above, are no more than the schema allows in a list."""
+"""Length of the parts in which a window is read on."""
+_MOST_IN_PART: Final = _PART_CHARS // 2
+"""Maximum length of a list in the schema, for a part."""
 
 
 @attrs.frozen
@@ -56,15 +58,43 @@ class _Reading:
     task: DetectionTask
     header: str
     windows: Sequence[Window]
-    answer: type[BaseModel]
     quarantined: bool
 
     @functools.cached_property
-    def prompts(self) -> Sequence[Prompt]:
-        """The prompt of each window."""
-        return prompts_for(self.task, self.header, self.windows)
+    def answers(self) -> tuple[type[BaseModel], type[BaseModel]]:
+        """The response models, of a window and of a part of one that is read on."""
+        from factmem.detection.response_models import answer_model
+
+        most = _FEWEST_ITEMS + max(len(window.rendered().encode()) for window in self.windows) // _BYTES_PER_ITEM
+        return answer_model(self.task, most=most), answer_model(self.task, most=most, limit=_MOST_IN_PART)
 
 
+@attrs.frozen
+class _Part:
+    """A window to ask about, or a part of one that is read on.
+
+    Attributes:
+        place: the place of the reading, of the window in it, and of each part in the one before.
+        window: the window.
+    """
+
+    place: tuple[int, ...]
+    window: Window
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a window that is read for the first time."""
+        return len(self.place) == _WHOLE
+
+    def parts(self) -> list[_Part]:
+        """Return what is read in its place if a list of its answer is full; none if it cannot be split any more."""
+        size = _PART_CHARS if self.is_whole else 2 * len(self.window.rendered()) // 3
+        split = self.window.split(size)
+        return [_Part((*self.place, at), part) for at, part in enumerate(split) if self.is_whole or len(split) > 1]
+
+
+_WHOLE: Final = 2
+"""Length of the place of a window."""
 _Answered: TypeAlias = "list[tuple[Window, BaseModel]]"
 """Windows with their answers."""
 
@@ -115,19 +145,30 @@ class InstructorDetector:
         said = await anyio.to_thread.run_sync(utterances, conversation, self.clock())
         readings = await anyio.to_thread.run_sync(self._readings, said, request)
         answered = await self._read(readings)
-        parts = await anyio.to_thread.run_sync(_in_parts, readings, answered)
-        again = dict(zip(parts, await self._read(list(parts.values())), strict=True))
-        whole = [
-            [pair for number, pair in enumerate(pairs) for pair in again.get((place, number), [pair])]
-            for place, pairs in enumerate(answered)
-        ]
-        return await anyio.to_thread.run_sync(self._detection, said, readings, whole)
+        return await anyio.to_thread.run_sync(self._detection, said, readings, answered)
 
     async def _read(self, readings: Sequence[_Reading]) -> list[_Answered]:
-        """Ask about all windows; return the windows of each reading with their answers."""
-        asked = [(prompt, reading.answer) for reading in readings for prompt in reading.prompts]
-        answers = iter(await ask_all(self.model, asked, self.concurrency))
-        return [[(window, next(answers)) for window in reading.windows] for reading in readings]
+        """Ask about all windows; return the windows of each reading with their answers.
+
+        The schema limits the lists, for all texts alike. A window with a full list is read on in parts, which may list
+        more, and those again in smaller ones until no list is full.
+        """
+        waiting = [
+            _Part((at, number), window) for at, of in enumerate(readings) for number, window in enumerate(of.windows)
+        ]
+        answered: dict[tuple[int, ...], tuple[Window, BaseModel]] = {}
+        while waiting:
+            asked = await anyio.to_thread.run_sync(_questions, readings, waiting)
+            answers = await ask_all(self.model, asked, self.concurrency)
+            more = await anyio.to_thread.run_sync(_read_on, waiting, answers)
+            answered |= {
+                part.place: (part.window, answer)
+                for part, answer, parts in zip(waiting, answers, more, strict=True)
+                if not parts
+            }
+            waiting = [part for parts in more for part in parts]
+        places = sorted(answered)
+        return [[answered[place] for place in places if place[0] == at] for at in range(len(readings))]
 
     def _readings(self, said: Sequence[Utterance], request: DetectionRequest) -> list[_Reading]:
         treated = [(item, self._treatment(item)) for item in said]
@@ -146,18 +187,13 @@ class InstructorDetector:
         return [reading for reading in readings if reading.windows]
 
     def _reading(self, spoken: Sequence[tuple[Utterance, bool]], task: DetectionTask, *, quarantined: bool) -> _Reading:
-        from pydantic import BaseModel
-
-        from factmem.detection.response_models import answer_model
-
         if not task.asks_something or not any(giving for _, giving in spoken):
-            return _Reading(task, "", (), BaseModel, quarantined)
+            return _Reading(task, "", (), quarantined)
         most = self.model.max_chars if self.max_chars is None else self.max_chars
         header = header_of(task, most // 3)
-        windows = windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW))
-        longest = max((len(window.rendered()) for window in windows), default=0)
-        answer = answer_model(task, most=_FEWEST_ITEMS + longest // _CHARS_PER_ITEM)
-        return _Reading(task, header, windows, answer, quarantined)
+        return _Reading(
+            task, header, windows_of(spoken, max(most - len(header), most // 3, SMALLEST_WINDOW)), quarantined
+        )
 
     def _detection(
         self, said: Sequence[Utterance], readings: Sequence[_Reading], answered: Sequence[_Answered]
@@ -184,20 +220,20 @@ class InstructorDetector:
                 yield from statement_candidates(utterance, _STATEMENT_CHARS)
 
 
-def _in_parts(readings: Sequence[_Reading], answered: Sequence[_Answered]) -> dict[tuple[int, int], _Reading]:
-    """Return the windows to read again, by the places of reading and window, each in parts.
+def _questions(readings: Sequence[_Reading], parts: Sequence[_Part]) -> list[tuple[Prompt, type[BaseModel]]]:
+    """Return the question about each window, with its response model."""
+    prompts = {
+        at: iter(prompts_for(of.task, of.header, [part.window for part in parts if part.place[0] == at]))
+        for at, of in enumerate(readings)
+    }
+    return [(next(prompts[part.place[0]]), readings[part.place[0]].answers[not part.is_whole]) for part in parts]
 
-    The schema limits the items of a list, for all texts alike; in a part there is nothing to list beyond that.
-    """
+
+def _read_on(asked: Sequence[_Part], answers: Sequence[BaseModel]) -> list[list[_Part]]:
+    """Return the parts in which each window is read on, if a list of its answer is full."""
     from factmem.detection.response_models import is_full
 
-    parts = {
-        (place, number): window.split(_PART_CHARS)
-        for place, pairs in enumerate(answered)
-        for number, (window, answer) in enumerate(pairs)
-        if is_full(answer)
-    }
-    return {at: attrs.evolve(readings[at[0]], windows=windows) for at, windows in parts.items() if len(windows) > 1}
+    return [part.parts() if is_full(answer) else [] for part, answer in zip(asked, answers, strict=True)]
 
 
 def _in_order(*found: Iterable[Candidate]) -> list[Candidate]:

@@ -39,7 +39,6 @@ __all__ = [
     "prompts_for",
     "said_for",
     "sample_of",
-    "texts_of_examples",
     "words_for",
     "worked_examples",
 ]
@@ -189,37 +188,40 @@ _NOTHING: Final = (_Line("What is a fjord?"),)
 def worked_examples(task: DetectionTask) -> tuple[WorkedExample, ...]:
     """Return an example without extractions, one with all that the task looks for, and the request's own.
 
-    Small models lean on the last one.
+    Small models lean on the last one. A concept whose values are any text has an example only if it brings one: a
+    sentence made for it would teach nonsense. A task that leaves nothing to show has no examples.
     """
-    header = _header(task, _shown_concepts(task), [_in_use(_KNOWN)] if task.open else [])
-    bare = _header(task, _shown_concepts(task), [])
-    made = [_example(task, bare, _NOTHING), _example(task, header, _lines(task))]
+    shown = _shown_concepts(task)
+    header = _header(task, shown, [_in_use(_KNOWN)] if task.open else [])
+    lines = _lines(task, shown)
+    if not any(line.found for line in lines) and not task.examples:
+        return ()
+    made = [_example(task, _header(task, shown, []), _NOTHING), _example(task, header, lines)]
     return (*made, *(_own(task, header, example) for example in task.examples))
-
-
-def texts_of_examples(task: DetectionTask) -> frozenset[str]:
-    """Return the sentences and values in the answers of the examples, in lower case."""
-    items = [item for line in (*_OPEN_LINES, *_INSTRUCTION_LINES, *_topic_lines(task)) for _, item in line.found]
-    texts = {str(item[key]) for item in items for key in ("memory", "what", "value") if item.get(key)}
-    texts.add(str(sample_of("str")))
-    texts |= {memory for example in task.examples for memory, _ in example.memories}
-    facts: list[tuple[Concept[Any, Any], Any]]
-    facts = [(fact.concept, value) for example in task.examples for fact in example.facts for value in fact.values]
-    facts += [(concept, value) for concept in task.fields.values() for _, value in concept.examples]
-    texts |= {value for concept, value in facts if concept.value_type is str}
-    return frozenset(text.casefold() for text in texts)
 
 
 def _shown_concepts(task: DetectionTask) -> dict[str, Concept[Any, Any]]:
     """Return the requested concepts of the examples: all that have examples of their own, filled up with others."""
     own = {name: concept for name, concept in task.fields.items() if concept.examples}
     others = [(name, concept) for name, concept in task.fields.items() if name not in own]
+    others.sort(key=lambda item: _is_text(item[1].shape))
     shown = _CONCEPTS_SHOWN - task.open
     return own | dict(others[: max(shown - len(own), 0)])
 
 
-def _lines(task: DetectionTask) -> list[_Line]:
-    lines = [line for name, concept in _shown_concepts(task).items() for line in _targeted(name, concept)]
+def _is_text(shape: Shape) -> bool:
+    """Return whether the values of a shape are any text, or lists of texts."""
+    match shape:
+        case {"list": item}:
+            return _is_text(item)
+        case {"union": options}:
+            return _is_text(_first_of(options))
+        case _:
+            return shape in ("str", JSON_SHAPE)
+
+
+def _lines(task: DetectionTask, shown: Mapping[str, Concept[Any, Any]]) -> list[_Line]:
+    lines = [line for name, concept in shown.items() for line in _targeted(name, concept)]
     lines += [_Line("Thank you, I have noted that.", role="assistant")] if lines and not task.open else []
     lines += _OPEN_LINES if task.open else ()
     lines += _topic_lines(task)
@@ -229,6 +231,8 @@ def _lines(task: DetectionTask) -> list[_Line]:
 
 def _targeted(name: str, concept: Concept[Any, Any]) -> Iterator[_Line]:
     pairs = [(text, encode_value(value, concept.value_type)) for text, value in concept.examples]
+    if not pairs and _is_text(concept.shape):
+        return
     keyword = _spaced(concept.keyword)
     for text, value in pairs or [
         (f"We settled on {said_for(concept.shape)} for the {keyword}.", sample_of(concept.shape))

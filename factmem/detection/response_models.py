@@ -50,7 +50,7 @@ from factmem.abc import (
     SubQuestion,
 )
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
-from factmem.detection.tasks import DetectionTask
+from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.errors import InvalidDataError, InvalidNameError
 from factmem.facts import Concept, FactType
 from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
@@ -126,8 +126,22 @@ def _no_bool(data: object) -> object:
     return data
 
 
-def _text_of_number(data: object) -> object:
-    return str(data) if is_number(data) else data
+_NUMBER: Final = re.compile(
+    r"[^\w.,+\-−]{,9}(?:(?P<whole>\d{1,3}(?:(?P<mark>[,.\s])\d{3})(?:(?P=mark)\d{3})*|\d+)|(?P<part>\d+[.,]\d{1,2}))(?:[^\w%]\D*)?"
+)
+"""A number with a unit behind it or a sign before it, and no second number."""
+
+
+def _number_with_unit(data: object, *, whole: bool = False) -> object:
+    """Read ``"80 seats"`` as ``"80"``. Other texts, and those that may say another number, stay as they are."""
+    found = _NUMBER.fullmatch(data) if isinstance(data, str) and len(data) <= _LONGEST_NUMBER else None
+    if found is None or (found["mark"] and not whole):
+        return data
+    return re.sub(r"[,.\s]", "", found["whole"]) if found["whole"] else found["part"].replace(",", ".")
+
+
+def _decimal_text(data: object) -> object:
+    return str(data) if is_number(data) else _number_with_unit(data)
 
 
 def _scalar_answer(scalar: Scalar) -> _Dynamic:
@@ -135,15 +149,17 @@ def _scalar_answer(scalar: Scalar) -> _Dynamic:
     described: dict[str, Any] = {} if scalar.is_native else {"description": scalar.words}
     if scalar.json_type is object:
         return Any
-    if scalar.json_type is float:
-        return Annotated[float, BeforeValidator(_no_bool), Field(allow_inf_nan=False, **described)]
-    if scalar.json_type is int:
-        return Annotated[int, BeforeValidator(_no_bool)]
+    if scalar.json_type in (int, float):
+        limits: dict[str, Any] = {"allow_inf_nan": False} if scalar.json_type is float else {}
+        number: _Dynamic = Annotated[scalar.json_type, BeforeValidator(_no_bool), Field(**limits, **described)]
+        if not scalar.is_native:
+            return number  # a duration, whose unit tells how long it is
+        return Annotated[number, BeforeValidator(functools.partial(_number_with_unit, whole=scalar.type is int))]
     if scalar.is_native:
         return None if scalar.type is type(None) else scalar.type
     schema_format = {} if scalar.schema_format is None else {"format": scalar.schema_format}
     text: _Dynamic = Annotated[str, WithJsonSchema({"type": "string", **schema_format, **described})]
-    return Annotated[text, BeforeValidator(_text_of_number)] if scalar.reads_numbers else text
+    return Annotated[text, BeforeValidator(_decimal_text)] if scalar.reads_numbers else text
 
 
 def answer_type(value_type: _Dynamic) -> _Dynamic:
@@ -277,6 +293,8 @@ def _as_text(data: Json) -> Json:
     return json.dumps(data) if is_number(data) else data
 
 
+_LONGEST_NUMBER: Final = 80
+"""Maximum length of a text that is read as a number, in characters."""
 _MOST_LISTED: Final = 16
 """Maximum number of items of a list, in the schema. Small models repeat themselves endlessly where none is enforced.
 
@@ -373,30 +391,34 @@ def _citations(items: object) -> list[Mapping[str, Any]]:
     return [item for item in several if isinstance(item, Mapping) and "quote" in item]
 
 
-def answer_model(task: DetectionTask, *, most: int = 100) -> type[BaseModel]:
+def answer_model(task: DetectionTask, *, most: int = 100, limit: int | None = None) -> type[BaseModel]:
     """Return the response model of a task: a list for each requested concept, and for whatever else it looks for.
 
-    Its schema depends on the task alone.
+    Its schema depends on the task and the limit alone.
 
     Args:
         task: the task.
-        most: number of items that a text can give. Of each list twice as many are read, whatever endpoints enforce; the
-            others are counted as `DropReason.TOO_MANY`.
+        most: number of items of each list that are read, whatever endpoints enforce; the others are counted as
+            `DropReason.TOO_MANY`.
+        limit: maximum length of every list, in the schema; None for the usual ones.
     """
     cited = _cited(task)
     fields: dict[str, _Dynamic] = {}
     for number, (name, concept) in enumerate(task.fields.items()):
         item = create_model(f"Found{number + 1}", __base__=cited, **_value_fields(concept))
-        listed = _MOST_LISTED if concept.fact_type is FactType.MULTIPLE else _MOST_CHANGES
-        fields[f"concept_{number}"] = _list_of(item, name, most, listed)
+        several = concept.fact_type is FactType.MULTIPLE
+        mend = functools.partial(_findings_in, fits=_fits(concept), several=several)
+        listed = limit or (_MOST_LISTED if several else _MOST_CHANGES)
+        fields[f"concept_{number}"] = _list_of(item, name, most, listed, mend)
     if task.open:
-        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", most)
+        mend = functools.partial(_facts_in, vocabulary=task.vocabulary())
+        fields["facts"] = _list_of(_item("Fact", cited, _Described), "facts", most, limit, mend)
     if task.topics:
         memory = create_model("Memory", __base__=(_Memory, cited), topics=_labels(task))
-        fields["memories"] = _list_of(memory, "memories", most)
+        fields["memories"] = _list_of(memory, "memories", most, limit)
     if task.instructions:
-        fields["remember"] = _list_of(_item("Remember", cited, _Memory), "remember", most)
-        fields["forget"] = _list_of(_item("Forget", cited, _Forgotten), "forget", most)
+        fields["remember"] = _list_of(_item("Remember", cited, _Memory), "remember", most, limit)
+        fields["forget"] = _list_of(_item("Forget", cited, _Forgotten), "forget", most, limit)
     return create_model("Findings", __base__=_Findings, **fields)
 
 
@@ -427,21 +449,90 @@ def _labels(task: DetectionTask) -> _Dynamic:
     return (labels, Field(default_factory=list))
 
 
-def _list_of(item: _Dynamic, name: str, most: int, listed: int = _MOST_LISTED) -> _Dynamic:
-    limits: dict[str, JsonValue] = {"maxItems": listed}
-    return (each(item, most=2 * most), Field(default_factory=list, alias=name, json_schema_extra=limits))
+_Mend: TypeAlias = Callable[[Any], Iterator[object]]
+"""Returns the findings that an item of a list stands for."""
+
+
+def _list_of(item: _Dynamic, name: str, most: int, limit: int | None, mend: _Mend | None = None) -> _Dynamic:
+    several = each(item, most=most)
+    if mend is not None:
+        mended = BeforeValidator(lambda data: [finding for item in listed(data) for finding in mend(item)])
+        several = Annotated[several, mended]
+    return (several, Field(default_factory=list, alias=name, json_schema_extra={"maxItems": limit or _MOST_LISTED}))
+
+
+def _fits(concept: Concept[Any, Any] | None) -> Callable[[object], bool]:
+    """Return a test of whether data is a value of a concept; of a new one, whose values are texts, if it is None."""
+    adapter = functools.cache(lambda: TypeAdapter(answer_type(str if concept is None else concept.value_type)))
+
+    def fits(data: object) -> bool:
+        try:
+            adapter().validate_python(data)
+        except ValidationError:
+            return False
+        return True
+
+    return fits
+
+
+def _findings_in(item: Any, *, fits: Callable[[object], bool], several: bool) -> Iterator[object]:
+    """Yield the findings of a concept that an item stands for: ``value`` and ``values`` stand for each other.
+
+    A plain value, and one without a quote, quotes itself.
+
+    Args:
+        item: the item.
+        fits: whether data is a value of the concept.
+        several: whether a finding has ``values``.
+    """
+    expected, other = ("values", "value") if several else ("value", "values")
+    if isinstance(item, str | int | float):
+        item = {expected: item}
+    key = (
+        next((key for key in (expected, other) if item.get(key) is not None), None)
+        if isinstance(item, Mapping)
+        else None
+    )
+    if key is None:
+        yield item
+        return
+    said = item[key]
+    is_one = not isinstance(said, list) or ((key == "value" or not any(map(fits, said))) and fits(said))
+    values = [said] if is_one else said
+    rest = {name: part for name, part in item.items() if name not in (expected, other)}
+    if not rest.get("quote") and len(values) == 1 and isinstance(values[0], str | int | float):
+        rest["quote"] = values[0] if isinstance(values[0], str) else json.dumps(values[0])
+    if several:
+        yield {**rest, "values": values}
+    else:
+        yield from ({**rest, "value": value} for value in values)
+
+
+def _facts_in(item: Any, *, vocabulary: Vocabulary) -> Iterator[object]:
+    """Yield the facts of an open search that an item stands for: one for each value."""
+    if isinstance(item, Mapping) and ("values" in item or isinstance(item.get("value"), list)):
+        known = vocabulary.find(item["keyword"]) if isinstance(item.get("keyword"), str) else None
+        return _findings_in(item, fits=_fits(known), several=False)
+    return iter((item,))
 
 
 def is_full(answer: BaseModel) -> bool:
-    """Return whether a list of an answer to a task ends at the limit of the schema, with as many different quotes.
+    """Return whether a list of an answer to a task ends at a limit of the schema, with as many different findings.
 
     An endpoint that enforces the limit may have left something out. A model that repeats itself has not.
     """
-    limits = {name: field.json_schema_extra for name, field in type(answer).model_fields.items()}
+    extras = {name: field.json_schema_extra for name, field in type(answer).model_fields.items()}
+    limits = {name: extra.get("maxItems") for name, extra in extras.items() if isinstance(extra, dict)}
     return any(
-        isinstance(extra := limits[name], dict) and len({item.quote for item in items}) == extra.get("maxItems")
+        len(items) in (_MOST_LISTED, limit := limits[name])
+        and len({_identity(item, changes=limit == _MOST_CHANGES) for item in items}) == len(items)
         for name, items in answer
     )
+
+
+def _identity(item: BaseModel, *, changes: bool) -> str:
+    """Return what tells a finding from another: its quote alone if it is one of the changes of a value."""
+    return item.model_dump_json(include={"quote"} if changes else None, exclude={"message"})
 
 
 def extractions_in(answer: BaseModel, task: DetectionTask) -> Iterator[Extraction]:

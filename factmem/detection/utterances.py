@@ -6,7 +6,9 @@ import datetime as dt
 import functools
 import hashlib
 import html
+import itertools
 import json
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -34,6 +36,8 @@ _SAME: Final = str.maketrans(
 """Characters that models exchange for each other."""
 _AROUND: Final = "\"'“”„‘’«»`…. \t\n"
 """Characters that models put around a quote."""
+_APART: Final = re.compile(r"(?<=\d)[^\w\s](?=\d)")
+"""A mark between digits, without which they are another number."""
 
 
 def covers(quotes: Iterable[Evidence], words: Evidence) -> bool:
@@ -93,7 +97,12 @@ class QuotedWords:
         """The forms in which the quote may occur, the likeliest first, each as it is and folded."""
         forms = (self.quote, html.unescape(self.quote), self.quote.strip(_AROUND))
         telling = (words.strip() for words in dict.fromkeys(forms) if says_something(words))
-        return tuple((words, _folded(words)[0].strip()) for words in telling)
+        return tuple((words, _folded(words).text.strip()) for words in telling)
+
+    @functools.cached_property
+    def bare(self) -> str:
+        """The letters and digits of the quote, folded; blank if it says nothing."""
+        return _folded(self.variants[0][0]).bare.text if self.variants else ""
 
 
 def _occurrences(text: str, words: str) -> Iterator[int]:
@@ -111,8 +120,42 @@ def _occurrences(text: str, words: str) -> Iterator[int]:
 
 
 @attrs.frozen
+class _Folded:
+    """A text folded for comparison.
+
+    Attributes:
+        text: the folded text.
+        offsets: the offset in the original text of each of its characters.
+    """
+
+    text: str = attrs.field(repr=False)
+    offsets: list[int] = attrs.field(repr=False)
+
+    @functools.cached_property
+    def bare(self) -> _Folded:
+        """The letters and digits alone, with the marks between digits."""
+        apart = {found.start() for found in _APART.finditer(self.text)}
+        kept = [at for at, char in enumerate(self.text) if char.isalnum() or unicodedata.combining(char) or at in apart]
+        return _Folded("".join(self.text[at] for at in kept), [self.offsets[at] for at in kept])
+
+    def places(self, words: str) -> Iterator[Span]:
+        """Yield the spans in the original text at which folded words occur, as whole characters."""
+        for at in _occurrences(self.text, words):
+            end = at + len(words)
+            if self._whole_characters(at, end):
+                yield self.offsets[at], self.offsets[end - 1] + 1
+
+    def _whole_characters(self, start: int, end: int) -> bool:
+        """Return whether a span of the folded text begins and ends with whole characters, accents included."""
+        text, offsets = self.text, self.offsets
+        starts = start == 0 or offsets[start - 1] != offsets[start]
+        ends = end == len(text) or (offsets[end] != offsets[end - 1] and not unicodedata.combining(text[end]))
+        return starts and ends
+
+
+@attrs.frozen
 class QuotableText:
-    """A text in which quotes are found despite differences in spacing, case, quotation marks and hidden characters.
+    """A text in which quotes are found despite differences in spacing, case, punctuation and hidden characters.
 
     Attributes:
         text: the text.
@@ -133,17 +176,18 @@ class QuotableText:
         """Return the spans of a quote in the text, at most `MOST_PLACES`.
 
         A span has the quote's own letters and digits in their order. Places between words come before one inside a
-        word, which is given alone. A quote without a letter or a digit is never found. The search takes time linear in
-        the text.
+        word, which is given alone, and places with other punctuation come last. A quote without a letter or a digit is
+        never found. The search takes time linear in the text.
         """
         for exact, folded in quote.variants:
             if found := self._found(exact, folded):
                 return found
-        return []
+        others = self._folded.bare.places(quote.bare)
+        return list(itertools.islice((place for place in others if self._between_words(*place)), MOST_PLACES))
 
     def _found(self, exact: str, folded: str) -> list[Span]:
         inside: list[Span] = []
-        for places in (((at, at + len(exact)) for at in _occurrences(self.text, exact)), self._folded_places(folded)):
+        for places in (((at, at + len(exact)) for at in _occurrences(self.text, exact)), self._folded.places(folded)):
             whole: list[Span] = []
             for place in places:
                 (whole if self._between_words(*place) else inside).append(place)
@@ -153,32 +197,18 @@ class QuotableText:
                 return whole
         return inside[:1]
 
-    def _folded_places(self, folded: str) -> Iterator[Span]:
-        text, offsets = self._folded
-        for at in _occurrences(text, folded):
-            end = at + len(folded)
-            if self._whole_characters(at, end):
-                yield offsets[at], offsets[end - 1] + 1
-
-    def _whole_characters(self, start: int, end: int) -> bool:
-        """Return whether a span of the folded text begins and ends with whole characters, accents included."""
-        text, offsets = self._folded
-        starts = start == 0 or offsets[start - 1] != offsets[start]
-        ends = end == len(text) or (offsets[end] != offsets[end - 1] and not unicodedata.combining(text[end]))
-        return starts and ends
-
     def _between_words(self, start: int, end: int) -> bool:
         before, after = self.text[start - 1 : start], self.text[end : end + 1]
         inside = (before.isalnum() and self.text[start].isalnum()) or (after.isalnum() and self.text[end - 1].isalnum())
         return not inside
 
     @functools.cached_property
-    def _folded(self) -> tuple[str, list[int]]:
+    def _folded(self) -> _Folded:
         return _folded(self.text)
 
 
-def _folded(text: str) -> tuple[str, list[int]]:
-    """Return a text folded for comparison, with the offset in the text of each of its characters."""
+def _folded(text: str) -> _Folded:
+    """Return a text folded for comparison."""
     parts: list[str] = []
     offsets: list[int] = []
     spaced = False
@@ -193,7 +223,7 @@ def _folded(text: str) -> tuple[str, list[int]]:
             spaced = False
         parts.append(folded)
         offsets.extend([place] * len(folded))
-    return "".join(parts), offsets
+    return _Folded("".join(parts), offsets)
 
 
 _MESSAGE_STEP = dt.timedelta(milliseconds=1)

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from factmem.lazy_names import lazy_names
-from factmem.llm.asking import Spent, Usage, ask, ask_all, bounded_gather, meter, metered, usage_of
-from factmem.llm.costs import Budget, Cost, CostReport
+from factmem.llm.asking import Budget, Spent, Usage, ask, ask_all, bounded_gather, in_turn, meter, metered, usage_of
+from factmem.llm.costs import Cost, CostReport
 from factmem.llm.documents import document, element, fitting, items, section
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "document",
     "element",
     "fitting",
+    "in_turn",
     "items",
     "language_model",
     "media_reader",

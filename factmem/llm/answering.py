@@ -121,7 +121,7 @@ def _within(data: object) -> Iterator[Mapping[str, Any]]:
         yield from (item for item in data if isinstance(item, Mapping))
 
 
-def listed(data: object) -> object:
+def listed(data: object) -> list[Any]:
     """Return a list: an empty one for nothing, a list of one for a single item."""
     if data is None or (isinstance(data, Mapping) and not data):
         return []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,12 +11,26 @@ import anyio
 import attrs
 
 from factmem.abc import LanguageModel, Operation, Prompt
+from factmem.errors import BudgetSpentError
 from factmem.observing import current_call, nested
+from factmem.validators import positive
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-__all__ = ["Spent", "Usage", "ask", "ask_all", "bounded_gather", "meter", "metered", "usage_of"]
+__all__ = [
+    "Budget",
+    "Spent",
+    "Usage",
+    "ask",
+    "ask_all",
+    "bounded_gather",
+    "in_turn",
+    "meter",
+    "meter_request",
+    "metered",
+    "usage_of",
+]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 T = TypeVar("T")
@@ -33,8 +47,14 @@ async def ask(model: LanguageModel, prompt: Prompt, answer: type[AnswerT]) -> An
         answer: the response model.
 
     Raises:
+        BudgetSpentError: a running count has spent its budget.
         ModelError: see `LanguageModel.ask`.
     """
+    async with in_turn():
+        return await _ask(model, prompt, answer)
+
+
+async def _ask(model: LanguageModel, prompt: Prompt, answer: type[AnswerT]) -> AnswerT:
     with nested(Operation.ASK, records_in=1) as call:
         meter(questions=1)
         found = await model.ask(prompt, answer)
@@ -137,11 +157,41 @@ def _number(usage: Any, *names: str) -> int | None:
     return next((number for number in found if isinstance(number, int)), None)
 
 
+_OPTIONAL: Final = attrs.validators.optional(positive)
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """Limit of what a memory's language model may cost while the memory is open; see `Background.budget`.
+
+    No request is sent once it is spent, so that only the tokens of the last one may exceed it. With a limit of tokens,
+    whose number only an answer gives, questions are asked one at a time. A submission whose reading is cut short waits
+    as a whole, and is asked about from the start.
+
+    Attributes:
+        requests: Number of requests to the model; None for no limit.
+        tokens: Number of tokens sent and answered, as far as the provider reports them; None for no limit.
+
+    Raises:
+        InvalidDataError: A number is not positive.
+    """
+
+    requests: int | None = attrs.field(default=None, validator=_OPTIONAL)
+    tokens: int | None = attrs.field(default=None, validator=_OPTIONAL)
+
+    def is_spent(self, spent: Spent) -> bool:
+        """Return whether nothing is left."""
+        return (self.requests is not None and spent.requests >= self.requests) or (
+            self.tokens is not None and spent.tokens >= self.tokens
+        )
+
+
 @attrs.define
 class Spent:
     """Counts of what was spent.
 
     Attributes:
+        budget: limit of these counts; None for no limit.
         questions: questions asked, each with all its tries.
         requests: requests sent for them.
         input_tokens: tokens sent, as far as the endpoints report them.
@@ -149,6 +199,8 @@ class Spent:
         output_tokens: tokens answered, as far as the endpoints report them.
     """
 
+    budget: Budget | None = attrs.field(default=None, kw_only=True)
+    _turn: anyio.Lock = attrs.field(factory=anyio.Lock, init=False, repr=False, eq=False)
     questions: int = attrs.field(default=0, init=False)
     requests: int = attrs.field(default=0, init=False)
     input_tokens: int = attrs.field(default=0, init=False)
@@ -159,6 +211,24 @@ class Spent:
     def tokens(self) -> int:
         """All tokens, as far as the endpoints report them."""
         return self.input_tokens + self.output_tokens
+
+    def check(self) -> None:
+        """Refuse a further request once the budget is spent.
+
+        Raises:
+            BudgetSpentError: it is.
+        """
+        if self.budget is not None and self.budget.is_spent(self):
+            raise BudgetSpentError("the budget for the language model is spent: resume with another one")
+
+    @asynccontextmanager
+    async def in_turn(self) -> AsyncIterator[None]:
+        """Wait for the question before to end if the budget is one of tokens, which only its answer tells."""
+        if self.budget is None or self.budget.tokens is None:
+            yield
+            return
+        async with self._turn:
+            yield
 
 
 _meters: Final[ContextVar[tuple[Spent, ...]]] = ContextVar("factmem_llm_meters", default=())
@@ -177,6 +247,31 @@ def metered(into: Spent | None = None) -> Iterator[Spent]:
         yield spent
     finally:
         _meters.reset(token)
+
+
+@asynccontextmanager
+async def in_turn() -> AsyncIterator[None]:
+    """Wait until a question may be asked within the budgets of the running counts.
+
+    Raises:
+        BudgetSpentError: one of them is spent.
+    """
+    async with AsyncExitStack() as turns:
+        for spent in _meters.get():
+            await turns.enter_async_context(spent.in_turn())
+            spent.check()
+        yield
+
+
+def meter_request() -> None:
+    """Count a request that is about to be sent. Clients call it before each of their requests.
+
+    Raises:
+        BudgetSpentError: a running count has spent its budget.
+    """
+    for spent in _meters.get():
+        spent.check()
+    meter(requests=1)
 
 
 _UNKNOWN: Final = Usage()

@@ -1,20 +1,15 @@
-"""Costs of models: a report by operation, and a budget."""
+"""Costs of models, by operation."""
 
 from __future__ import annotations
 
 import threading
-from typing import Final
 
 import attrs
 
 from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
-from factmem.llm.asking import Spent
-from factmem.validators import positive
 from factmem.values import Json
 
-__all__ = ["Budget", "Cost", "CostReport"]
-
-_OPTIONAL: Final = attrs.validators.optional(positive)
+__all__ = ["Cost", "CostReport"]
 
 
 @attrs.frozen(kw_only=True)
@@ -109,27 +104,3 @@ class CostReport:
     def total(self) -> Cost:
         """All costs so far."""
         return sum(self.by_operation.values(), Cost())
-
-
-@attrs.frozen(kw_only=True)
-class Budget:
-    """Limit of what a memory's language model may cost while the memory is open; see `Background.budget`.
-
-    Words whose reading has begun are read to their end, so that a little more may be spent.
-
-    Attributes:
-        requests: Number of requests to the model; None for no limit.
-        tokens: Number of tokens sent and answered, as far as the provider reports them; None for no limit.
-
-    Raises:
-        InvalidDataError: A number is not positive.
-    """
-
-    requests: int | None = attrs.field(default=None, validator=_OPTIONAL)
-    tokens: int | None = attrs.field(default=None, validator=_OPTIONAL)
-
-    def is_spent(self, spent: Spent) -> bool:
-        """Return whether nothing is left."""
-        return (self.requests is not None and spent.requests >= self.requests) or (
-            self.tokens is not None and spent.tokens >= self.tokens
-        )

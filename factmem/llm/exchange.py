@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, ca
 import anyio
 import attrs
 
-from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
-from factmem.llm.asking import Usage, meter
+from factmem.errors import BudgetSpentError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
+from factmem.llm.asking import Usage, meter, meter_request
 from factmem.llm.faults import (
     LONGEST_ANSWER,
     Ending,
@@ -129,6 +129,18 @@ class ModelExchange(Generic[AnswerT]):
             yield
         finally:
             _current.reset(token)
+
+    def begin_request(self) -> None:
+        """Count a request that is about to be sent.
+
+        Raises:
+            BudgetSpentError: no further one may be.
+        """
+        try:
+            meter_request()
+        except BudgetSpentError as error:
+            self.error = error
+            raise
 
     def context(self) -> Context:
         """Return context variables in which this is the exchange, and which hold nothing else."""
@@ -254,6 +266,8 @@ def failure_of(exchange: ModelExchange[Any], *, unanswered: str) -> ModelError:
         unanswered: message for an error of no known kind, with ``{}`` for the name of its class.
     """
     error = exchange.error
+    if isinstance(error, BudgetSpentError):
+        return error
     if exchange.too_slow:
         return _too_slow(exchange)
     ending = exchange.ending or (None if error is None else ending_of_error(error))

@@ -190,8 +190,8 @@ class HostModel:
         """Send the question until there is a valid answer. Errors are kept in the exchange and not raised."""
         while True:
             reply: Reply | None = None
-            meter(requests=1)
             try:
+                exchange.begin_request()
                 request = self._prepare(self._model, question)
                 reply = request.read(await _sent(request, exchange.context()))
                 exchange.hear(reply)

@@ -13,7 +13,7 @@ from anyio.lowlevel import RunVar
 
 from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError
-from factmem.llm.asking import meter, usage_of
+from factmem.llm.asking import usage_of
 from factmem.llm.endpoints import Endpoint, OpenAIEndpoint, ProviderEndpoint, check_installed
 from factmem.llm.exchange import (
     ExchangeLimits,
@@ -210,7 +210,13 @@ class InstructorModel:
             error = state.outcome.exception() if state.outcome is not None else None
             return isinstance(error, Exception) and exchange.goes_on_after(error)  # else all is well, or cancelled
 
-        retrying = AsyncRetrying(retry=goes_on, wait=lambda state: exchange.pause, sleep=anyio.sleep, reraise=True)
+        retrying = AsyncRetrying(
+            before=lambda state: exchange.begin_request(),
+            retry=goes_on,
+            wait=lambda state: exchange.pause,
+            sleep=anyio.sleep,
+            reraise=True,
+        )
         # Engines that constrain an answer do not show its schema to the model, which worked examples do.
         unseen = mode in _WITHOUT_SCHEMA or (mode == "JSON_SCHEMA" and not prompt.examples)
         exchange.instructions = instructions_of(prompt, exchange.answer, show_schema=unseen)
@@ -241,14 +247,13 @@ class InstructorModel:
 
 
 def _speak(**request: Any) -> None:
-    """Count a request that instructor has prepared, and replace its system message.
+    """Replace the system message of a request that instructor has prepared.
 
     For answers in JSON, ``instructor`` adds the schema in its long form and words of its own.
     """
     exchange = current_exchange()
     if exchange is None:
         return
-    meter(requests=1)
     match request.get("messages"):
         case [{"role": "system", "content": str()} as first, *_]:
             first["content"] = exchange.instructions

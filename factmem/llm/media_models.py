@@ -15,7 +15,7 @@ import attrs
 from factmem.abc import Passage
 from factmem.details import MediumPart
 from factmem.errors import CapabilityError, InvalidDataError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
-from factmem.llm.asking import meter, usage_of
+from factmem.llm.asking import meter, meter_request, usage_of
 from factmem.llm.json_endpoint import JsonEndpoint, Key, openai_package
 
 __all__ = ["MediaForm", "MediaModel", "media_reader"]
@@ -213,7 +213,7 @@ class MediaModel:
                 f"this model takes no {part.mime}: leave it out, convert it, or use a model that does "
                 "(Google's take video)"
             )
-        meter(requests=1)
+        meter_request()
         answer = await self._answer(data, part)
         meter(usage=usage_of(answer))
         try:

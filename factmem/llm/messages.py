@@ -73,7 +73,16 @@ def _compact(schema: Any, once: Mapping[str, Any]) -> Any:
             return schema
 
 
-_OPENING: Final = re.compile(r'\{\s*["}]|\[\s*[\[{"\]]')
+_OPENING: Final = re.compile(r"""\{\s*(?:["'}#]|//|/\*|[A-Za-z_]\w*\s*:)|\[\s*[\[{"'\]]""")
+_CLOSING: Final = {"{": "}", "[": "]"}
+_NAMES: Final = {"None": "null", "True": "true", "False": "false"}
+_PYTHON: Final = re.compile(
+    r""""(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|//[^\n]*+|/\*(?:.*?\*/|.*+)|\#[^\n]*+|\b(?:None|True|False)\b""",
+    re.DOTALL,
+)
+"""Strings, comments, and the names of Python's constants. One without an end reaches to that of the text."""
+_DEEPEST: Final = 100
+"""Maximum depth of a document in JSON5."""
 _WITHIN: Final = re.compile(r'(?:[\[,]|"\s*:)\s*\Z')
 _THINKING: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
@@ -85,7 +94,8 @@ class NoJSONError(ValueError):
 def json_in(text: str) -> Any:
     """Return the one JSON value of an answer: bare, in a fence, in prose, or as JSON within a JSON string.
 
-    A truncated value is never read in part, and of two values none is chosen.
+    JSON5 and Python's names for true, false and null are read as well: trailing commas, comments, single quotes. A
+    truncated value is never read in part, and of two values none is chosen.
 
     Args:
         text: the model's text.
@@ -114,14 +124,31 @@ def _in_prose(text: str) -> Any:
     try:
         value, end = _decoder().raw_decode(text, opening.start())
     except (ValueError, RecursionError):
-        raise NoJSONError("the JSON document of the answer is broken or cut off") from None
+        return _in_json5(text[opening.start() : text.rfind(_CLOSING[opening[0][0]]) + 1])
     if _OPENING.search(text, end):
         raise NoJSONError("the answer holds more than one JSON document")
     return value
 
 
+def _in_json5(text: str) -> Any:
+    """Return the value of a text that is JSON but for slips that JSON5 allows, or Python's names and comments."""
+    import pyjson5
+
+    try:
+        value = pyjson5.decode(_PYTHON.sub(_as_json5, text), _DEEPEST)
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (pyjson5.Json5DecoderException, ValueError, RecursionError):
+        raise NoJSONError("the JSON document of the answer is broken or cut off") from None
+
+
+def _as_json5(part: re.Match[str]) -> str:
+    """Return a string as it is, a comment as a space, and a name of Python as that of JSON."""
+    found = part[0]
+    return found if found[0] in "\"'" else _NAMES.get(found, " ")
+
+
 def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=_refuse)
+    return json.JSONDecoder(parse_constant=_refuse, strict=False)
 
 
 def _refuse(name: str) -> NoReturn:

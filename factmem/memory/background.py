@@ -232,16 +232,7 @@ class Worker:
         self._watched: dict[str, anyio.Event] = {}
         self._read_events: OrderedDict[str, dict[str, Message]] = OrderedDict()
         self._gates: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
-        self.spent: Spent = Spent()
-
-    def check_budget(self) -> None:
-        """Refuse to begin with further words once the budget is spent.
-
-        Raises:
-            BudgetSpentError: It is.
-        """
-        if self._settings.budget.is_spent(self.spent):
-            raise BudgetSpentError("the budget for the language model is spent: resume with another one")
+        self.spent: Spent = Spent(budget=settings.budget)
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:

@@ -67,16 +67,24 @@ class Trigger:
         count: Number of waiting events.
         idle: Time without a new event.
         interval: Time since the first waiting event.
-        overlap: Number of earlier events that a model is shown as context of those that it reads.
+        overlap: Number of earlier events that a model is shown as context of those that it reads; less than ``count``.
 
     Raises:
-        InvalidDataError: An argument is of another type, negative, or longer than a hundred years.
+        InvalidDataError: An argument is of another type, negative, or longer than a hundred years; or the overlap is
+            not less than the count.
     """
 
     count: int | None = attrs.field(default=None, validator=[instance_of(int, NoneType), _not_negative])
     idle: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
     interval: dt.timedelta | None = attrs.field(default=None, validator=_TIME)
     overlap: int = attrs.field(default=0, validator=[instance_of(int), _not_negative])
+
+    def __attrs_post_init__(self) -> None:
+        if self.overlap and self.count is not None and self.overlap >= self.count:
+            raise InvalidDataError(
+                f"overlap={self.overlap} must be less than count={self.count}: lower the overlap, or raise the count",
+                path="$.overlap",
+            )
 
     @property
     def immediate(self) -> bool:
@@ -194,9 +202,18 @@ def _is_concept(cls: Any) -> bool:
     return isinstance(plain, type) and issubclass(plain, Concept)
 
 
+def _with_lawful_overlap(document: Any) -> Any:
+    """Return a trigger with an overlap that its count allows; earlier versions accepted longer ones."""
+    match document:
+        case {"count": int() as count, "overlap": int() as overlap}:
+            return {**document, "overlap": min(overlap, max(count - 1, 0))}
+        case _:
+            return document
+
+
 @functools.cache
 def _converter(*, detailed: bool) -> Converter:
-    from cattrs.gen import make_dict_unstructure_fn
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
     from cattrs.preconf.json import make_converter
 
     conv = make_converter(detailed_validation=detailed, forbid_extra_keys=True, omit_if_default=True)
@@ -207,5 +224,7 @@ def _converter(*, detailed: bool) -> Converter:
     conv.register_unstructure_hook(dt.timedelta, dt.timedelta.total_seconds)
     longest = _LONGEST.total_seconds()  # earlier versions accepted longer ones
     conv.register_structure_hook(dt.timedelta, lambda seconds, _: dt.timedelta(seconds=min(seconds, longest)))
+    trigger = make_dict_structure_fn(Trigger, conv)
+    conv.register_structure_hook(Trigger, lambda document, _: trigger(_with_lawful_overlap(document), Trigger))
     conv.register_unstructure_hook(Job, make_dict_unstructure_fn(Job, conv, _cattrs_omit_if_default=True))
     return conv

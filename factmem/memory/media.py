@@ -19,11 +19,11 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Conversation, Message, Operation, Passage
+from factmem.abc import Conversation, MediaReader, Message, Operation, Passage
 from factmem.details import MediumPart, Treatment
 from factmem.detection import PdfError, flags_in, pdf_pages, points_to_media, reads_pdf
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
-from factmem.llm import bounded_gather, metered
+from factmem.llm import bounded_gather, in_turn, metered
 from factmem.media import Medium, fingerprint
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
@@ -177,15 +177,20 @@ class MediaInbox:
             if not reader.takes(mime) and not passages:
                 raise CapabilityError(f"the model takes no {mime}: give a caption, convert it, or use another model")
             if reader.takes(mime):
-                self._backend.worker.check_budget()
-                with nested(Operation.ASK, records_in=1) as call, metered(self._backend.worker.spent):
-                    passages += await reader.read_medium(found.data, found.whole)
-                    call.record_result(len(passages))
+                with metered(self._backend.worker.spent):
+                    async with in_turn():
+                        passages += await self._read_by_model(reader, found)
         elif not passages:
             return None
         if sum(len(passage.text) for passage in passages) > self._settings.max_chars:
             raise MediumError("the medium holds more text than MediaSettings.max_chars: give it in parts")
         return passages
+
+    async def _read_by_model(self, reader: MediaReader, found: _Found) -> Sequence[Passage]:
+        with nested(Operation.ASK, records_in=1) as call:
+            passages = await reader.read_medium(found.data, found.whole)
+            call.record_result(len(passages))
+            return passages
 
     def _told(self, found: _Found, passages: Iterable[Passage]) -> Conversation:
         """Return the words of a medium; if a model reads them for facts, behind what the user says about it."""

@@ -233,7 +233,7 @@ class Pipeline:
         async def read(number: int, unit: Unit) -> None:
             async with limit:
                 try:
-                    self._backend.worker.check_budget()
+                    self._backend.worker.spent.check()
                     found[number] = await self._read(unit, in_use)
                 except FactMemError as error:
                     found[number] = error

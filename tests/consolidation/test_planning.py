@@ -12,7 +12,7 @@ import pytest
 from factmem.abc import Action, Append, Novelty, StateRequest, Verdict, Verdicts
 from factmem.changes import ChangeKind
 from factmem.consolidation import ConsolidationPolicy
-from factmem.errors import InvalidDataError, ModelError, ModelUnavailableError
+from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, ModelUnavailableError
 from factmem.records import AssertionState, Evidence, MetadataMerge, Origin, Recorded
 
 if TYPE_CHECKING:
@@ -168,6 +168,16 @@ async def test_a_failing_consolidator_costs_the_comparison_and_not_the_fact(worl
     (failure,) = planned.failures
     assert isinstance(failure, ModelError)
     assert "words" not in str(failure)
+
+
+async def test_a_comparison_that_the_budget_does_not_allow_waits_with_its_fact(world: World) -> None:
+    def refuse(novelty: Novelty) -> Verdicts:
+        raise BudgetSpentError("spent")
+
+    await world.save(world.says(PARIS))
+    with pytest.raises(BudgetSpentError):
+        await world.consolidate(await world.candidates(world.says(BERLIN)), world.answering(refuse))
+    assert await world.texts() == [PARIS]
 
 
 async def test_questions_are_asked_in_parallel_up_to_the_limit(world: World) -> None:

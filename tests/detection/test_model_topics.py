@@ -115,14 +115,14 @@ async def test_examples_are_shown_as_worked_examples_also_the_negative_ones(read
     assert json.loads(second.answer) == {"memories": []}
 
 
-async def test_a_worked_example_that_a_small_model_repeats_is_no_memory(read: Callable[..., Any]) -> None:
-    """It cites words of the message with another meaning; a message in the words of the example is kept."""
+async def test_a_worked_example_is_a_memory_only_where_the_words_say_so(read: Callable[..., Any]) -> None:
+    """A small model that repeats it cites words of another meaning; a message in the words of the example is kept."""
     parroted = {"quote": "moved to Oslo", "message": 1, "memory": "Ana sails."}
     said = {"quote": "Ana sails", "message": 2, "memory": "Ana sails."}
     answer = {"remember": [parroted, said]}
     reading = await read([SAID, "Ana sails, remember."], DetectionRequest(topics=MANAGED_TOPICS), answer)
     assert [item.details.evidence[0].position for item in reading.detection.candidates] == [1]
-    assert reading.detection.dropped == {DropReason.REPEATED_EXAMPLE: 1}
+    assert reading.detection.dropped == {DropReason.VALUE_NOT_SAID: 1}
 
 
 def test_a_request_names_a_topic_once() -> None:

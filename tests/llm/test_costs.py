@@ -84,6 +84,21 @@ async def test_words_that_a_caller_waits_for_wait_as_well_once_the_budget_is_spe
         assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("budget", "most"), [(Budget(requests=2), 2), (Budget(tokens=110), 1), (Budget(tokens=150), 2)], ids=str
+)
+async def test_no_request_is_sent_once_a_budget_is_spent(budget: Budget, most: int) -> None:
+    """Neither of units that are read at once, nor of the further tries of a question."""
+    with LoopbackOpenAIServer(answering(costly(), costly({}), error_answer(503), costly())) as server:
+        reading = Background(concurrency=6, budget=budget)
+        async with Memory("memory:", model=model_at(server), embedder=HashEmbedder(), background=reading) as memory:
+            submission = await memory.remember_many(TALKS)
+            await submission.wait()
+            assert submission.pending > 0
+            assert await memory.dead_letters.list() == ()
+        assert len(server.requests) == most
+
+
 @pytest.mark.parametrize("wrong", [{"tokens": 0}, {"requests": -1}, {"tokens": 1.5}])
 def test_a_budget_of_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):

@@ -45,6 +45,31 @@ def test_a_document_that_is_cut_off_is_never_read_in_part(document: Any, data: s
 
 
 @pytest.mark.parametrize(
+    ("said", "document"),
+    [
+        ('{"a": [1, 2,],}', {"a": [1, 2]}),
+        ('{\n  // the seats\n  "a": 1, /* all of them */ "b": 2 # so\n}', {"a": 1, "b": 2}),
+        ("{'a': None, 'b': [True, False], 'c': 'it\\'s'}", {"a": None, "b": [True, False], "c": "it's"}),
+        ('{"a": True, "b": null}', {"a": True, "b": None}),
+        ('{a: "None, // nor # this", b: 1}', {"a": "None, // nor # this", "b": 1}),
+        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
+        ("```python\n{'a': 1,}\n```", {"a": 1}),
+        ("Sure, here you are: {'a': [{'b': 1,}]}. Anything else?", {"a": [{"b": 1}]}),
+        ('{"a": "https://example.org", }', {"a": "https://example.org"}),
+    ],
+)
+def test_slips_of_notation_are_read_as_they_are_meant(said: str, document: Any) -> None:
+    assert json_in(said) == document
+
+
+@given(_OBJECTS, st.data())
+def test_a_python_literal_or_json5_that_is_cut_off_is_refused(document: Any, data: st.DataObject) -> None:
+    for text in (repr(document), json.dumps(document).replace("]", ",]").replace("}", ", /* } */ }")):
+        with pytest.raises(NoJSONError):
+            json_in(text[: data.draw(st.integers(0, len(text) - 1))])
+
+
+@pytest.mark.parametrize(
     "said",
     [
         "",
@@ -53,11 +78,14 @@ def test_a_document_that_is_cut_off_is_never_read_in_part(document: Any, data: s
         '{"a": 1} or perhaps {"a": 2}',
         '{"a": NaN}',
         '{"a": -Infinity}',
-        '{"a": 1,}',
+        "{'a': None, 'b': [1, 2",
+        '{"a": "b" "c"}',
+        "{'a': {1, 2}}",
         "[1, 2, {}, 3",
-        '{a: 1, "b": {"c": 2}}',
         "[" * 100_000,
         '{"a":' * 100_000,
+        '{"a": 1, ' + "/* " * 100_000 + "}",
+        '{"a": 1, "' + '\\"' * 100_000 + "}",
     ],
 )
 def test_what_is_no_single_whole_document_is_refused(said: str) -> None:

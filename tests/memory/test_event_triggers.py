@@ -292,6 +292,14 @@ def test_a_trigger_of_another_type_or_below_nothing_is_refused(wrong: dict[str, 
         Trigger(**wrong)
 
 
+@pytest.mark.parametrize("overlap", [2, 5])
+def test_an_overlap_that_is_not_less_than_the_count_is_refused(overlap: int) -> None:
+    with pytest.raises(InvalidDataError, match="lower the overlap, or raise the count"):
+        Trigger(count=2, overlap=overlap)
+    assert Trigger(count=2, overlap=1).overlap == 1
+    assert Trigger(overlap=overlap).overlap == overlap, "without a count there is nothing to exceed"
+
+
 async def test_a_trigger_reaches_no_further_than_time_does() -> None:
     """Near the end of the calendar, the last representable moment is used."""
     clock = FakeClock(dt.datetime(9999, 12, 31, 12, tzinfo=dt.UTC))

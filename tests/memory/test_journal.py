@@ -110,6 +110,13 @@ def test_an_overlong_trigger_of_an_earlier_version_is_cut_to_a_hundred_years(sec
     assert job_from(document, {}).trigger == Trigger(interval=dt.timedelta(days=36_525))
 
 
+def test_an_overlap_that_an_earlier_version_accepted_is_cut_to_less_than_the_count() -> None:
+    """Its messages are read all the same."""
+    job = Job(id="one", kind=JobKind.DETECT, trigger=Trigger(count=2))
+    document = {**job_json(job), "trigger": {"count": 2, "overlap": 5}}
+    assert job_from(document, {}).trigger == Trigger(count=2, overlap=1)
+
+
 @pytest.mark.parametrize(
     "document", [{}, {"id": "one"}, {"id": "one", "kind": "guess"}, {"id": "one", "kind": "keep", "more": 1}]
 )

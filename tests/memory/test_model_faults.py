@@ -293,7 +293,7 @@ async def test_a_dead_letter_says_which_field_of_the_answer_was_wrong_and_holds_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     provider, secret = InMemoryProvider(), "quokka"
-    wrong = {"city": [{"quote": 5, "message": secret, "value": [secret]}], secret: [secret]}
+    wrong = {"city": [{"quote": 5, "message": secret, "value": {"is": secret}}], secret: [secret]}
     with LoopbackOpenAIServer(lambda path, request: chat_answer(wrong)) as server:
         async with opened(provider, model_at(server.base_url)) as memory:
             await memory.remember(talk(*TEXTS), subject=USER)
