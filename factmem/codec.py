@@ -33,9 +33,9 @@ from factmem.records import (
 from factmem.scopes import MemoryScope
 from factmem.structuring import explain_structure_error, in_detail
 from factmem.subjects import MemorySubject
+from factmem.validators import check_text
 from factmem.values import (
     check_json,
-    check_text,
     check_value,
     decode_value,
     type_of,

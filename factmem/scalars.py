@@ -20,6 +20,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.errors import InvalidDataError
+from factmem.subjects import MemorySubject
 
 __all__ = [
     "JSON_SHAPE",
@@ -45,6 +46,7 @@ class ScalarKind(enum.Enum):
     NUMBER = "number"
     TIME = "time"
     TRUTH = "truth"
+    SUBJECT = "subject"
     NOTHING = "nothing"
 
 
@@ -169,6 +171,18 @@ def _parse_decimal(text: str) -> decimal.Decimal:
         raise ValueError("no decimal number") from None
 
 
+def _read_subject(text: str) -> MemorySubject:
+    """Return the subject of a text such as ``user:alice``, without what is declared of it."""
+    name, colon, individual = text.partition(":")
+    subject = MemorySubject(name.replace("%3A", ":").replace("%25", "%"))
+    return subject.individual(individual) if colon else subject
+
+
+def _write_subject(subject: MemorySubject) -> str:
+    name = subject.name.replace("%", "%25").replace(":", "%3A")
+    return name if subject.individual_name is None else f"{name}:{subject.individual_name}"
+
+
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
@@ -248,6 +262,15 @@ SCALARS: Final[Sequence[Scalar]] = (
     ),
     _as_text(
         uuid.UUID, uuid.UUID, str, words="UUID", sample="6fa459ea-ee8a-3ca4-894e-db77e160355e", schema_format="uuid"
+    ),
+    _as_text(
+        MemorySubject,
+        _read_subject,
+        _write_subject,
+        shape="subject",
+        words="name of somebody or something that facts are about",
+        sample="Ada Lovelace",
+        kind=ScalarKind.SUBJECT,
     ),
     Scalar(
         shape=JSON_SHAPE,

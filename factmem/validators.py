@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.values import check_text
 
 __all__ = [
     "Validator",
@@ -28,11 +27,13 @@ __all__ = [
     "check_instance",
     "check_number",
     "check_seconds",
+    "check_text",
     "check_whole",
     "count",
     "duration",
     "fraction",
     "instance_of",
+    "is_sound",
     "positive",
     "seconds",
     "text",
@@ -42,6 +43,27 @@ __all__ = [
 
 Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 """A validator of an attrs field: a function of the instance, the attribute and the value."""
+
+
+def check_text(text: object, *, path: str) -> None:
+    """Check that every store can carry a text.
+
+    Raises:
+        InvalidDataError: it is not a string, or holds a lone surrogate.
+    """
+    if not isinstance(text, str):
+        raise InvalidDataError(f"expected str, found {type(text).__name__}", path=path)
+    if not is_sound(text):
+        raise InvalidDataError("the text holds a lone surrogate, which no store can carry", path=path)
+
+
+def is_sound(text: str) -> bool:
+    """Return whether a text can be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_whole(value: object, name: str, *, least: int = 0, most: int | None = None) -> int:

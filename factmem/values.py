@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from factmem.errors import InvalidDataError
 from factmem.shapes import Shape, accepts, name_of, shape_of, type_of
 from factmem.structuring import explain_structure_error, in_detail, value_converter
+from factmem.validators import check_text, is_sound
 
 __all__ = [
     "MAX_VALUE_BYTES",
@@ -24,7 +25,6 @@ __all__ = [
     "accepts",
     "canonical_bytes",
     "check_json",
-    "check_text",
     "check_value",
     "decode_value",
     "encode_value",
@@ -162,26 +162,6 @@ def check_json(data: Json, *, path: str = "$") -> None:
     _check_tree(data, (path,), MAX_VALUE_DEPTH)
 
 
-def check_text(text: object, *, path: str) -> None:
-    """Check that every store can carry a text.
-
-    Raises:
-        InvalidDataError: it is not a string, or holds a lone surrogate.
-    """
-    if not isinstance(text, str):
-        raise InvalidDataError(f"expected str, found {type(text).__name__}", path=path)
-    if not _is_sound(text):
-        raise InvalidDataError("the text holds a lone surrogate, which no store can carry", path=path)
-
-
-def _is_sound(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _check_size(data: Json) -> None:
     if type(data) is str and data.isascii() and 6 * len(data) + 2 <= MAX_VALUE_BYTES:
         return
@@ -196,7 +176,7 @@ def _check_size(data: Json) -> None:
 def _check_tree(data: Json, trail: _Trail, depth: int) -> None:
     match data:
         case str():
-            if not _is_sound(data):
+            if not is_sound(data):
                 check_text(data, path=_path(trail))
         case float() if not math.isfinite(data):
             raise InvalidDataError("NaN and infinity cannot be stored", path=_path(trail))
@@ -210,7 +190,7 @@ def _check_tree(data: Json, trail: _Trail, depth: int) -> None:
             for key, item in data.items():
                 if not isinstance(key, str):
                     raise InvalidDataError("the keys of a stored mapping must be strings", path=_path(trail))
-                if not _is_sound(key):
+                if not is_sound(key):
                     check_text(key, path=_path(trail))
                 _check_tree(item, (trail, key), depth - 1)
         case list() | tuple():

@@ -59,6 +59,7 @@ from factmem.abc.question_analyst import (
     QuestionRequest,
     SubQuestion,
 )
+from factmem.abc.reranker import Reranker
 from factmem.abc.topics import (
     EXPLICIT_INSTRUCTIONS,
     KEY_CONVERSATION_DETAILS,
@@ -135,6 +136,7 @@ __all__ = [
     "QuestionAnalyst",
     "QuestionRequest",
     "Receipt",
+    "Reranker",
     "Scan",
     "ScansVectors",
     "StateRequest",

@@ -31,6 +31,7 @@ class Operation(enum.StrEnum):
         ANALYSE: An analyst analyses a text.
         CONSOLIDATE: Candidates are compared with known records.
         EMBED: Texts become vectors.
+        RERANK: A reranker reads the best records of a search.
         ASK: A language model is asked one question.
         COMMIT: Statements are written to the store, in one transaction.
     """
@@ -81,6 +82,7 @@ class Operation(enum.StrEnum):
     ANALYSE = "analyse"
     CONSOLIDATE = "consolidate"
     EMBED = "embed"
+    RERANK = "rerank"
     ASK = "ask"
     COMMIT = "commit"
 

@@ -18,12 +18,13 @@ from factmem.abc import (
     MediaReader,
     MemoryObserver,
     Message,
+    Reranker,
 )
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.hints import hinted
-from factmem.llm import as_language_model
+from factmem.llm import ForeignModel, as_language_model
 from factmem.memory import Memory, Policies, ProfileSchema, Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
 from factmem.memory.profiles import schemas_of
@@ -32,6 +33,7 @@ from factmem.providers import NoMemory
 from factmem.providers.registry import check_address
 from factmem.recall import RecallSettings, as_embedder
 from factmem.records import FactRecord, Origin
+from factmem.reranking import ForeignReranker
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.validators import fraction, instance_of, positive
@@ -307,6 +309,7 @@ _OF_MEMORY: Final = {
     "policies": "policies",
     "embedder": "embedder",
     "embedder_timeout": "embedder_timeout",
+    "reranker": "reranker",
     "media_reader": "media_reader",
     "observers": "observers",
 }
@@ -392,6 +395,7 @@ class AgentMemoryConfig:
         policies: * Rules for everything that is saved; see `Memory`.
         embedder: * Embedder of the facts, or what stands for one; see `Memory` (default: the offline embedder).
         embedder_timeout: * Timeout of the embedder in seconds; see `Memory`.
+        reranker: * Reranker of the best records of each recall, or what stands for one; see `Memory`.
         media_reader: * Reads images, sound and video in messages, or the address of a model that does; see `Memory`.
         recall: Recall settings for the agent, its tools and its host (default: those of the `Memory`).
         loading: Settings of loading.
@@ -423,6 +427,7 @@ class AgentMemoryConfig:
     policies: Policies = attrs.field(factory=Policies, validator=instance_of(Policies))
     embedder: Embedder | None = attrs.field(default=None, converter=as_embedder)
     embedder_timeout: float | None = 30.0
+    reranker: Reranker | ForeignReranker | ForeignModel | LanguageModel | str | None = None
     media_reader: MediaReader | str | None = None
     recall: RecallSettings | None = attrs.field(default=None, validator=instance_of(RecallSettings, type(None)))
     loading: Loading = attrs.field(factory=Loading, validator=instance_of(Loading))
@@ -583,6 +588,7 @@ class AgentMemoryConfig:
             scopes=tuple(dict.fromkeys((*self.scopes, self.home))),
             embedder=self.embedder,
             embedder_timeout=self.embedder_timeout,
+            reranker=self.reranker,
             media_reader=self.media_reader,
             model=self.model,
             policies=attrs.evolve(self.policies, origins=self.saving.origins or self.policies.origins),

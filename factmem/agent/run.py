@@ -498,7 +498,7 @@ TOOL_NAMES: Final = ("recall_memory", _SAVED, "forget_memory")
 """Names of the tools."""
 
 _MOST: Final = 50
-_WORDS_ONLY: Final = "Found by words alone, because meaning could not be compared: other words may find more."
+_LESS_WELL: Final = "Found less well than usual, because a model failed: other words may find more."
 
 
 @attrs.frozen
@@ -530,7 +530,7 @@ class MemoryTools:
         records = [match.record for match in matches] if loading.overtaken else still_true(matches)
         block = rendered(records, loading.budget, loading.count_tokens, ids=True)
         answer = block.text or "Nothing is known about that."
-        return answer if matches.failure is None else f"{_WORDS_ONLY}\n{answer}"
+        return answer if matches.failure is None else f"{_LESS_WELL}\n{answer}"
 
     async def save_memory(self, text: str) -> str:
         """Remember something for later conversations.

@@ -236,14 +236,14 @@ class Found:
         narrowing: The conditions.
         hits: The results that answer, best first.
         weak: The results that hardly do, best first.
-        words_only: The reason why meaning did not count, if it did not.
+        failure: The reason why meaning did not count or results are not reranked, if so.
     """
 
     query: str
     narrowing: Narrowing
     hits: tuple[Hit, ...]
     weak: tuple[Hit, ...] = ()
-    words_only: str | None = None
+    failure: str | None = None
 
     @property
     def weak_heading(self) -> str:
@@ -569,7 +569,7 @@ class Browser:
             narrowing=given,
             hits=tuple(_hit(match) for match in strong),
             weak=tuple(_hit(match, weak=True) for match in weak),
-            words_only=matches.failure,
+            failure=matches.failure,
         )
 
     async def record(self, id: str) -> Dossier:

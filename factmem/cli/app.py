@@ -166,7 +166,11 @@ _GLOBAL: Final[Mapping[str, tuple[str, str]]] = {
     "user": ("NAME", "User whose memory it is: the viewer, and the subject and owner of new facts."),
     "embedder": (
         "NAME",
-        "Embedder: wordllama (the default), minilm, multilingual or VENDOR:MODEL, as voyage:voyage-3.",
+        "Embedder: wordllama (the default), minilm, multilingual, fastembed:MODEL or VENDOR:MODEL, as voyage:voyage-3.",
+    ),
+    "reranker": (
+        "NAME",
+        "Reranker of results: fastembed:MODEL, VENDOR:MODEL, http://HOST:PORT#MODEL, or model (default: none).",
     ),
     "model": (
         "ADDRESS",

@@ -75,6 +75,7 @@ class Session:
         viewer: User who reads and writes, and who owns private facts.
         user: User whose memory it is: the viewer, and the subject and owner of facts; see `Memory.for_user`.
         embedder: Name of the embedder.
+        reranker: Name of the reranker.
         model: Address of the language model used for ingestion.
         as_json: Whether stdout gets JSON and nothing else.
     """
@@ -84,6 +85,7 @@ class Session:
     viewer: str | None = None
     user: str | None = None
     embedder: str | None = None
+    reranker: str | None = None
     model: str | None = None
     as_json: bool = False
 
@@ -117,6 +119,7 @@ class Session:
             "viewer": self.viewer,
             "user": self.user,
             "embedder": self.embedder,
+            "reranker": self.reranker,
             "model": self.model,
         }
         options = [
@@ -157,6 +160,7 @@ class Session:
         from factmem.llm import Budget
         from factmem.memory import Background, Memory, Policies
         from factmem.recall import embedder_named
+        from factmem.reranking import as_reranker
 
         users = [_USER, _USER.individual(self.user)] if self.user else []
 
@@ -172,6 +176,7 @@ class Session:
                 subjects=[MemorySubject.EVERYTHING, *users, *([subject] if subject else [])],
                 scopes=within,
                 embedder=embedder_named(self.embedder) if self.embedder else None,
+                reranker=as_reranker(self.reranker, self._language_model()) if self.reranker else None,
                 model=model,
                 policies=Policies(keep_words=keep_words),
                 on_event=on_event,

@@ -265,7 +265,8 @@ async def _export_koog(session: Session, folder: Path, *, force: bool, key: str 
 async def reembed(session: Session) -> None:
     """Bind the store to the current embedder, and compute all vectors again."""
     async with session.memory(read_only=False) as memory:
-        count = await memory.reembed()
+        with progress("embedding", quiet=session.as_json) as advance:
+            count = await memory.reembed(advance)
     session.show_line({"reembedded": count}, f"embedded {count} record(s) again")
 
 

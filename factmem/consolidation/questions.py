@@ -23,7 +23,7 @@ from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
 from factmem.llm import bounded_gather
 from factmem.records import Assertion, MetadataMerge, merged_metadata
-from factmem.values import check_text
+from factmem.validators import check_text
 
 __all__ = ["LONGEST_REASON", "Fellow", "Question", "Shown", "ask_all", "lawful", "questions_about"]
 

@@ -69,9 +69,10 @@ _NAMES: Final[Mapping[Operation, str]] = {
     **dict.fromkeys(_DELETING, "delete_memory"),
     Operation.IMPORT: "create_memory",
     Operation.EMBED: "embeddings",
+    Operation.RERANK: "rerank",
     Operation.ASK: "chat",
 }
-_OF_MODELS: Final = {Operation.EMBED, Operation.ASK}
+_OF_MODELS: Final = {Operation.EMBED, Operation.RERANK, Operation.ASK}
 _OF_RECORDS: Final = _NAMES.keys() - _OF_MODELS
 _SECONDS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS: Final = tuple(4**power for power in range(14))

@@ -57,7 +57,7 @@ class CostReport:
     """Observer that adds up what models cost, by the operation that asked them.
 
     Pass it to as many memories as it is to cover. A question belongs to the operation that asks it: ``DETECT``,
-    ``CONSOLIDATE``, ``ANALYSE``, ``RECALL`` and so on; the vectors of a remote embedder to ``EMBED``.
+    ``CONSOLIDATE``, ``ANALYSE``, ``RERANK``, ``RECALL`` and so on; the vectors of a remote embedder to ``EMBED``.
 
     Example:
         >>> costs = CostReport()

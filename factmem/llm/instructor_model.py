@@ -26,8 +26,7 @@ from factmem.llm.exchange import (
 )
 from factmem.llm.faults import ending_of, text_of
 from factmem.llm.messages import instructions_of, messages_of
-from factmem.validators import check_number, check_seconds, check_whole
-from factmem.values import check_text
+from factmem.validators import check_number, check_seconds, check_text, check_whole
 
 if TYPE_CHECKING:
     import instructor

@@ -10,6 +10,7 @@ import attrs
 from factmem.abc import AgentMemoryProvider, Erases, FeedsChanges, KeepsHistory
 from factmem.detection import VerbatimDetector
 from factmem.errors import CapabilityError
+from factmem.llm import Spent
 from factmem.loops import OneLoop
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
         Embedder,
         MediaReader,
         QuestionAnalyst,
+        Reranker,
         Verifier,
     )
     from factmem.memory.accesses import AccessCounts
     from factmem.memory.background import Worker
     from factmem.recall import Mirror
+    from factmem.reranking import Reranking
 
 __all__ = ["Backend"]
 
@@ -43,10 +46,13 @@ class Backend:
         verifier: Confirms findings that are not plainly said; without one, they wait.
         consolidator: Decides about similar statements; None without a model.
         question_analyst: Splits questions for deep recall; None without a model.
+        reranker: Orders the best records of a search anew; None without one.
+        reranking: Bounds of the reranker.
         media_reader: Reads images, sound and video; None without one.
         worker: Reads submissions in the background.
         accesses: Counts recalled records; None if recalls are not counted.
         concurrency: Maximum number of questions to models at a time.
+        reranking_cost: What the reranker has cost since the memory was opened.
         media_tried: Media that gave nothing to this process.
         confirmations: The verifier's answers so far, by viewer and digest of the claim. An erasure drops them.
         loop: The event loop that the memory is used in.
@@ -60,10 +66,13 @@ class Backend:
     verifier: Verifier | None
     consolidator: Consolidator | None
     question_analyst: QuestionAnalyst | None
+    reranker: Reranker | None
+    reranking: Reranking
     media_reader: MediaReader | None
     worker: Worker
     accesses: AccessCounts | None
     concurrency: int
+    reranking_cost: Spent = attrs.field(factory=Spent, init=False)
     media_tried: dict[object, None] = attrs.field(factory=dict, init=False)
     confirmations: dict[tuple[str | None, bytes], Confirmation] = attrs.field(factory=dict, init=False)
     loop: OneLoop = attrs.field(factory=lambda: OneLoop("this Memory"), init=False)

@@ -25,6 +25,7 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "verifier": ("verify",),
     "consolidator": ("decide",),
     "question_analyst": ("analyse_question", "find_gaps"),
+    "reranker": ("rerank",),
     "media_reader": ("takes", "read_medium"),
 }
 """Required methods of each part."""

@@ -27,6 +27,7 @@ from factmem.abc import (
     MemoryObserver,
     Message,
     QuestionAnalyst,
+    Reranker,
     Verifier,
     system_clock,
 )
@@ -82,6 +83,7 @@ from factmem.recall import (
     log_source,
 )
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin, Place
+from factmem.reranking import ForeignReranker, Reranking, as_reranker
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance, check_seconds
@@ -104,6 +106,7 @@ _BETWEEN_LOOKS: Final = dt.timedelta(minutes=1)
 _POLICIES: Final = Policies()
 _DEEP: Final = DeepSettings()
 _BACKGROUND: Final = Background()
+_RERANKING: Final = Reranking()
 _EVERYTHING: Final = MemorySubject.EVERYTHING
 
 
@@ -153,6 +156,11 @@ class Memory:
             then wait in quarantine.
         consolidator: Decides what new statements do to similar known ones.
         question_analyst: Splits questions for deep recall.
+        reranker: Orders the best records of each recall anew, after reading them with the question: a reranker, the
+            name of one such as ``"cohere:rerank-v3.5"`` or ``"fastembed:BAAI/bge-reranker-base"`` (see
+            `factmem.reranking`), an object of LangChain, ``"model"`` for the memory's language model, or another one.
+            If it fails, results stay in their order, and `RecallMatches.failure` gives the reason.
+        reranking: Number of records that the reranker reads, its time, weight and budget.
         media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
             ``google/MODEL`` (see `factmem.llm.media_reader`). Captions and the text of PDF files need none.
         policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
@@ -203,6 +211,8 @@ class Memory:
         verifier: Verifier | LanguageModel | ForeignModel | str | Literal[False] | None = None,
         consolidator: Consolidator | None = None,
         question_analyst: QuestionAnalyst | None = None,
+        reranker: Reranker | ForeignReranker | ForeignModel | LanguageModel | str | None = None,
+        reranking: Reranking = _RERANKING,
         media_reader: MediaReader | str | None = None,
         policies: Policies = _POLICIES,
         background: Background = _BACKGROUND,
@@ -230,6 +240,9 @@ class Memory:
             address, provider = None, store
         model, embedder = _as_language_model(model), as_embedder(embedder)
         check_parts(embedder=embedder, model=model, detector=detector, analyst=analyst)
+        orders = as_reranker(reranker, model)
+        check_parts(reranker=orders)
+        check_instance(reranking, "reranking", Reranking)
         reads_media = _media_reader(media_reader) if isinstance(media_reader, str) else media_reader
         verifier = _as_verifier(verifier)
         check_parts(
@@ -292,6 +305,8 @@ class Memory:
             verifier=asking.verifier if verifier is None else verifier or None,
             consolidator=consolidator or asking.consolidator,
             question_analyst=question_analyst or asking.question_analyst,
+            reranker=orders,
+            reranking=reranking,
             media_reader=reads_media,
             worker=Worker(background, on_event, viewer=viewer),
             accesses=accesses,
@@ -404,8 +419,11 @@ class Memory:
                 self._backend.mirror.close()
                 self._backend.loop.release()
 
-    async def reembed(self) -> int:
+    async def reembed(self, progress: Callable[[float], None] | None = None) -> int:
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
+
+        Args:
+            progress: Called with the share that is done after each batch, in the event loop.
 
         Raises:
             EmbedderError: The embedder failed; if it failed at the first call, the store is unchanged.
@@ -414,7 +432,7 @@ class Memory:
         self._context.check_writable()
         if self._context.everybody.view != UNCONFINED:
             raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
-        await self._backend.mirror.reembed()
+        await self._backend.mirror.reembed(progress)
         return len(await self._reader.visible(RecallFilter()))
 
     # -- Views ----------------------------------------------------------------------------------------------------
@@ -626,6 +644,10 @@ class Memory:
 
         If the embedder fails, results are ranked by words alone, and `RecallMatches.failure` gives the reason.
 
+        With a reranker, the best records of all that this memory sees are ordered anew, and those of them that pass the
+        filters come first; the others follow in their exact order. Scores stay as they are: the reranker's is in
+        `ScoreParts.reranked`. A filter never changes the order of two results.
+
         With ``depth="deep"``, a language model helps if the first results are not good enough: it splits the question
         into simpler ones, which are searched for as well, and then names what is missing. `RecallMatches.deep`
         reports it. The model neither sees nor finds records that the filters leave out, and its hints choose at most
@@ -646,7 +668,7 @@ class Memory:
             history: Add the earlier revisions of each record; see `RecallMatch.earlier`.
             settings: Weights instead of this memory's.
             deep: Settings of deep recall instead of this memory's.
-            strict: Raise if deep recall has no model, or the model fails.
+            strict: Raise if deep recall has no model, or the model or the reranker fails.
             filters: Conditions on the records, applied before ranking; see `Filters`.
 
         Raises:
@@ -655,7 +677,7 @@ class Memory:
             EmbedderError: The embedder failed, and only meaning counts.
             EmbedderMismatchError: The store's vectors come from another embedder, and meaning counts.
             CapabilityError: There is no model, and ``strict`` is set.
-            ModelError: The model failed, and ``strict`` is set.
+            ModelError: The model or the reranker failed, and ``strict`` is set.
         """
         return await self._recaller.recall(
             query,

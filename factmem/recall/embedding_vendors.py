@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["VENDORS", "OpenAIEmbedder", "RemoteEmbedder", "Vendor", "WireForm", "vendor_embedder"]
+__all__ = [
+    "PROBE",
+    "VENDORS",
+    "OpenAIEmbedder",
+    "RemoteEmbedder",
+    "Vendor",
+    "WireForm",
+    "trained_with",
+    "vendor_embedder",
+]
 
 
 class _Side(enum.Enum):
@@ -53,12 +62,13 @@ _SEARCH: Final = "Represent this sentence for searching relevant passages: "
 _PREFIXES: Final = (
     (lazy_pattern(r"(?<![a-z])e5-(?:small|base|large)(?!.*instruct)"), _Words("passage: ", "query: ")),
     (lazy_pattern(r"nomic-embed-text"), _Words("search_document: ", "search_query: ")),
-    (lazy_pattern(r"bge-(?:small|base|large)-en|mxbai-embed-large"), _Words(query=_SEARCH)),
+    (lazy_pattern(r"bge-(?:small|base|large)-en|mxbai-embed-large|arctic-embed"), _Words(query=_SEARCH)),
 )
 """Prefixes that open models were trained with, by the name of the model."""
 
 
-def _trained_with(model: str) -> _Words:
+def trained_with(model: str) -> _Words:
+    """Return the prefixes of a model's texts; empty ones if it is not known."""
     return next((words for pattern, words in _PREFIXES if pattern.search(model.lower())), _Words())
 
 
@@ -226,7 +236,7 @@ def _roboflow_body(request: _Request) -> dict[str, Any]:
 
 
 _OPENAI: Final = _openai_form()
-_OPEN_MODELS: Final = _openai_form(prefixes=_trained_with, most=32)
+_OPEN_MODELS: Final = _openai_form(prefixes=trained_with, most=32)
 _COHERE_FORM: Final = WireForm(
     path=lambda request: "/v2/embed",
     body=lambda request: {"model": request.model, **_cohere_body(request)},
@@ -260,7 +270,7 @@ _HUGGING_FACE_FORM: Final = WireForm(
     body=lambda request: {"inputs": request.texts},
     read=lambda answer: (answer, None),
     most=lambda model: 64,
-    prefixes=_trained_with,
+    prefixes=trained_with,
     shortens=False,
 )
 _WATSONX_FORM: Final = WireForm(
@@ -268,7 +278,7 @@ _WATSONX_FORM: Final = WireForm(
     body=_watsonx_body,
     read=lambda answer: ([item["embedding"] for item in answer["results"]], answer.get("input_token_count")),
     most=lambda model: 256,
-    prefixes=_trained_with,
+    prefixes=trained_with,
     shortens=False,
 )
 _ROBOFLOW_FORM: Final = WireForm(
@@ -306,7 +316,7 @@ class _IbmTokens:
             raise EmbedderError(f"IBM Cloud gave no token ({type(error).__name__}): check WATSONX_API_KEY") from None
 
 
-_PROBE: Final = "dimension"
+PROBE: Final = "dimension"
 """Text whose vector shows the dimension of a model."""
 
 
@@ -353,7 +363,7 @@ class RemoteEmbedder:
     async def identity(self) -> EmbedderIdentity:
         """See `factmem.abc.Embedder.identity`. An unknown dimension is learned from the vector of one word."""
         if self._dimension is None:
-            self._dimension = len((await self._vectors([_PROBE], _Side.DOCUMENT))[0])
+            self._dimension = len((await self._vectors([PROBE], _Side.DOCUMENT))[0])
         mark = self._form.mark(self._model)
         return EmbedderIdentity(name=f"{self._model}+{mark}" if mark else self._model, dimension=self._dimension)
 

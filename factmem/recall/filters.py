@@ -27,8 +27,8 @@ from factmem.recall.text.analysis import plain
 from factmem.records import Origin, Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.validators import aware, check_aware, fraction, instance_of, text
-from factmem.values import Json, canonical_bytes, check_json, check_text
+from factmem.validators import aware, check_aware, check_text, fraction, instance_of, text
+from factmem.values import Json, canonical_bytes, check_json
 from factmem.wording import tells
 
 __all__ = [

@@ -408,7 +408,7 @@ class Scored:
 
 
 _COLUMNS: Final = tuple(field.name for field in attrs.fields(Scored))
-_PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts))
+_PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts) if field.name in _COLUMNS)
 
 
 def _first_pass(corpus: Corpus, number: int, asked: CorpusQuery) -> NDArray[np.float32]:

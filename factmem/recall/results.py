@@ -34,6 +34,7 @@ class ScoreParts:
             neighbours or age: compare it with thresholds for near-duplicates.
         recency: 1 for now, halved with each half-life.
         importance: Importance of the record.
+        reranked: Score by the memory's reranker, of any range; None if it did not read the record.
     """
 
     similarity: float
@@ -44,6 +45,7 @@ class ScoreParts:
     cosine: float
     recency: float
     importance: float
+    reranked: float | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +61,10 @@ class RecallMatch:
             first ten, and nothing for 95 % of such queries. A record that agrees in meaning alone scores less than
             one that shares words.
         parts: Parts of the score.
-        reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``.
+        reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``,
+            ``linked``.
+        path: Records whose values are subjects, which led from the subject that the question names to that of this
+            record, in order; empty without ``linked``. Their fit raises the score.
         newer: The newer record that overtakes this statement, if there is one: a later statement of the same person,
             or the present value of a fact that was found in the same message. It passes the filters of the search.
             The order of results does not depend on it.
@@ -72,6 +77,7 @@ class RecallMatch:
     score: float
     parts: ScoreParts
     reasons: tuple[str, ...]
+    path: tuple[FactRecord[Any], ...] = ()
     newer: FactRecord[Any] | None = None
     retracted: bool = False
     earlier: tuple[FactRecord[Any], ...] = ()
@@ -116,8 +122,8 @@ class RecallMatches(list[RecallMatch]):
     """The results of a recall, best first.
 
     Attributes:
-        failure: The reason why the results go by words alone although meaning was requested; None otherwise. It holds
-            no text of the query.
+        failure: The reasons why the results go by words alone although meaning was requested, or are not reranked
+            although there is a reranker; None otherwise. It holds no text of the query.
         deep: The report of a deep recall; None after a shallow one.
     """
 

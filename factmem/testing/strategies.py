@@ -152,6 +152,7 @@ _TYPED: Final[Sequence[tuple[Any, st.SearchStrategy[Any]]]] = (
     (dt.datetime, st.datetimes(timezones=st.none() | st.just(dt.UTC))),
     (dt.time, st.times()),
     (uuid.UUID, st.uuids()),
+    (MemorySubject, st.builds(MemorySubject, names(), individual_name=st.none() | names())),
     (dt.timedelta, st.timedeltas(dt.timedelta(days=-90_000), dt.timedelta(days=90_000))),
     (decimal.Decimal, st.decimals(allow_nan=False, allow_infinity=False)),
     (Mood, st.sampled_from(Mood)),

@@ -37,7 +37,7 @@ VOCABULARY = {
     "views",
     "wording",
 }
-MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall"}
+MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall", "reranking"}
 INTERFACES = {"integrations", "browse", "mcp"}
 STARTERS = {"cli"}
 """The command line starts the other interfaces."""

