@@ -325,9 +325,10 @@ class FactRecord(Generic[T]):
         """Why it waits in quarantine, in plain words; empty unless it does."""
         if self.state is not AssertionState.QUARANTINED:
             return ""
-        origin, doubt = self.details.origin, self.details.doubt
-        source = None if origin.trusted else f"from {'an' if origin is Origin.UNKNOWN else 'a'} {origin.value} source"
-        return ", ".join(filter(None, (source, doubt, *self.details.flags))) or "not confirmed yet"
+        origin = self.details.origin
+        whence = "an unknown source" if origin is Origin.UNKNOWN else f"a {origin.value}"
+        source = None if origin.trusted else f"from {whence}"
+        return ", ".join(filter(None, (source, self.details.doubt, *self.details.flags))) or "not confirmed yet"
 
     def __repr__(self) -> str:
         value = "<private>" if self.private else repr(self.value)

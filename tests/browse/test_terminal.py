@@ -443,7 +443,7 @@ async def test_all_that_waits_is_marked_and_accepted_with_two_keys(memory: Memor
     await memory.remember([Message(content=f"Hall {number} has a stage.", role="tool") for number in range(3)])
     async with browsing(memory) as pilot:
         await press(pilot, "i")
-        assert "waits: from a tool source" in await until(pilot, "Waiting 4")
+        assert "waits: from a tool" in await until(pilot, "Waiting 4")
         await press(pilot, "asterisk", "a")
         await notified(pilot, "Accepted 4 records.")
     assert not await memory.quarantine.list()

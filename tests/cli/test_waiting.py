@@ -146,9 +146,9 @@ def test_many_quarantined_are_decided_at_once_by_filters(cli: CommandLine, talk:
     assert "quarantine list" in done.err
     halls = ("--pattern", "^Hall")
     assert [waiting["value"] for waiting in cli.data("quarantine", "list", *halls)] == said[:3]
-    assert {waiting["quarantine_reason"] for waiting in cli.data("quarantine", "list")} == {"from a tool source"}
-    assert cli.data("info")["reasons"] == {"from a tool source": 4}
-    assert "waits: from a tool source" in cli.run("quarantine", "list").out
+    assert {waiting["quarantine_reason"] for waiting in cli.data("quarantine", "list")} == {"from a tool"}
+    assert cli.data("info")["reasons"] == {"from a tool": 4}
+    assert "waits: from a tool" in cli.run("quarantine", "list").out
     assert "add --all" in cli.error("quarantine", "accept", *halls)["message"]
     one = cli.data("quarantine", "list")[0]["id"]
     assert "not both" in cli.error("quarantine", "accept", one, "--all")["message"]
@@ -164,7 +164,7 @@ def test_a_record_that_waits_says_how_to_review_it(cli: CommandLine, talk: Talk)
     assert cli.data("remember", "The venue is open.")["waiting"] == 0
     cli.run("ingest", str(talk("What does it say?", "The venue burnt down.", roles=["user", "tool"])))
     done = cli.run("info")
-    assert "from a tool source: 1" in done.out
+    assert "from a tool: 1" in done.out
     assert f"factmem --store {cli.store} quarantine list" in done.err
 
 
