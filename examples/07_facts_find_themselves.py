@@ -14,7 +14,7 @@ import anyio
 
 from factmem import Concept, Conversation, LanguageModel, Memory, MemorySubject, Message, language_model
 from factmem.abc import PREFERENCES, DetectionRequest
-from factmem.testing.chat_answers import answering
+from factmem.testing.chat_answers import answering, confirming
 from factmem.testing.openai_server import LoopbackOpenAIServer
 
 
@@ -67,5 +67,5 @@ async def main(model: LanguageModel) -> None:
         print("told again:", len(again.changes), "changes")
 
 
-with LoopbackOpenAIServer(answering(ANSWER)) as stand_in:
+with LoopbackOpenAIServer(confirming(answering(ANSWER))) as stand_in:
     anyio.run(main, language_model(os.environ.get("FACTMEM_MODEL", f"{stand_in.base_url}#stand-in")))

@@ -15,7 +15,7 @@ from factmem import Change, Concept, LanguageModel, Memory, MemorySubject, Messa
 from factmem.abc import DetectionRequest
 from factmem.consolidation import ConsolidationPolicy
 from factmem.memory import Policies
-from factmem.testing.chat_answers import answering
+from factmem.testing.chat_answers import answering, confirming
 from factmem.testing.openai_server import LoopbackOpenAIServer
 
 CITY = Concept.single("city", "Where the user lives")
@@ -59,5 +59,5 @@ async def main(model: LanguageModel) -> None:
             print(f"    {record.value} ({record.state.value}), said on {record.timestamp:%d %B %Y}")
 
 
-with LoopbackOpenAIServer(answering(*ANSWERS)) as stand_in:
+with LoopbackOpenAIServer(confirming(answering(*ANSWERS))) as stand_in:
     anyio.run(main, language_model(os.environ.get("FACTMEM_MODEL", f"{stand_in.base_url}#stand-in")))

@@ -13,7 +13,7 @@ import anyio
 from factmem import Concept, Conversation, LanguageModel, Memory, Message, language_model
 from factmem.abc import DetectionRequest
 from factmem.detection import InstructorDetector, OriginPolicy, Treatment
-from factmem.testing.chat_answers import chat_answer
+from factmem.testing.chat_answers import chat_answer, confirming
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 HOTEL = Concept.single("hotel", "The hotel that is booked")
@@ -59,5 +59,5 @@ async def main(model: LanguageModel) -> None:
         print("known:  ", hotel and hotel.value, reference and reference.value)
 
 
-with LoopbackOpenAIServer(respond) as stand_in:
+with LoopbackOpenAIServer(confirming(respond)) as stand_in:
     anyio.run(main, language_model(os.environ.get("FACTMEM_MODEL", f"{stand_in.base_url}#stand-in")))

@@ -17,7 +17,7 @@ from factmem import LanguageModel, Memory, MemorySubject, Message, language_mode
 from factmem.abc import DetectionRequest
 from factmem.errors import IncompleteProfileError
 from factmem.memory import concepts_of
-from factmem.testing.chat_answers import answering
+from factmem.testing.chat_answers import answering, confirming
 from factmem.testing.openai_server import LoopbackOpenAIServer
 
 USER = MemorySubject("user", "The person whom we talk with", priority_level=1)
@@ -60,5 +60,5 @@ async def main(model: LanguageModel) -> None:
         print(f"{guest.name} comes on a {guest.arrival:%A}, stays {guest.nights} nights, no {sorted(guest.allergies)}")
 
 
-with LoopbackOpenAIServer(answering(ANSWER)) as stand_in:
+with LoopbackOpenAIServer(confirming(answering(ANSWER))) as stand_in:
     anyio.run(main, language_model(os.environ.get("FACTMEM_MODEL", f"{stand_in.base_url}#stand-in")))

@@ -56,7 +56,7 @@ class OrderDetector:
 
 
 async def main() -> None:
-    talk = Message(content="Where is AB-1234? And please send BC-2345 in green.")
+    talk = Message(content="Where is AB-1234? And I want BC-2345 in green.")
     async with Memory("memory:", model=MyModel()) as memory:
         for record in await memory.remember(talk, looking_for=DetectionRequest(concepts=[COLOUR])):
             print("my model found:   ", record.concept.keyword, record.value, record.evidence[0].quote)

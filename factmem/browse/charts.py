@@ -33,6 +33,7 @@ _MEANINGS: Final = {
     "semantic": "meaning that agrees",
     "named": "the query names the speaker, subject or concept",
     "dated": "closeness to a time in the query",
+    "reranked": "score of the reranker",
     "cosine": "raw closeness of the embeddings",
     "recency": "1 for now, halved with each half-life",
     "importance": "importance of the record",
@@ -136,6 +137,7 @@ def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
     return tuple(
         Bar(name=name, share=min(1.0, max(0.0, share)), meaning=_MEANINGS[name])
         for name, share in attrs.asdict(parts).items()
+        if share is not None
     )
 
 

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from factmem.testing.openai_server import Answer, Responder
 from factmem.testing.streamed_answers import response_answer, streamed
 
-__all__ = ["Said", "answering", "chat_answer", "error_answer", "tool_answer", "unreachable_base_url"]
+__all__ = [
+    "Said",
+    "answering",
+    "chat_answer",
+    "confirmed",
+    "confirming",
+    "error_answer",
+    "tool_answer",
+    "unreachable_base_url",
+]
 
 Said: TypeAlias = "dict[str, Any] | list[Any] | str"
 """A document, or a text that is sent verbatim."""
+
+_CLAIM: Final = re.compile(r'<claim number=\\*"(\d+)')
 
 
 def chat_answer(said: Said | None, *, finish_reason: str = "stop", refusal: str | None = None) -> Answer:
@@ -86,6 +98,31 @@ def _as_wanted(said: Said, path: str, tools: Sequence[Any] | None) -> Answer:
     if path.endswith("/responses"):
         return response_answer(_text(said))
     return tool_answer(said, name=tools[0]["function"]["name"]) if tools else chat_answer(said)
+
+
+def confirmed(question: str) -> dict[str, Any]:
+    """Return the answer to a verifier's question that confirms every finding.
+
+    Args:
+        question: Text of the question, or of the request that holds it.
+    """
+    return {"claims": [{"number": int(number), "answer": "yes"} for number in dict.fromkeys(_CLAIM.findall(question))]}
+
+
+def confirming(respond: Responder) -> Responder:
+    """Return a responder that confirms every finding which a verifier asks about, and passes on all else.
+
+    Args:
+        respond: Responder to everything else.
+    """
+
+    def confirm(path: str, request: dict[str, Any]) -> Answer:
+        asked = json.dumps(request)
+        if "VerifierAnswer" not in asked:
+            return respond(path, request)
+        return _as_wanted(confirmed(asked), path, request.get("tools"))
+
+    return confirm
 
 
 def unreachable_base_url() -> str:

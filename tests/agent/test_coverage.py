@@ -15,6 +15,7 @@ from factmem.abc import Prompt
 from factmem.agent import AgentMemory
 from factmem.memory import Policies
 from factmem.testing import ScriptedModel
+from factmem.testing.chat_answers import confirmed
 from factmem.testing.scripted_model import Script
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
@@ -28,6 +29,8 @@ def finding(found: Mapping[str, Any], concept: Concept[Any, Any] = CITY) -> Scri
     """Return a model that finds a value of a concept in some sentences, and quotes the sentence."""
 
     def answer(prompt: Prompt, of: type[Any]) -> dict[str, Any]:
+        if of.__name__ == "VerifierAnswer":
+            return confirmed(prompt.content)
         if of.__name__ != "Findings":
             return {"known": [], "insert": True}
         items = [

@@ -17,6 +17,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.memory import Policies, Trigger
 from factmem.testing import FakeClock, ScriptedModel
+from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, PETS, well, words
@@ -48,6 +49,8 @@ class Finder:
 
     def answer(self, prompt: Prompt, answer: type[Any]) -> dict[str, Any]:
         """Answer a question for facts; record every other one."""
+        if answer.__name__ == "VerifierAnswer":
+            return confirmed(prompt.content)
         if answer.__name__ != "Findings":
             self.consolidated.append(prompt.content)
             return {"known": [], "insert": True}

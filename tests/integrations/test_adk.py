@@ -161,8 +161,8 @@ def test_a_runner_without_an_event_loop_loads_and_saves() -> None:
     runner = Runner(
         app=install(memory, into=app_of(model)), session_service=InMemorySessionService(), auto_create_session=True
     )
-    for session in ("s1", "s2"):
-        list(runner.run(user_id="alice", session_id=session, new_message=said("My gate code is blue.")))
+    for session, text in (("s1", "My gate code is blue."), ("s2", "Which colour is my gate code?")):
+        list(runner.run(user_id="alice", session_id=session, new_message=said(text)))
     memory.close()
     assert [sum("<memory>" in text for text in texts_of(request)) for request in model.shown] == [0, 1]
 
