@@ -266,8 +266,8 @@ class Session:
 
     def note_quarantined(self, number: int) -> None:
         """Print how to review what waits in quarantine, if anything does."""
-        if number and not self.as_json:
-            print(f"Review what waits in quarantine with  {self.command_line('quarantine', 'list')}")
+        if number:
+            self.note(f"Review what waits in quarantine with  {self.command_line('quarantine', 'list')}")
 
     async def note_if_empty(self, memory: Memory, *, scope: str | None = None) -> None:
         """Print a note if the store holds no facts at all, or none in the scope that was named."""

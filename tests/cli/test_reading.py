@@ -48,6 +48,7 @@ def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
             "private",
             "origin",
             "flags",
+            "quarantine_reason",
         ),
         "evidence",
     }
