@@ -372,6 +372,7 @@ _COMMAND_LINE_TERMS: Final = (
         ", or set Policies(future=FuturePolicy.CLAMP) (at $.timestamp)",
         ", or leave it out to say now",
     ),
+    ("Name one with subject=, or read as one of them with for_user(name)", "Name one with --subject"),
     ("pass replace=True", "add --replace"),
     ("see list()", "`list` shows them"),
     ("see history()", "`show ID` shows its history"),
