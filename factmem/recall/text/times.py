@@ -50,6 +50,7 @@ __all__ = [
     "easter",
     "midnight",
     "offset_in",
+    "times_and_rest",
     "times_in",
 ]
 
@@ -603,6 +604,11 @@ class TimeSpan:
     start: dt.datetime | None
     end: dt.datetime
 
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Beginning and end in seconds since 1970; an open beginning is minus infinity."""
+        return -math.inf if self.start is None else self.start.timestamp(), self.end.timestamp()
+
     def holds(self, moment: dt.datetime) -> bool:
         """Whether a moment lies in it."""
         return (self.start is None or self.start <= moment) and moment < self.end
@@ -617,14 +623,22 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
         query: The question.
         now: The present, aware; days begin and end in its time zone.
     """
+    return times_and_rest(query, now)[0]
+
+
+def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], str]:
+    """Return the times that a query names, see `times_in`, and the query without their words."""
     query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
     if not HINT.search(query):
-        return ()
+        return (), query
     try:
-        spans = [_utc(span) for span in _spans(query, _ranges(query, _named(query, now)), now)]
+        hits = _ranges(query, _named(query, now))
+        spans = [_utc(span) for span in _spans(query, hits, now)]
     except (ValueError, OverflowError):  # where the calendar ends
-        return ()
-    return tuple(dict.fromkeys(span for span in spans if span is not None))
+        return (), query
+    ends = [0, *(end for hit in hits for end in (hit.first, hit.last)), len(query)]
+    rest = " ".join(query[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
+    return tuple(dict.fromkeys(span for span in spans if span is not None)), rest
 
 
 _MOST: Final = 16
