@@ -9,7 +9,7 @@ import datetime as dt
 import enum
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Final, assert_never
 
 import attrs
@@ -30,7 +30,7 @@ __all__ = [
     "TELLING",
     "EventTime",
     "Turn",
-    "event_spans",
+    "event_span",
     "events_in",
     "sentence_of",
     "span_between",
@@ -59,10 +59,7 @@ class Turn(enum.Enum):
     AROUND = "around"
 
 
-_TURNS: Final = {
-    **dict.fromkeys(("before", "until", "till"), Turn.BEFORE),
-    **dict.fromkeys(("since", "after"), Turn.AFTER),
-}
+_TURNS: Final = dict.fromkeys(("before", "until", "till"), Turn.BEFORE) | dict.fromkeys(("since", "after"), Turn.AFTER)
 _EVENT: Final = lazy_pattern(
     rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after|during|around)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
@@ -172,30 +169,21 @@ def timed(
     if not events or not query.lexical_weight:
         return query
     for event in events:
-        if spans := event_spans([event], [find(event.phrase)], now):
-            query = query.at(spans, event.rest)
+        if span := event_span(event, find(event.phrase), now):
+            query = query.at([span], event.rest)
     return query
 
 
-def event_spans(
-    events: Iterable[EventTime], found: Iterable[Sequence[RecallMatch]], now: dt.datetime
-) -> tuple[TimeSpan, ...]:
-    """Return the intervals that events name. The date of an event is that of the best record about it.
-
-    Args:
-        events: The events.
-        found: The matches of each event's phrase.
-        now: The present, aware.
-    """
-    spans = (_event_span(event, matches, now) for event, matches in zip(events, found, strict=True))
-    return tuple(dict.fromkeys(span for span in spans if span is not None))
-
-
-def _event_span(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
-    """Return the interval that an event names, by the most similar record about it.
+def event_span(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
+    """Return the interval that an event names, by the most similar record about it; None if there is none.
 
     Records of the event's own day come first, then those of a past event, then those that say neither, then those of a
     future event. Related words count only if no record has the words themselves.
+
+    Args:
+        event: The event.
+        found: The matches of its phrase.
+        now: The present, aware.
     """
     for related in (False, True):
         telling = [match for match in found if event.is_in(sentence_of(match.record), related=related)]

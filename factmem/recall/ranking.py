@@ -115,13 +115,9 @@ class Query:
         """
         kept = set(term_numbers(analyse(rest)))
         terms = [term for term in self.terms if term.number in kept]
-        words = 1 - len(terms) / max(len(self.terms), 1)
-        return attrs.evolve(
-            self,
-            terms=terms,
-            times=(*self.times, *(span.seconds for span in times)),
-            timed=self.timed + (1 - self.timed) * scoring.TIMED * words,
-        )
+        timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
+        seconds = (*self.times, *(span.seconds for span in times))
+        return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
 
 
 @attrs.frozen(eq=False)
