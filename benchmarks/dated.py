@@ -74,7 +74,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "speaker or subject named": {"lead": 0},
     "time named": {"dated": 0},
     "time as a term": {"TIMED": 0},
-    "told after days": {"TOLD": 1},
+    "days later": {"LAG": 1},
     "kind of value asked for": {"kind": 0},
     "all three signs": {"SIGN": 0},
     "signs .25": {"SIGN": 0.25},

@@ -3,7 +3,8 @@
     python benchmarks/temporal.py [--held] [--embedder minilm] [--failures]
 
 Each diary is remembered in a store of its own, by default settings and without a model; each question is asked at its
-own moment, with what was said later in the store as well. A figure is the share of the statements that answer which stand among the first results.
+own moment, with what was said later in the store as well. A figure is the share of the statements that answer which
+stand among the first results.
 """
 
 from __future__ import annotations

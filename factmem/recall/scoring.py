@@ -22,7 +22,7 @@ record is (``g``): a short chat turn needs its neighbours, a long message is blu
 before, where that one ends with a question: the answer inherits what its question matched.
 
 A time in the query is a term like others: it weighs half of its words (``t``), which do not count besides. Statements
-are told up to some days after what they tell of.
+follow what happened by up to some days.
 
 A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the speaker or
 the subject: if it holds the first word of the record's text. ``dated`` is the closeness to a time in the query, see
@@ -73,11 +73,11 @@ __all__ = [
     "CONTEXT_WORDS",
     "DAY",
     "FEW_WORDS",
+    "LAG",
     "MISFIT",
     "SATURATION",
     "SIGN",
     "TIMED",
-    "TOLD",
     "Additive",
     "Boost",
     "Composite",
@@ -114,8 +114,8 @@ SIGN: Final = 0.5
 TIMED: Final = 0.5
 """The weight of a time in a query, as a share of that of its words."""
 
-TOLD: Final = 5 * 86_400.0
-"""The seconds after an event in which people tell of it."""
+LAG: Final = 5 * 86_400.0
+"""The seconds by which a statement may follow what happened."""
 
 MISFIT: Final = 0.75
 """``μ``: the weight of the words of a role that the query does not ask for, and of a text that says hardly anything."""
@@ -370,7 +370,7 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
     """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length away.
 
-    After the interval, it is 0 from `TOLD` away at the earliest.
+    After the interval, it is 0 from `LAG` away at the earliest.
 
     Args:
         said_at: Times of the records, in seconds since 1970.
@@ -379,7 +379,7 @@ def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]
     closest = np.zeros(len(said_at))
     for start, end in times:
         reach = min(max(end - start, DAY), _MONTH) / 2
-        away = np.maximum((start - said_at) / reach, (said_at - end) / max(reach, TOLD))
+        away = np.maximum((start - said_at) / reach, (said_at - end) / max(reach, LAG))
         np.maximum(closest, 1 - np.maximum(away, 0), out=closest)
     return closest
 
