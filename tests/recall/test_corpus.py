@@ -118,27 +118,6 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         assert [corpus.term(term, callers[0]).documents for term in terms] == first
 
 
-async def test_updates_are_cached_within_bounds_and_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factmem.recall.index.corpus, "_KNOWN_UPDATES", 3)
-    async with opened() as memory:
-        for text in ("I live in Oslo.", *SAID, "I moved to Lisbon."):
-            await memory.remember(text)
-
-        first = await memory.recall("Where do I live?", limit=20)
-        corpus = await memory._backend.mirror.corpus(embedded=True)
-        assert len(first) > 3
-        assert len(corpus._updates) == 0
-        for text in ("I live in Oslo.", *SAID):
-            await memory.recall(text, limit=1)
-            assert 0 < len(corpus._updates) <= 3
-        (one,) = await memory.recall("I live in Oslo.", limit=1)
-        assert [match.newer for match in await memory.recall("Where do I live?", limit=20)] == [
-            match.newer for match in first
-        ]
-        assert one.newer is not None
-        assert one.newer.value == "I moved to Lisbon."
-
-
 async def test_updates_are_searched_anew_for_another_view_and_after_a_write() -> None:
     async with opened() as memory:
         await memory.remember("I live in Oslo.", scope="/product/alpha")
@@ -161,7 +140,7 @@ def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
             records=[1],
             recorded_at=[0],
             shared=[b'["/agent/a","user",null,0,"word",null]'],
-            own=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack("<Q", 7)],
+            own=[BODY.pack(0, 0, 0.5, *(0 for _ in range(15))) + struct.pack("<Q", 7)],
         )
     )
     row = np.zeros(1, np.intp)
