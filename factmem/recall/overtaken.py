@@ -10,7 +10,6 @@ Marks come from the corpus of the search, so they are of its moment, and from re
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -50,8 +49,7 @@ def marked(
         corpus: The corpus of the search.
         matches: The results.
         sight: What the caller may see.
-        wanted: The filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
-            overtaken by the new value of a fact.
+        wanted: The filter of the search, of which the places bound what is read.
         concepts: The declared concepts by keyword.
     """
     marks = _Marks.of(corpus, sight, wanted)
@@ -134,14 +132,20 @@ class _Marks:
 
     corpus: Corpus
     sight: Sight
-    wanted: RecallFilter
+    places: RecallFilter
 
     @classmethod
     def of(cls, corpus: Corpus, sight: Sight, wanted: RecallFilter) -> _Marks:
         """Return the marks of a search; see `marked`."""
-        if wanted.keywords is not None or wanted.without_keywords is not None:
-            wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
-        return cls(corpus.shown(sight), sight, wanted)
+        places = RecallFilter(
+            scope=wanted.scope,
+            exact=wanted.exact,
+            subject=wanted.subject,
+            subjects=wanted.subjects,
+            places=wanted.places,
+            within=wanted.within,
+        )
+        return cls(corpus.shown(sight), sight, places)
 
     def may_read(self, rows: NDArray[np.intp]) -> list[int]:
         """Return all rows that marking some results may read. The values that are read decide which ones."""
@@ -169,7 +173,7 @@ class _Marks:
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
         """Return the newest statement that overtakes each result, by rows; only results that have one."""
         found = self._newest([item.row for item in results])
-        read = self._read(list(dict.fromkeys(found.values())), filtered=False)
+        read = self._read(list(dict.fromkeys(found.values())))
         return {row: by for row, by in found.items() if by in read and not self._is_taken_back(by, read[by])}
 
     def _newest(self, rows: Sequence[int]) -> dict[int, int]:
@@ -184,7 +188,7 @@ class _Marks:
         whether a fact was retracted.
         """
         near = self._retired_near(np.array([item.row for item in results], np.intp))
-        gone = {row: item for row, item in self._read(near, filtered=False).items() if _found(item)}
+        gone = {row: item for row, item in self._read(near).items() if _found(item)}
         by_message: dict[_Message, list[int]] = {}
         for row, item in gone.items():
             for message in _messages(item.assertion.details.evidence):
@@ -225,7 +229,7 @@ class _Marks:
 
     def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
         """Return whether a fact found in one of a statement's messages is current."""
-        read = self._read(self._beside(result.row), filtered=False)
+        read = self._read(self._beside(result.row))
         return any(
             _found(item)
             and set(messages) & set(_messages(item.assertion.details.evidence))
@@ -251,7 +255,7 @@ class _Marks:
                 return None, False
             if not counts[row]:
                 return None, self._taken_back(row)
-            return (standing, False) if standing != result and self.wanted.keeps(now) else (None, False)
+            return (standing, False) if standing != result and self._sees(now) else (None, False)
         if not counts[row]:
             return None, self._taken_back(row)
         removed = counts[rivals] & ((columns["flags"][rivals] & REMOVED) != 0)
@@ -278,26 +282,13 @@ class _Marks:
                 return int(part.segment.rows[at[0]])
         return None
 
-    def _read(self, rows: Sequence[int], *, filtered: bool = True) -> dict[int, Recorded]:
-        """Read the rows that the caller may see, at the filter's places; within the whole filter if ``filtered``."""
+    def _read(self, rows: Sequence[int]) -> dict[int, Recorded]:
+        """Read the rows that the caller may see, at the filter's places."""
         read = zip(rows, self.corpus.documents.read(rows), strict=True)
-        return {row: item for row, item in read if item is not None and self._sees(item, filtered)}
+        return {row: item for row, item in read if item is not None and self._sees(item)}
 
-    def _sees(self, item: Recorded, filtered: bool) -> bool:
-        return self.sight.sees(item.assertion) and (self.wanted if filtered else self._places).keeps(item)
-
-    @functools.cached_property
-    def _places(self) -> RecallFilter:
-        """The part of the filter about places, which bounds all reads."""
-        wanted = self.wanted
-        return RecallFilter(
-            scope=wanted.scope,
-            exact=wanted.exact,
-            subject=wanted.subject,
-            subjects=wanted.subjects,
-            places=wanted.places,
-            within=wanted.within,
-        )
+    def _sees(self, item: Recorded) -> bool:
+        return self.sight.sees(item.assertion) and self.places.keeps(item)
 
 
 def _found(item: Recorded) -> bool:

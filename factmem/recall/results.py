@@ -66,8 +66,8 @@ class RecallMatch:
         path: Records whose values are subjects, which led from the subject that the question names to that of this
             record, in order; empty without ``linked``. Their fit raises the score.
         newer: The newest record that overtakes this statement, if there is one: a later statement of the same matter
-            and person, which scores higher, or the present value of a fact that was found in the same message. No
-            filter of the search changes it.
+            and person, which scores higher, or the present value of a fact that was found in the same message. Of the
+            filters only places change it.
         retracted: Whether a fact that was found in this statement's message was retracted or removed since, and not
             restored.
         earlier: Earlier revisions of the record, newest first, each with its state; empty unless requested.

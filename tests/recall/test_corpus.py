@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import factmem.recall.index.corpus
-from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts, RecallSettings
+from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts, RecallSettings
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, Rows
@@ -116,6 +116,43 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         assert 0 < sum(len(hits.rows) for hits in held) <= 100
         assert others == [first] * 3
         assert [corpus.term(term, callers[0]).documents for term in terms] == first
+
+
+async def test_who_overtakes_whom_is_the_same_found_one_by_one_at_once_and_after_an_erasure() -> None:
+    provider = InMemoryProvider()
+    said = [
+        Message(content=text, timestamp=NOW - dt.timedelta(days=days))
+        for text, days in [
+            ("I weigh 82 kilos.", 9),
+            ("I weigh 76 kilos.", 3),
+            ("I weigh 79 kilos.", 6),  # it comes late
+            ("I live in Oslo.", 8),
+            ("I moved to Lisbon.", 2),
+            ("I weigh 74 kilos now.", 1),
+        ]
+    ]
+
+    async def marks(memory: Memory) -> dict[object, object]:
+        matches = await memory.recall("What do I weigh, and where do I live?", limit=10)
+        return {match.record.value: match.newer and match.newer.value for match in matches}
+
+    async with Memory(provider, embedder=HashEmbedder(64), clock=FakeClock(NOW)) as memory:
+        for message in said:
+            (newest,) = (await memory.remember(message)).records
+            one_by_one = await marks(memory)
+        async with Memory(provider, embedder=HashEmbedder(64), clock=FakeClock(NOW)) as other:
+            assert await marks(other) == one_by_one
+        assert one_by_one == {
+            "I weigh 74 kilos now.": None,
+            "I weigh 76 kilos.": "I weigh 74 kilos now.",
+            "I weigh 79 kilos.": "I weigh 74 kilos now.",
+            "I weigh 82 kilos.": "I weigh 74 kilos now.",
+            "I moved to Lisbon.": None,
+            "I live in Oslo.": "I moved to Lisbon.",
+        }
+        await memory.forget(newest.id)
+        left = await marks(memory)
+        assert [left[f"I weigh {kilos} kilos."] for kilos in (82, 79, 76)] == ["I weigh 76 kilos."] * 2 + [None]
 
 
 async def test_updates_are_searched_anew_for_another_view_and_after_a_write() -> None:

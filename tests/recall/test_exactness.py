@@ -160,8 +160,8 @@ def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) 
             new.conversation,
             new.position,
         )
-        matters = matter_of(old.text), matter_of(new.text)
-        return alike and not one_message and None not in matters and overtakes(matters[1], matters[0])
+        before, after = matter_of(old.text), matter_of(new.text)
+        return alike and not one_message and before is not None and after is not None and overtakes(after, before)
 
     in_order = sorted(said, key=lambda seq: (-said[seq].age_days, seq))
     newest: dict[int, int] = {}

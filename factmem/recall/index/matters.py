@@ -218,6 +218,8 @@ class Overtaken:
             raising: Which of the older ones score so much.
             keep: The rows of each part that a filter keeps; None for all.
         """
+        if not raising.any():
+            return dict(chosen)
         more: dict[int, Rows] = {}
         for part, rows in chosen.items():
             newest = self.newest_at[part][raising & (self.newest_at[part] >= 0)]
