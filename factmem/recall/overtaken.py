@@ -10,6 +10,7 @@ Marks come from the corpus of the search, so they are of its moment, and from re
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -132,20 +133,12 @@ class _Marks:
 
     corpus: Corpus
     sight: Sight
-    places: RecallFilter
+    wanted: RecallFilter
 
     @classmethod
     def of(cls, corpus: Corpus, sight: Sight, wanted: RecallFilter) -> _Marks:
         """Return the marks of a search; see `marked`."""
-        places = RecallFilter(
-            scope=wanted.scope,
-            exact=wanted.exact,
-            subject=wanted.subject,
-            subjects=wanted.subjects,
-            places=wanted.places,
-            within=wanted.within,
-        )
-        return cls(corpus.shown(sight), sight, places)
+        return cls(corpus.shown(sight), sight, wanted)
 
     def may_read(self, rows: NDArray[np.intp]) -> list[int]:
         """Return all rows that marking some results may read. The values that are read decide which ones."""
@@ -178,6 +171,8 @@ class _Marks:
 
     def _newest(self, rows: Sequence[int]) -> dict[int, int]:
         overtaken = self.corpus.seen(self.sight).overtaken
+        if not len(overtaken):
+            return {}
         among = np.isin(overtaken.older, rows)
         return dict(zip(overtaken.older[among].tolist(), overtaken.newest[among].tolist(), strict=True))
 
@@ -288,7 +283,20 @@ class _Marks:
         return {row: item for row, item in read if item is not None and self._sees(item)}
 
     def _sees(self, item: Recorded) -> bool:
-        return self.sight.sees(item.assertion) and self.places.keeps(item)
+        return self.sight.sees(item.assertion) and self._places.keeps(item)
+
+    @functools.cached_property
+    def _places(self) -> RecallFilter:
+        """The part of the filter about places, which bounds all reads."""
+        wanted = self.wanted
+        return RecallFilter(
+            scope=wanted.scope,
+            exact=wanted.exact,
+            subject=wanted.subject,
+            subjects=wanted.subjects,
+            places=wanted.places,
+            within=wanted.within,
+        )
 
 
 def _found(item: Recorded) -> bool:

@@ -121,7 +121,7 @@ CONCEPT: Final = 0.4
 BOTH: Final = 0.6
 """``β``: the gain if the query names both the concept and the subject."""
 
-BELOW: Final = 1e-6
+_BELOW: Final = 1e-6
 """Share by which the score of an overtaken statement is less than that of the newest at least."""
 
 DAY: Final = 86_400.0
@@ -400,6 +400,6 @@ def composite(similarity: Floats, recency: Floats, importance: Floats, settings:
 
 def outranked(score: Floats, newest: Floats) -> Floats:
     """Return the scores of overtaken statements, just below that of the one that overtakes them."""
-    bounded: Any = np.minimum(score, newest * (1 - BELOW))
+    bounded: Any = np.minimum(score, newest * (1 - _BELOW))
     below: Floats = bounded
     return below

@@ -66,7 +66,9 @@ class Updates:
             if len(rows):
                 self._keys.append(key=keys, row=rows, field=np.full(len(rows), field))
         keys, rows, fields = self._keys.together("key", "row", "field")
-        for group in _groups(keys, self._finder.find(keys, keys[known:])):
+        near = self._finder.find(keys, keys[known:])
+        near = near[(fields[near] > _TOLD) | np.isin(keys[near], keys[fields == _TOLD])]
+        for group in _groups(keys, near):
             found, kinds = rows[group], fields[group]
             if kinds[0] > _TOLD:
                 yield from _new_pairs(found.tolist(), first)
@@ -229,6 +231,8 @@ class Overtaken:
 
     def whole(self, chosen: Mapping[int, Rows]) -> dict[int, Rows]:
         """Return chosen rows of parts with all of their groups."""
+        if not len(self):
+            return dict(chosen)
         touched = np.zeros(len(self), np.bool_)
         for part, rows in chosen.items():
             touched |= np.isin(self.older_at[part], rows) | np.isin(self.newest_at[part], rows)

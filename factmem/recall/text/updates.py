@@ -30,6 +30,9 @@ __all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
 MOST_TERMS: Final = 24
 """Maximum number of terms of a statement that has a matter."""
 
+_LONGEST: Final = 320
+"""Maximum number of characters of a statement that has a matter."""
+
 _MOST_WORDS: Final = 16
 """Maximum number of words of a sentence that is compared word by word."""
 
@@ -89,6 +92,8 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
 
 def matter_of(text: str) -> Matter[str] | None:
     """Return the matter of a statement; None if it neither overtakes nor is overtaken."""
+    if len(text) > _LONGEST:
+        return None
     sentences = sentence_spans(text)
     if len(sentences) > _MOST_SENTENCES or not 0 < len(analyse(text)) <= MOST_TERMS or not tells(text):
         return None
