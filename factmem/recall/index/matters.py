@@ -1,4 +1,4 @@
-"""Which statements overtake which, found once for each when it enters the log; see `factmem.recall.text.updates`.
+"""Pairs of statements of which one overtakes the other, found once when they enter the log.
 
 The matter of a statement is a part of its outline, as numbers of words. A pair says that a statement overtakes an
 earlier one of the same speaker, place and owner, from another message. It counts at any moment, for any caller, where
@@ -62,18 +62,18 @@ class Updates:
         """Yield pairs of statements with the same key, of which one is new."""
         known = self._keys.length
         for field, name in enumerate(_KEYED):
-            rows, keys = (_words_of if field in (_CONTENT, _TOLD) else _frames_of)(columns, name, first)
+            rows, keys = (_words_of if field in (_CONTENT, _CHANGED) else _frames_of)(columns, name, first)
             if len(rows):
                 self._keys.append(key=keys, row=rows, field=np.full(len(rows), field))
         keys, rows, fields = self._keys.together("key", "row", "field")
         near = self._finder.find(keys, keys[known:])
-        near = near[(fields[near] > _TOLD) | np.isin(keys[near], keys[fields == _TOLD])]
+        near = near[(fields[near] > _CHANGED) | np.isin(keys[near], keys[fields == _CHANGED])]
         for group in _groups(keys, near):
             found, kinds = rows[group], fields[group]
-            if kinds[0] > _TOLD:
+            if kinds[0] > _CHANGED:
                 yield from _new_pairs(found.tolist(), first)
             elif len(group) <= _MOST_HOLDING:
-                older, newer = found[kinds == _CONTENT].tolist(), found[kinds == _TOLD].tolist()
+                older, newer = found[kinds == _CONTENT].tolist(), found[kinds == _CHANGED].tolist()
                 yield from ((old, new) for new in newer for old in older if old != new and max(old, new) >= first)
 
     def _add(self, columns: Columns, near: set[tuple[int, int]]) -> None:
@@ -89,8 +89,8 @@ class Updates:
         self._pairs.append(older=older[held], newer=newer[held])
 
 
-_KEYED: Final = ("content", "told", "held", "counted")
-_CONTENT, _TOLD = range(2)
+_KEYED: Final = ("content", "changed", "held", "counted")
+_CONTENT, _CHANGED = range(2)
 
 
 def _new_pairs(rows: list[int], first: int) -> Iterator[tuple[int, int]]:

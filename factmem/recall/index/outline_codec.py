@@ -100,7 +100,7 @@ MATTER_FIELDS: Final = (
     ("counted", "<u8"),
     ("speaker", "<u4"),
     ("content", "<u4"),
-    ("told", "<u4"),
+    ("changed", "<u4"),
     ("about", "u1"),
     ("mine", "u1"),
 )
@@ -306,7 +306,7 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
     return (
         *(0 if key is None else _digest(f"{kind} {speaker} {key}".encode(errors=_LONE)) for kind, key in keys),
         _digest(speaker.encode(errors=_LONE)) & 0xFFFFFFFF,
-        *(sum(1 << places[term] for term in of if term in places) for of in (matter.content, matter.told)),
+        *(sum(1 << places[term] for term in of if term in places) for of in (matter.content, matter.changed)),
         about,
         matter.mine,
     )
@@ -319,16 +319,16 @@ def read_matter(fields: Mapping[str, int], terms: Sequence[int]) -> Matter[int]:
         fields: Its `MATTER_FIELDS`.
         terms: The numbers of its terms.
     """
-    content, told = (
+    content, changed = (
         tuple(term for place, term in enumerate(terms[:MATTER_TERMS]) if fields[name] >> place & 1)
-        for name in ("content", "told")
+        for name in ("content", "changed")
     )
     about = fields["about"]
     return Matter(
         held=fields["held"] or None,
         counted=fields["counted"] or None,
         content=content,
-        told=told,
+        changed=changed,
         mine=bool(fields["mine"]),
         about=None if about == _NO_WORD else terms[about] if about < len(terms) else -1,
     )

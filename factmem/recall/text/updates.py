@@ -4,8 +4,8 @@ A statement has a matter. Another of the same matter overtakes it:
 
 - *held*: one sentence of what has one value at a time, the same up to the value: "My boss is Ann.", "My boss is Ben.";
 - *counted*: the same sentence but for numbers, units and days: "I weigh 82 kilos.", "I weigh 76 kilos.";
-- *told*: a sentence with a word of change that repeats most of what an earlier one said: "We heat with oil.", "The oil
-  tank is gone.".
+- *changed*: a sentence with a word of change that repeats most of what an earlier one said: "We heat with oil.", "The
+  oil tank is gone.".
 
 No grammar stands here: the words are lists by language, see ``wording.toml``. What may hold beside the earlier
 statement ("I like capers.") has no matter; so have questions, long texts and what says hardly anything. In a language
@@ -59,7 +59,7 @@ class Matter(Generic[Term]):
         held: Key of the sentence up to its value; None for none.
         counted: Key of the sentence without its numbers; None for none.
         content: Words with content of a single sentence, in order, without numbers.
-        told: Those of the sentences with a word of change.
+        changed: Those of the sentences with a word of change.
         mine: Whether the sentence begins with the first person.
         about: Word after "the" or "my" that a sentence with a word of change begins with; None for another beginning.
     """
@@ -67,7 +67,7 @@ class Matter(Generic[Term]):
     held: Term | None = None
     counted: Term | None = None
     content: tuple[Term, ...] = ()
-    told: tuple[Term, ...] = ()
+    changed: tuple[Term, ...] = ()
     mine: bool = False
     about: Term | None = None
 
@@ -82,7 +82,7 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
         return False
     if len(older.content) == 1 and not older.mine and older.counted is None:
         return False  # "Sounds tasty."
-    again = [term for term in older.content if term in newer.told]
+    again = [term for term in older.content if term in newer.changed]
     if not again or len(again) < _LEAST_REPEATED * len(older.content):
         return False
     # One word of two is the value, which stands last, or a subject.
@@ -101,14 +101,14 @@ def matter_of(text: str) -> Matter[str] | None:
     language = language_of(lowered)
     if is_question(lowered[slice(*sentences[-1])], language):
         return None
-    told: list[str] = []
+    changed: list[str] = []
     about: list[str | None] = []
     for sentence in sentences:
         words = lowered[slice(*sentence)]
         if len(WORD.findall(words)) > _MOST_WORDS:
             continue
         if language.finds("changes", words) and not language.finds("beside", words):
-            told += _content(text[slice(*sentence)], language)
+            changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
     several = language.finds("several", lowered) or language.finds("beside", lowered)
     short = len(sentences) == 1 and len(WORD.findall(lowered)) <= _MOST_WORDS
@@ -116,7 +116,7 @@ def matter_of(text: str) -> Matter[str] | None:
         held=_held(text, lowered, language) if short and not several else None,
         counted=_counted(lowered, language) if short and not several else None,
         content=_content(text, language) if short else (),
-        told=tuple(dict.fromkeys(told)),
+        changed=tuple(dict.fromkeys(changed)),
         mine=_first_word(lowered, language) in _first_person(language),
         about=about[0] if about else None,
     )
