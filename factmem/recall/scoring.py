@@ -89,6 +89,7 @@ __all__ = [
     "context_weight",
     "idf",
     "length_norm",
+    "outranked",
     "raised",
     "recency",
     "says_little",
@@ -131,6 +132,9 @@ CONCEPT: Final = 0.4
 
 BOTH: Final = 0.6
 """``β``: the gain if the query names both the concept and the subject."""
+
+_BELOW: Final = 1e-6
+"""Share by which the score of an overtaken statement is less than that of the newest at least."""
 
 DAY: Final = 86_400.0
 """The seconds of a day."""
@@ -410,3 +414,10 @@ def composite(similarity: Floats, recency: Floats, importance: Floats, settings:
             return (w_s * similarity + w_r * recency + w_i * importance) / (w_s + w_r + w_i)
         case never:
             assert_never(never)
+
+
+def outranked(score: Floats, newest: Floats) -> Floats:
+    """Return the scores of overtaken statements, just below that of the one that overtakes them."""
+    bounded: Any = np.minimum(score, newest * (1 - _BELOW))
+    below: Floats = bounded
+    return below

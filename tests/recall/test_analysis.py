@@ -87,8 +87,8 @@ def test_numbers_with_parts_and_codes_are_terms_by_themselves(text: str, term: s
 )
 def test_numbers_and_names_are_found_exactly(query: str, found: str, other: str) -> None:
     with BlockingMemory(Memory("memory:")) as memory:
-        memory.remember(found)
         memory.remember(other)
+        memory.remember(found)
         first, second = memory.recall(query, limit=2)
         assert (first.record.value, second.record.value) == (found, other)
         assert first.parts.lexical > second.parts.lexical
