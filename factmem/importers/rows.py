@@ -196,18 +196,18 @@ class Fields:
         overwritten: Name of what is lost of a row that was changed after it had been recorded.
     """
 
-    value: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    id: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    said: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    recorded: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    valid_from: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    valid_to: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    expires_at: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    importance: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    categories: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    metadata: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    source: tuple[str, ...] = attrs.field(default="", converter=_keys)
-    owner: tuple[str, ...] = attrs.field(default="", converter=_keys)
+    value: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    id: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    said: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    recorded: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    valid_from: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    valid_to: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    expires_at: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    importance: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    categories: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    metadata: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    source: tuple[str, ...] = attrs.field(default=(), converter=_keys)
+    owner: tuple[str, ...] = attrs.field(default=(), converter=_keys)
     origin: Origin = Origin.UNKNOWN
     overwritten: str | None = None
 
