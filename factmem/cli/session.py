@@ -254,11 +254,11 @@ class Session:
         """Print a result that is one line for people."""
         self.show(data, lambda out: out.print(line))
 
-    def show_changes(self, changes: tuple[Change, ...], label: str) -> None:
+    def show_changes(self, changes: Sequence[Change], label: str) -> None:
         """Print changes, each with a label for people."""
-        from factmem.cli.output import change_json, print_changes
+        from factmem.cli.output import attributes, print_changes
 
-        self.show([change_json(change) for change in changes], lambda out: print_changes(out, changes, label))
+        self.show([attributes(change) for change in changes], lambda out: print_changes(out, changes, label))
 
     def note(self, text: str) -> None:
         """Print a note for people to stderr, unless the output is JSON."""

@@ -14,7 +14,7 @@ from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts,
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, Rows
-from factmem.recall.index.outline_codec import BODY
+from factmem.recall.index.outline_codec import BODY, BODY_FIELDS
 from factmem.recall.index.segments import Segment
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
@@ -179,7 +179,7 @@ def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
             records=[1],
             recorded_at=[0],
             shared=[b'["/agent/a","user",null,0,"word",null]'],
-            own=[BODY.pack(0, 0, 0.5, *(0 for _ in range(15))) + struct.pack("<Q", 7)],
+            own=[BODY.pack(0, 0, 0.5, *(0 for _ in range(len(BODY_FIELDS) - 3))) + struct.pack("<Q", 7)],
         )
     )
     row = np.zeros(1, np.intp)
