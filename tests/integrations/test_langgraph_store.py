@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import datetime as dt
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
@@ -65,52 +64,6 @@ def keys(found: Sequence[Any]) -> list[str]:
     return sorted(item.key for item in found)
 
 
-def test_what_was_put_is_got(store: BaseStore) -> None:
-    before = dt.datetime.now(dt.UTC)
-    store.put(("users", "alice"), "drink", {"likes": ["tea", "milk"], "cups": 2, "nested": {"hot": True, "note": None}})
-    item = store.get(("users", "alice"), "drink")
-    assert item is not None
-    assert item.value == {"likes": ["tea", "milk"], "cups": 2, "nested": {"hot": True, "note": None}}
-    assert (item.namespace, item.key) == (("users", "alice"), "drink")
-    assert before <= item.created_at <= item.updated_at <= dt.datetime.now(dt.UTC)
-
-
-def test_what_is_not_there_is_none(store: BaseStore) -> None:
-    store.put(("a", "b"), "k", {"v": 1})
-    for namespace, key in ((("a", "b"), "other"), (("a",), "k"), (("a", "b", "c"), "k"), (("a", "bb"), "k")):
-        assert store.get(namespace, key) is None
-
-
-def test_putting_again_replaces_the_whole_value(store: BaseStore) -> None:
-    store.put(("a",), "k", {"v": 1, "w": 2})
-    first = store.get(("a",), "k")
-    store.put(("a",), "k", {"v": 3})
-    second = store.get(("a",), "k")
-    assert first is not None
-    assert second is not None
-    assert second.value == {"v": 3}
-    assert second.updated_at > first.updated_at
-
-
-def test_the_same_value_may_come_back(store: BaseStore) -> None:
-    for number in (1, 2, 1):
-        store.put(("a",), "k", {"v": number})
-        item = store.get(("a",), "k")
-        assert item is not None
-        assert item.value == {"v": number}
-
-
-def test_what_was_deleted_is_gone_and_may_be_put_anew(store: BaseStore) -> None:
-    store.put(("a",), "k", {"v": 1})
-    store.put(("a",), "k", {"v": 2})
-    store.delete(("a",), "k")
-    assert store.get(("a",), "k") is None
-    assert store.search(("a",)) == []
-    store.delete(("a",), "k")
-    store.put(("a",), "k", {"v": 1})
-    assert [item.value for item in store.search(("a",))] == [{"v": 1}]
-
-
 @pytest.mark.parametrize("namespace", [(), ("",), ("a.b",), ("langgraph", "a")])
 def test_namespaces_that_langgraph_forbids_are_refused(store: BaseStore, namespace: tuple[str, ...]) -> None:
     with pytest.raises(InvalidNamespaceError):
@@ -135,15 +88,6 @@ def test_operations_of_a_batch_are_checked_as_well(namespace: Any) -> None:
         store.put(("valid",), "k", {"v": 1})
         listed: Any = ["valid"]  # some callers pass lists
         assert keys(store.search(listed)) == ["k"]
-
-
-def test_a_prefix_is_compared_label_by_label(store: BaseStore) -> None:
-    for number, namespace in enumerate([("docs",), ("docs", "a"), ("docs", "ab"), ("docs", "a", "b"), ("docsx",)]):
-        store.put(namespace, f"k{number}", {"v": number})
-    assert keys(store.search(("docs",))) == ["k0", "k1", "k2", "k3"]
-    assert keys(store.search(("docs", "a"))) == ["k1", "k3"]
-    assert keys(store.search(())) == ["k0", "k1", "k2", "k3", "k4"]
-    assert store.search(("doc",)) == []
 
 
 ITEMS: list[dict[str, Any]] = [

@@ -18,8 +18,6 @@ from agents import (
     OutputGuardrailTripwireTriggered,
     RunConfig,
     RunContextWrapper,
-    Runner,
-    SQLiteSession,
     Tool,
     function_tool,
     handoff,
@@ -28,20 +26,16 @@ from agents import (
 from agents.items import ModelResponse, TResponseInputItem
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 
-from factmem import Memory, Message
+from factmem import Message
 from factmem.agent import (
     AgentMemory,
-    AgentMemoryConfig,
-    FailurePolicy,
     Hooks,
-    Loading,
     RunIdentity,
     install,
 )
-from factmem.errors import CapabilityError, ProviderClosedError
-from factmem.testing import HashEmbedder
+from factmem.errors import CapabilityError
 from tests.agent.installed import memory_over, plugin
-from tests.integrations.agents_sdk import ALICE, ANSWER, ASKED, QUIET, answering, knowing, run, shown
+from tests.integrations.agents_sdk import ANSWER, ASKED, answering, knowing, run, shown
 from tests.memory.telling import words
 
 
@@ -173,51 +167,6 @@ async def test_an_agent_that_a_handoff_makes_has_memory_too() -> None:
     assert "Oslo" in shown(model)[0]
 
 
-async def test_the_next_run_in_a_session_has_the_current_block_and_the_session_none() -> None:
-    model, session = answering(ANSWER, ANSWER), SQLiteSession("monday")
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent("clerk", model=model))
-        await run(agent, session=session)
-        await knowing(memory, "Rome")
-        await run(agent, "And now?", session=session)
-        kept = json.dumps(await session.get_items())
-        assert words(await memory.list_records()) == ["And now?", ANSWER, ASKED]
-    assert "<memory>" not in kept
-    assert [("Oslo" in request, "Rome" in request) for request in shown(model)] == [(True, False), (False, True)]
-    session.close()
-
-
-async def test_streamed_runs_load_and_save() -> None:
-    model = answering()
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent("clerk", model=model))
-        streamed = Runner.run_streamed(agent, "I have a cat.", context=ALICE, run_config=QUIET)
-        async for _ in streamed.stream_events():
-            pass
-        records = await memory.list_records()
-        assert words(records) == ["I have a cat.", ANSWER]
-        assert {item.conversation_id for record in records for item in record.evidence} == {"monday"}
-    assert "Oslo" in shown(model)[0]
-
-
-def test_runs_without_an_event_loop_load_and_save() -> None:
-    """The memory has a thread of its own, so it outlives the event loop of each run."""
-    model = answering(ANSWER, ANSWER)
-    memory = AgentMemory(
-        AgentMemoryConfig(store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk", users="shared")
-    )
-    agent = install(memory, into=Agent("clerk", model=model))
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        Runner.run_sync(agent, "I live in Bern.", context=ALICE, run_config=QUIET)
-        Runner.run_sync(agent, ASKED, context={"user_id": "alice"}, run_config=QUIET)
-    finally:
-        loop.close()
-        memory.close()
-    assert "I live in Bern." in shown(model)[1]
-
-
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled: bool) -> None:
     async def fail(call: ModelCall) -> ModelStep:
@@ -240,18 +189,6 @@ async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled:
         assert history == [{"role": "user", "content": ASKED}]
         await run(agent, history)
     assert [request.count("<memory>") for request in shown(model)] == [1, 1]
-
-
-async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says_otherwise() -> None:
-    loud, quiet = (
-        AgentMemory(AgentMemoryConfig(store="memory:", users="shared", loading=Loading(on_failure=policy)))
-        for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
-    )
-    await loud.aclose()
-    await quiet.aclose()
-    with pytest.raises(ProviderClosedError):
-        await run(install(loud, into=Agent("clerk", model=answering())))
-    assert (await run(install(quiet, into=Agent("clerk", model=answering())))).final_output == ANSWER
 
 
 async def test_an_answer_that_guardrails_must_pass_is_learnt_from_when_a_history_shows_that_it_did() -> None:
