@@ -47,6 +47,8 @@ from factmem.testing.conformance.samples import (
     single,
 )
 
+__all__ = ["AccessSpecs", "CheckSpecs", "CopySpecs", "ErasureSpecs", "VectorSpecs"]
+
 _ONE = EmbedderIdentity(name="one", dimension=4)
 _TWO = EmbedderIdentity(name="two", dimension=3)
 _WRONG = {

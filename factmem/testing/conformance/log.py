@@ -54,6 +54,8 @@ from factmem.testing.conformance.samples import (
     single,
 )
 
+__all__ = ["ClockSpecs", "DetailSpecs", "FeedSpecs", "HistorySpecs", "QuarantineSpecs", "StateSpecs"]
+
 _HERE = Place(USER, PLANNER)
 
 

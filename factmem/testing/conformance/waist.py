@@ -45,6 +45,8 @@ from factmem.testing.detecting import capabilities_of
 from factmem.testing.embedders import HashEmbedder
 from factmem.values import MAX_VALUE_BYTES
 
+__all__ = ["LifecycleSpecs", "ReadingSpecs", "SetSpecs", "TypeSpecs", "ValueSpecs", "ViewSpecs", "WallSpecs"]
+
 _FACTS: Final[list[SingleFact[Any]]] = [
     single(CITY, "Oslo"),
     single(CITY, '"quoted" \\ line\nbreak\ttab \u2028 % _ \' ; -- \x00 end'),
