@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -31,8 +31,10 @@ from factmem.recall.index.segments import Hits, RowWeights, Segment, conversatio
 from factmem.recall.index.selection import kept_by_part, without
 from factmem.recall.results import RecallMatch, ScoreParts, hydrate
 from factmem.recall.scoring import Evidence, RecallSettings
+from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import Kind, asking_words
+from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.views import Sight
 
@@ -81,6 +83,7 @@ class Query:
         terms: The distinct terms.
         vector: The embedding of length 1, or None to go by words alone.
         times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
+        timed: The part of the evidence of words that is the closeness to a time.
         asks_assistant: Whether it asks for the assistant's own words.
         kinds: The kinds of values that would answer it.
         sight: What the caller may see, on which all statistics depend.
@@ -91,6 +94,7 @@ class Query:
     terms: Sequence[Term]
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
+    timed: float = 0.0
     asks_assistant: bool = False
     kinds: Kind = Kind.NONE
     sight: Sight
@@ -101,6 +105,19 @@ class Query:
     def lexical_weight(self) -> float:
         """The weight of words: 1 without a vector."""
         return self.settings.lexical_weight if self.vector is not None else 1.0
+
+    def at(self, times: Iterable[TimeSpan], rest: str) -> Query:
+        """Return the query with times, whose words do not count besides.
+
+        Args:
+            times: The times.
+            rest: The text of the query without the words of the times.
+        """
+        kept = set(term_numbers(analyse(rest)))
+        terms = [term for term in self.terms if term.number in kept]
+        timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
+        seconds = (*self.times, *(span.seconds for span in times))
+        return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
 
 
 @attrs.frozen(eq=False)
@@ -246,6 +263,7 @@ def _evidence(
         concept=concept,
         covered=covered,
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
+        timed=query.timed,
         kind=(_of(segment.kinds, rows) & query.kinds) != 0 if query.kinds else None,
     )
 

@@ -34,6 +34,14 @@ def test_ways_to_write_a_word_are_one(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("forms", "base"),
+    [("met", "meet"), ("wrote written", "writes"), ("went gone", "going"), ("children", "child"), ("wives", "wife")],
+)
+def test_irregular_forms_have_the_stem_of_their_base_form(forms: str, base: str) -> None:
+    assert set(analyse(forms)) == set(analyse(base))
+
+
+@pytest.mark.parametrize(
     ("text", "terms"),
     [
         ("喜欢饺子", ["喜欢", "欢饺", "饺子", "喜", "欢", "饺", "子"]),

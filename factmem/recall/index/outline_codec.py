@@ -58,7 +58,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 7
+OUTLINE_VERSION: Final = 8
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
