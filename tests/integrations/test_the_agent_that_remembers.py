@@ -44,7 +44,7 @@ HOSTS = {path.stem: manners(path) for path in sorted(FOLDER.glob("*.py")) if pat
 
 
 SAVED_BY_THE_PROGRAM: Final = ("langgraph", "own_loop")
-"""Hosts whose program hands over what was said."""
+"""Hosts whose program submits what was said."""
 
 NAMED_BY_THE_PROGRAM: Final = ("openai_client", "own_loop")
 """Hosts whose program names the user of each run."""
