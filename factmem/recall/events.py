@@ -59,7 +59,10 @@ class Turn(enum.Enum):
     AROUND = "around"
 
 
-_TURNS: Final = dict.fromkeys(("before", "until", "till"), Turn.BEFORE) | dict.fromkeys(("since", "after"), Turn.AFTER)
+_TURNS: Final[dict[str, Turn]] = {
+    **dict.fromkeys(("before", "until", "till"), Turn.BEFORE),
+    **dict.fromkeys(("since", "after"), Turn.AFTER),
+}
 _EVENT: Final = lazy_pattern(
     rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after|during|around)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"

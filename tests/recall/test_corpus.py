@@ -137,9 +137,9 @@ async def test_who_overtakes_whom_is_the_same_found_one_by_one_at_once_and_after
         return {match.record.value: match.newer and match.newer.value for match in matches}
 
     async with Memory(provider, embedder=HashEmbedder(64), clock=FakeClock(NOW)) as memory:
-        records = []
+        ids: list[str] = []
         for message in said:
-            records += (await memory.remember(message)).records
+            ids += [record.id for record in (await memory.remember(message)).records]
             await marks(memory)
         one_by_one = await marks(memory)
         async with Memory(provider, embedder=HashEmbedder(64), clock=FakeClock(NOW)) as other:
@@ -152,7 +152,7 @@ async def test_who_overtakes_whom_is_the_same_found_one_by_one_at_once_and_after
             "I moved to Lisbon.": None,
             "I live in Oslo.": "I moved to Lisbon.",
         }
-        await memory.forget(records[-1].id)
+        await memory.forget(ids[-1])
         left = await marks(memory)
         assert [left[f"I weigh {kilos} kilos."] for kilos in (82, 79, 76)] == ["I weigh 76 kilos."] * 2 + [None]
 
