@@ -1,4 +1,4 @@
-"""Embeddings, in a table of sqlite-vec that is used by its public SQL alone."""
+"""Embeddings, in a plain table; sqlite-vec compares them where memory is limited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from factmem.providers.rows import SEQ_MASK
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import select
-from factmem_sqlite_vec.sequences import base_of, is_only_tenant, of_tenant
+from factmem_sqlite_vec.schema import VECTORS
+from factmem_sqlite_vec.sequences import base_of, of_tenant
 from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
 from factmem_sqlite_vec.writing import Batch, mismatch
 
@@ -37,15 +38,11 @@ __all__ = [
 
 _MOST_DIMENSIONS: Final = 8192
 
-_VECTORS_PER_CHUNK: Final = 64
-"""Size of a chunk, which sqlite-vec opens for each row that it reads or writes: small ones are faster to read whole."""
-
-
 _AT_ONCE: Final = 256
 """Number of rows held at once: thousands of tuples trigger full garbage collections."""
 
-_OF_TENANT: Final = "a.tenant = ? AND a.rowid > ? AND a.rowid <= ?"
-"""Condition on assertions of a part of a tenant's log; see `of_tenant`."""
+_OF_TENANT: Final = "assertion > ? AND assertion <= ?"
+"""Condition on the vectors of a part of a tenant's log; see `of_tenant`."""
 
 
 def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
@@ -53,13 +50,8 @@ def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentit
     if batch.embedder not in (None, identity) and not replace:
         raise mismatch(batch.embedder, identity)
     if replace or batch.embedder != identity:
-        connection.execute("DROP TABLE IF EXISTS vectors")
+        connection.execute(f"DROP TABLE vectors; {VECTORS}")
         connection.execute("DELETE FROM sums WHERE place = ?", (OF_VECTORS,))
-        # No partition keys: each value of one would take a chunk of its own.
-        connection.execute(
-            f"CREATE VIRTUAL TABLE vectors USING vec0("
-            f"embedding float[{identity.dimension}] distance_metric=cosine, chunk_size={_VECTORS_PER_CHUNK})"
-        )
         written = json.dumps(attrs.asdict(identity), ensure_ascii=False)
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written,))
 
@@ -94,18 +86,10 @@ def vectors(
     kept = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
     identity = bound_embedder(connection)
     if identity is None:
-        return [], np.empty((0, 0), dtype=np.float32), kept in (None, 0)
+        return [], np.empty((0, 0), dtype=np.float32), not kept
     part = of_tenant(connection, tenant, since)
-    if since <= 0 and is_only_tenant(connection, tenant):
-        ((most,),) = select(connection, "SELECT count(*) FROM assertions")
-        rows = connection.execute("SELECT rowid, embedding FROM vectors")
-    else:
-        ((most,),) = select(connection, f"SELECT count(*) FROM assertions a WHERE {_OF_TENANT}", part)
-        rows = connection.execute(
-            "SELECT a.rowid, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.rowid"
-            f" WHERE {_OF_TENANT} ORDER BY a.rowid",
-            part,
-        )
+    ((most,),) = select(connection, f"SELECT count(*) FROM vectors WHERE {_OF_TENANT}", part)
+    rows = connection.execute(f"SELECT assertion, embedding FROM vectors WHERE {_OF_TENANT} ORDER BY assertion", part)
     seqs = array("q")
     matrix = np.empty((most, identity.dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
     place, size, total = matrix.reshape(-1).view(np.uint8).data, matrix.itemsize * identity.dimension, 0
@@ -115,11 +99,7 @@ def vectors(
         place[len(seqs) * size : (len(seqs) + len(some)) * size] = b"".join(embeddings)
         seqs.extend(numbers)
         total += sum_of_vectors(numbers, embeddings)
-    found = matrix[: len(seqs)]
-    if any(after < before for before, after in itertools.pairwise(seqs)):
-        order = np.argsort(seqs)
-        return np.array(seqs)[order].tolist(), found[order], kept in (None, total)
-    return seqs, found, kept in (None, total)
+    return seqs, matrix, kept in (None, total)
 
 
 def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDArray[np.int64]:
@@ -128,12 +108,10 @@ def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDAr
 
     if bound_embedder(connection) is None:
         return np.empty(0, np.int64)
-    embedded = np.array([key for (key,) in connection.execute("SELECT rowid FROM vectors")], np.int64)
-    said = connection.execute(
-        "SELECT rowid FROM assertions WHERE tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid",
-        of_tenant(connection, tenant, since),
+    rows = connection.execute(
+        f"SELECT assertion FROM vectors WHERE {_OF_TENANT} ORDER BY assertion", of_tenant(connection, tenant, since)
     )
-    return np.intersect1d(np.array([key for (key,) in said], np.int64), embedded, assume_unique=True) & SEQ_MASK
+    return np.array([key for (key,) in rows], np.int64) & SEQ_MASK
 
 
 def products(
@@ -148,15 +126,12 @@ def products(
     length = float(np.linalg.norm(vector))
     rows = select(
         connection,
-        "SELECT rowid, vec_distance_cosine(embedding, ?) FROM vectors",
-        (np.ascontiguousarray(vector, np.float32).tobytes(),),
+        f"SELECT assertion, vec_distance_cosine(embedding, ?) FROM vectors WHERE {_OF_TENANT}",
+        (np.ascontiguousarray(vector, np.float32).tobytes(), *of_tenant(connection, tenant)),
     )
     keys = np.array([key for key, _ in rows], np.int64)
     dots = ((1.0 - np.array([distance for _, distance in rows], np.float64)) * length).astype(np.float32)
-    if is_only_tenant(connection, tenant):
-        return keys & SEQ_MASK, dots
-    own = np.isin(keys, numbers(connection, tenant, 0) + base_of(connection, tenant))
-    return keys[own] & SEQ_MASK, dots[own]
+    return keys & SEQ_MASK, dots
 
 
 def some_vectors(
@@ -170,9 +145,8 @@ def some_vectors(
         return matrix
     rows = select(
         connection,
-        "SELECT j.key, v.embedding FROM json_each(?) j CROSS JOIN assertions a ON a.rowid = j.value"
-        " CROSS JOIN vectors v ON v.rowid = a.rowid WHERE a.tenant = ?",
-        (json.dumps((seqs + base_of(connection, tenant)).tolist()), tenant or ""),
+        "SELECT j.key, v.embedding FROM json_each(?) j CROSS JOIN vectors v ON v.assertion = j.value",
+        (json.dumps((seqs + base_of(connection, tenant)).tolist()),),
     )
     for row, embedding in rows:
         matrix[row] = np.frombuffer(embedding, np.float32)

@@ -131,7 +131,8 @@ async def _with_history(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE tenants SET seq = 9 WHERE name = ''",
+        "UPDATE sums SET sum = 9 WHERE place = CAST('seq' AS BLOB)",
+        "DELETE FROM sums WHERE place = CAST('again' AS BLOB)",
         "UPDATE state_changes SET reason = 'type'",
         "UPDATE state_changes SET assertion = 3",
         "DELETE FROM state_changes",
@@ -184,10 +185,10 @@ async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None)
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE vectors_vector_chunks00 SET vectors = CAST(x'01' || substr(vectors, 2) AS BLOB)",
-        "UPDATE vectors_vector_chunks00 SET vectors = CAST(zeroblob(64) || substr(vectors, 65) AS BLOB)",
-        "UPDATE vectors_rowids SET chunk_offset = 1 - chunk_offset WHERE rowid < 3",
-        "DELETE FROM vectors_rowids WHERE rowid = 2",
+        "UPDATE vectors SET embedding = CAST(x'01' || substr(embedding, 2) AS BLOB) WHERE assertion = 1",
+        "UPDATE vectors SET embedding = zeroblob(16) WHERE assertion = 2",
+        "UPDATE vectors SET assertion = 3 WHERE assertion = 2",
+        "DELETE FROM vectors WHERE assertion = 2",
         "UPDATE sums SET sum = sum + 1 WHERE place = CAST('vectors' AS BLOB)",
     ],
 )
