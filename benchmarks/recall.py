@@ -307,9 +307,8 @@ def read_bare(path: Path) -> dict[str, float]:
     cost = Cost()
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     ((count,),) = connection.execute("SELECT count(*) FROM assertions")
-    matrix = np.empty((count, DIMENSION), np.float32)
-    for place, (vector,) in enumerate(connection.execute("SELECT embedding FROM vectors")):
-        matrix[place] = np.frombuffer(vector, np.float32)
+    rows = b"".join([row for (row,) in connection.execute("SELECT embeddings FROM vectors ORDER BY chunk")])
+    matrix = np.frombuffer(rows, np.float32).reshape(-1, DIMENSION)[:count]
     bodies = [body for (body,) in connection.execute("SELECT outline FROM assertions")]
     outlines = np.frombuffer(b"".join(bodies), np.uint8)
     assert len(outlines) > count == len(matrix)

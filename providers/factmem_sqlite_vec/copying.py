@@ -12,6 +12,7 @@ from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.providers import check_part, misfit
 from factmem.providers.rows import SEQ_MASK, NewRow, prepared
 from factmem.records import Recorded, StateChange, Tombstone
+from factmem_sqlite_vec.chunks import read_slots, slots_of
 from factmem_sqlite_vec.erasing import take_tombstone
 from factmem_sqlite_vec.outlines import check_complete
 from factmem_sqlite_vec.reading import bound_embedder, first_changes
@@ -81,15 +82,16 @@ def log_part(connection: apsw.Connection, tenant: str | None, since: int, limit:
 
 
 def _vectors(connection: apsw.Connection, tenant: str | None, since: int, until: int) -> dict[int, NDArray[np.float32]]:
-    import numpy as np
-
-    if bound_embedder(connection) is None:
+    identity = bound_embedder(connection)
+    if identity is None:
         return {}
-    rows = connection.execute(
-        "SELECT assertion, embedding FROM vectors WHERE assertion > ? AND assertion <= ?",
-        of_tenant(connection, tenant, since, until),
-    )
-    return {key & SEQ_MASK: np.frombuffer(embedding, np.float32) for key, embedding in rows}
+    keys, slots = slots_of(connection, of_tenant(connection, tenant, since, until))
+    seqs = (keys & SEQ_MASK).tolist()
+    return {
+        seqs[place]: row
+        for places, rows in read_slots(connection, slots, identity.dimension)
+        for place, row in zip(places.tolist(), rows, strict=True)
+    }
 
 
 def prepared_part(part: LogPart) -> list[NewRow]:

@@ -44,7 +44,8 @@ def _zeros(*columns: str) -> str:
 _OVERWRITE: Final = (
     "UPDATE assertions SET seq = NULL, id = zeroblob(length(CAST(id AS BLOB))), record_id = NULL, track = NULL,"
     " slot = zeroblob(length(slot)), said_at = 0, fingerprint = zeroblob(length(fingerprint)), recorded_at = 0,"
-    f" checksum = 0, joined = 0, head = NULL, outline = zeroblob(length(outline)), {_zeros('doc')} WHERE seq = ?"
+    f" checksum = 0, joined = 0, head = NULL, vector = NULL, outline = zeroblob(length(outline)), {_zeros('doc')}"
+    " WHERE seq = ?"
 )
 _OVERWRITE_CHANGES: Final = (
     f"UPDATE state_changes SET seq = NULL, assertion = NULL, {_zeros('tenant', 'state', 'recorded_at')},"
@@ -56,7 +57,6 @@ BEGIN IMMEDIATE;
 DELETE FROM assertions WHERE seq IS NULL;
 DELETE FROM state_changes WHERE seq IS NULL;
 DELETE FROM heads WHERE track IS NULL;
-DELETE FROM vectors WHERE assertion IS NULL;
 COMMIT;
 """
 

@@ -18,11 +18,11 @@ from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
 from factmem_sqlite_vec.sums import check_tenant
 from factmem_sqlite_vec.tracks import head_of
 
-__all__ = ["check_complete", "outlined", "outlines_version", "put_outlines", "recorded", "use_outlines"]
+__all__ = ["MOVED", "check_complete", "outlined", "outlines_version", "put_outlines", "recorded", "use_outlines"]
 
 _LARGEST: Final = 2**63 - 1
 
-_MOVED: Final = "INSERT OR REPLACE INTO meta VALUES ('moved', randomblob(8))"
+MOVED: Final = "INSERT OR REPLACE INTO meta VALUES ('moved', randomblob(8))"
 """Note that rows grew or shrank, so that SQLite may have left copies of them; see `factmem_sqlite_vec.erasing`."""
 
 
@@ -38,7 +38,7 @@ def use_outlines(connection: apsw.Connection, version: int) -> None:
     if stored != version:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
     if stored not in (None, version):
-        connection.execute(f"UPDATE assertions SET outline = NULL; UPDATE heads SET shared = NULL; {_MOVED}")
+        connection.execute(f"UPDATE assertions SET outline = NULL; UPDATE heads SET shared = NULL; {MOVED}")
 
 
 def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
@@ -60,7 +60,7 @@ def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapp
         body = outline_body(seq, id, unpack_record_id(record_id, id), recorded_at, outline)
         head = head_of(connection, track, doc, outline.shared)
         connection.execute("UPDATE assertions SET head = ?, outline = ? WHERE seq = ?", (head, body, key))
-    connection.execute(_MOVED)
+    connection.execute(MOVED)
 
 
 def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> tuple[list[Recorded | None], int]:

@@ -16,6 +16,7 @@ import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem.providers.rows import SEQ_BITS, SEQ_MASK, pack_id, pack_moment, row_sum
+from factmem_sqlite_vec.chunks import VECTORS
 from factmem_sqlite_vec.rows import keyed, select
 from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors
 
@@ -23,7 +24,6 @@ __all__ = [
     "APPLICATION_ID",
     "MAGIC",
     "MIGRATIONS",
-    "VECTORS",
     "check_header",
     "found_version",
     "is_only_begun",
@@ -220,12 +220,6 @@ ALTER TABLE tenants ADD COLUMN copying INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX assertions_text_id ON assertions(id) WHERE typeof(id) = 'text';
 """
 
-VECTORS: Final = """
-CREATE TABLE vectors(row INTEGER PRIMARY KEY, assertion INTEGER, embedding BLOB NOT NULL) STRICT;
-CREATE UNIQUE INDEX vectors_assertion ON vectors(assertion);
-"""
-"""Empty table of vectors."""
-
 _IN_PLACE: Final = f"""
 CREATE TABLE IF NOT EXISTS shared_outlines(id INTEGER PRIMARY KEY, digest BLOB, body BLOB);
 CREATE TABLE IF NOT EXISTS outlines(tenant TEXT, seq INTEGER, shared INTEGER, body BLOB, checksum INTEGER);
@@ -293,19 +287,21 @@ CREATE TABLE assertions(
   checksum INTEGER NOT NULL,
   joined INTEGER NOT NULL,
   head INTEGER,
+  vector INTEGER,
   outline BLOB,
   doc TEXT NOT NULL
 ) STRICT;
 INSERT INTO assertions
   SELECT NULL, a.seq, a.id, a.record_id, a.track, keyed(key, a.slot), a.said_at, keyed(key, a.fingerprint),
-    a.recorded_at, a.checksum, a.joined IS NOT NULL, p.id, o.body, a.doc
-    FROM digests CROSS JOIN keyed_assertions a CROSS JOIN outlined o ON o.seq = a.seq
+    a.recorded_at, a.checksum, a.joined IS NOT NULL, p.id, v.slot, o.body, a.doc
+    FROM digests CROSS JOIN keyed_assertions a LEFT JOIN slots v ON v.seq = a.seq CROSS JOIN outlined o ON o.seq = a.seq
     CROSS JOIN pairs p ON (p.track, p.head, p.shared) = (o.track, o.head, o.shared) ORDER BY a.seq;
 DROP TABLE keyed_assertions;
+DROP TABLE slots;
 DROP TABLE outlined;
 DROP TABLE pairs;
 DROP TABLE digests;
-CREATE INDEX assertions_seq ON assertions(seq, checksum);
+CREATE INDEX assertions_seq ON assertions(seq, checksum, vector);
 CREATE UNIQUE INDEX assertions_fingerprint ON assertions(track, said_at, fingerprint);
 CREATE INDEX assertions_slot ON assertions(track, slot);
 CREATE INDEX assertions_head ON assertions(head, joined);
@@ -334,15 +330,29 @@ INSERT OR REPLACE INTO meta SELECT 'scrub', 1 FROM sums LIMIT 1;
 
 def _keep_rows_in_place(connection: apsw.Connection) -> None:
     """Let rows with words only be appended and overwritten, and look them up by keyed digests."""
-    connection.execute(_IN_PLACE)
-    vectors = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'vectors'").fetchall()
-    if vectors:
+    connection.execute("CREATE TEMP TABLE slots(slot INTEGER PRIMARY KEY, seq INTEGER UNIQUE)")
+    if select(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'vectors'"):
+        keys = select(connection, "SELECT seq FROM assertions WHERE seq IN (SELECT rowid FROM vectors) ORDER BY seq")
+        connection.executemany("INSERT INTO slots VALUES (?, ?)", [(slot, key) for slot, (key,) in enumerate(keys)])
+        connection.execute(VECTORS.replace("vectors", "slotted_vectors"))
+        connection.create_aggregate_function("joined_vectors", _joined_vectors)
         connection.execute(
-            "CREATE TEMP TABLE kept AS SELECT rowid AS seq, embedding FROM vectors ORDER BY rowid; DROP TABLE vectors"
+            "INSERT INTO slotted_vectors SELECT slot / 16, joined_vectors(slot % 16, embedding)"
+            " FROM slots CROSS JOIN vectors v ON v.rowid = slots.seq GROUP BY 1 ORDER BY 1;"
+            " DROP TABLE vectors; ALTER TABLE slotted_vectors RENAME TO vectors"
         )
-    connection.execute(VECTORS)
-    if vectors:
-        connection.execute("INSERT INTO vectors SELECT NULL, seq, embedding FROM kept ORDER BY seq; DROP TABLE kept")
+        connection.execute("INSERT INTO sums SELECT CAST('slots' AS BLOB), '', count(*) FROM slots HAVING count(*)")
+    else:
+        connection.execute(VECTORS)
+    connection.execute(_IN_PLACE)
+
+
+def _joined_vectors() -> tuple[list[bytes], Callable[[list[bytes], int, bytes], None], Callable[[list[bytes]], bytes]]:
+    return (
+        [],
+        lambda found, _, vector: found.append(vector),
+        lambda found: b"".join(found).ljust(16 * len(found[0]), b"\0"),
+    )
 
 
 MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (

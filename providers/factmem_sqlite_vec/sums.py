@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LAST_SEQS",
+    "OF_SLOTS",
     "OF_VECTORS",
     "NewSums",
     "check_place",
     "check_tenant",
+    "slots_in_use",
     "sum_of_vectors",
     "sum_of_vectors_kept",
     "tenants_with_sums",
@@ -46,6 +48,9 @@ _OF_TENANTS: Final = b""
 
 LAST_SEQS: Final = (b"seq", b"again")
 """Placeholders of the place of the last sequence number of a tenant, which is kept twice."""
+
+OF_SLOTS: Final = b"slots"
+"""Placeholder of the place of the number of slots; see `factmem_sqlite_vec.chunks`."""
 
 _MOST_AT_ONCE: Final = 64
 
@@ -87,6 +92,10 @@ class NewSums:
     def advance(self, tenant: str, by: int) -> None:
         """Raise the last sequence number of a tenant."""
         self._added += [(place, tenant, by) for place in LAST_SEQS]
+
+    def take_slots(self, number: int) -> None:
+        """Raise the number of slots in use."""
+        self._added.append((OF_SLOTS, "", number))
 
     def forget(self, length: int) -> None:
         """Drop all additions after the first ``length``."""
@@ -158,6 +167,11 @@ def _check(connection: apsw.Connection, place: bytes, keyword: bytes | str | Non
 def sum_of_vectors_kept(connection: apsw.Connection, tenant: str) -> int:
     """Return the expected `sum_of_vectors` of all vectors of a tenant."""
     return _kept(connection, OF_VECTORS, tenant)
+
+
+def slots_in_use(connection: apsw.Connection) -> int:
+    """Return the number of slots in use; see `factmem_sqlite_vec.chunks`."""
+    return _kept(connection, OF_SLOTS, "")
 
 
 def _kept(connection: apsw.Connection, place: bytes, keyword: bytes | str | None) -> int:

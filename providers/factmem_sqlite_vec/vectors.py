@@ -1,10 +1,8 @@
-"""Embeddings, in a plain table; sqlite-vec compares them where memory is limited."""
+"""Embeddings of assertions, and the embedder that they come from."""
 
 from __future__ import annotations
 
-import itertools
 import json
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +13,12 @@ from factmem.abc import EmbedderIdentity
 from factmem.errors import CapabilityError
 from factmem.providers.rows import SEQ_MASK
 from factmem.vectors import unit_vector
+from factmem_sqlite_vec.chunks import VECTORS, read_slots, slots_of
+from factmem_sqlite_vec.outlines import MOVED
 from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import select
-from factmem_sqlite_vec.schema import VECTORS
 from factmem_sqlite_vec.sequences import base_of, of_tenant
-from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
+from factmem_sqlite_vec.sums import OF_SLOTS, OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
 from factmem_sqlite_vec.writing import Batch, mismatch
 
 if TYPE_CHECKING:
@@ -38,20 +37,14 @@ __all__ = [
 
 _MOST_DIMENSIONS: Final = 8192
 
-_AT_ONCE: Final = 256
-"""Number of rows held at once: thousands of tuples trigger full garbage collections."""
-
-_OF_TENANT: Final = "assertion > ? AND assertion <= ?"
-"""Condition on the vectors of a part of a tenant's log; see `of_tenant`."""
-
 
 def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
     """Bind the store to an embedder; in a transaction."""
     if batch.embedder not in (None, identity) and not replace:
         raise mismatch(batch.embedder, identity)
     if replace or batch.embedder != identity:
-        connection.execute(f"DROP TABLE vectors; {VECTORS}")
-        connection.execute("DELETE FROM sums WHERE place = ?", (OF_VECTORS,))
+        connection.execute(f"DROP TABLE vectors; {VECTORS}; UPDATE assertions SET vector = NULL; {MOVED}")
+        connection.execute("DELETE FROM sums WHERE place IN (?, ?)", (OF_VECTORS, OF_SLOTS))
         written = json.dumps(attrs.asdict(identity), ensure_ascii=False)
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written,))
 
@@ -87,19 +80,10 @@ def vectors(
     identity = bound_embedder(connection)
     if identity is None:
         return [], np.empty((0, 0), dtype=np.float32), not kept
-    part = of_tenant(connection, tenant, since)
-    ((most,),) = select(connection, f"SELECT count(*) FROM vectors WHERE {_OF_TENANT}", part)
-    rows = connection.execute(f"SELECT assertion, embedding FROM vectors WHERE {_OF_TENANT} ORDER BY assertion", part)
-    seqs = array("q")
-    matrix = np.empty((most, identity.dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
-    place, size, total = matrix.reshape(-1).view(np.uint8).data, matrix.itemsize * identity.dimension, 0
-    while some := list(itertools.islice(rows, _AT_ONCE)):
-        numbers = [key & SEQ_MASK for key, _ in some]
-        embeddings = [embedding for _, embedding in some]
-        place[len(seqs) * size : (len(seqs) + len(some)) * size] = b"".join(embeddings)
-        seqs.extend(numbers)
-        total += sum_of_vectors(numbers, embeddings)
-    return seqs, matrix, kept in (None, total)
+    keys, slots = slots_of(connection, of_tenant(connection, tenant, since))
+    seqs = (keys & SEQ_MASK).tolist()
+    matrix = _gathered(connection, slots, identity.dimension)
+    return seqs, matrix, kept in (None, sum_of_vectors(seqs, matrix))
 
 
 def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDArray[np.int64]:
@@ -108,10 +92,8 @@ def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDAr
 
     if bound_embedder(connection) is None:
         return np.empty(0, np.int64)
-    rows = connection.execute(
-        f"SELECT assertion FROM vectors WHERE {_OF_TENANT} ORDER BY assertion", of_tenant(connection, tenant, since)
-    )
-    return np.array([key for (key,) in rows], np.int64) & SEQ_MASK
+    keys, _ = slots_of(connection, of_tenant(connection, tenant, since))
+    return keys & SEQ_MASK
 
 
 def products(
@@ -120,17 +102,10 @@ def products(
     """Return sequence numbers and inner products with a vector, of all vectors of a tenant, in no order."""
     import numpy as np
 
-    if bound_embedder(connection) is None:
-        return np.empty(0, np.int64), np.empty(0, np.float32)
-    # All vectors in the store have length 1.
-    length = float(np.linalg.norm(vector))
-    rows = select(
-        connection,
-        f"SELECT assertion, vec_distance_cosine(embedding, ?) FROM vectors WHERE {_OF_TENANT}",
-        (np.ascontiguousarray(vector, np.float32).tobytes(), *of_tenant(connection, tenant)),
-    )
-    keys = np.array([key for key, _ in rows], np.int64)
-    dots = ((1.0 - np.array([distance for _, distance in rows], np.float64)) * length).astype(np.float32)
+    keys, slots = slots_of(connection, of_tenant(connection, tenant))
+    dots = np.zeros(len(keys), np.float32)
+    for places, rows in read_slots(connection, slots, len(vector)):
+        dots[places] = rows @ vector
     return keys & SEQ_MASK, dots
 
 
@@ -138,16 +113,21 @@ def some_vectors(
     connection: apsw.Connection, tenant: str | None, seqs: NDArray[np.int64], dimension: int
 ) -> NDArray[np.float32]:
     """Return vectors of a tenant by sequence numbers, one a row; zeros where there is none."""
-    import numpy as np
-
-    matrix = np.zeros((len(seqs), dimension), np.float32)
-    if bound_embedder(connection) is None:
-        return matrix
     rows = select(
         connection,
-        "SELECT j.key, v.embedding FROM json_each(?) j CROSS JOIN vectors v ON v.assertion = j.value",
+        "SELECT coalesce(a.vector, -1) FROM json_each(?) j LEFT JOIN assertions a ON a.seq = j.value ORDER BY j.key",
         (json.dumps((seqs + base_of(connection, tenant)).tolist()),),
     )
-    for row, embedding in rows:
-        matrix[row] = np.frombuffer(embedding, np.float32)
+    import numpy as np
+
+    return _gathered(connection, np.array([slot for (slot,) in rows], np.int64), dimension)
+
+
+def _gathered(connection: apsw.Connection, slots: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
+    """Return vectors by their slots, one a row; zeros where there is none."""
+    import numpy as np
+
+    matrix = np.zeros((len(slots), dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
+    for places, rows in read_slots(connection, slots, dimension):
+        matrix[places] = rows
     return matrix

@@ -31,7 +31,8 @@ from factmem.providers.rows import (
 )
 from factmem.records import AssertionState, Recorded, StateChange
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.outlines import use_outlines
+from factmem_sqlite_vec.chunks import overwrite, read_slot, write_slots
+from factmem_sqlite_vec.outlines import MOVED, use_outlines
 from factmem_sqlite_vec.reading import read_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
@@ -45,7 +46,7 @@ from factmem_sqlite_vec.rows import (
     state_changes,
 )
 from factmem_sqlite_vec.sequences import LastSeq, NewSeqs
-from factmem_sqlite_vec.sums import NewSums
+from factmem_sqlite_vec.sums import NewSums, slots_in_use
 from factmem_sqlite_vec.tracks import Track, admit, head_of, new_track, sums_of_track, track_numbered, track_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ _FIND: Final = (
 )
 """Row of an equal assertion, and whether any has the same slot."""
 
-_INSERT: Final = f"INSERT INTO assertions VALUES (NULL, {', '.join('?' * 13)})"
+_INSERT: Final = f"INSERT INTO assertions VALUES (NULL, {', '.join('?' * 14)})"
 
 _MOST_KNOWN: Final = 4096
 
@@ -82,6 +83,7 @@ class Known:
         embedder: Embedder that the store is bound to.
         outlines: Version of its outlines.
         seqs: Last numbers of tenants.
+        slots: Number of slots of vectors in use; -1 for not known.
         timed: Tenants whose newest time the clock has reached.
         tracks: Tracks by place, keyword and owner.
         heads: Rows of heads by track, document and shared outline.
@@ -93,6 +95,7 @@ class Known:
     embedder: EmbedderIdentity | None
     outlines: int | None
     seqs: dict[str, LastSeq] = attrs.field(factory=dict)
+    slots: int = -1
     timed: set[str | None] = attrs.field(factory=set)
     tracks: dict[tuple[bytes, str, str], Track] = attrs.field(factory=dict)
     heads: dict[tuple[int, str, bytes | None], int] = attrs.field(factory=dict)
@@ -173,7 +176,7 @@ class Batch:
         self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = known.embedder
         self._is_rebound = bound not in (None, known.embedder)
-        self._vectors: dict[int, tuple[str, bytes]] = {}
+        self._vectors: list[bytes] = []
         if outlines is not None and known.outlines is None:
             use_outlines(known.connection, outlines)
             known.outlines = outlines
@@ -199,8 +202,7 @@ class Batch:
                 return receipts
         except BaseException:
             self.seqs.reset(before[0])
-            for key in list(self._vectors)[before[1] :]:
-                del self._vectors[key]
+            del self._vectors[before[1] :]
             self.sums.forget(before[2])
             if len(rows) > 1:
                 self._take_back()
@@ -231,10 +233,9 @@ class Batch:
         counts = said.counts(said.state)
         if counts:
             track = self._keep_track(row, admit(self._connection, track, said))
-        self._write(row, track, recorded, key, self._hashed(row), joined=counts)
+        vector = None if row.vector is None else self.checked_vector(row.vector)
+        self._write(row, track, recorded, key, self._hashed(row), vector, joined=counts)
         self._flush()
-        if row.vector is not None:
-            self._vectors[key] = (tenant, self.checked_vector(row.vector))
 
     def take_state(self, change: StateChange, tenant: str | None) -> None:
         """Write a change of state as another store recorded it.
@@ -259,37 +260,47 @@ class Batch:
     def finish(self) -> None:
         """Write the collected rows, and the last sequence numbers."""
         self._flush()
-        self._store_vectors(self._vectors)
+        if self._vectors:
+            write_slots(self._connection, self._known.slots, self._vectors)
+            self.sums.take_slots(len(self._vectors))
+            self._known.slots += len(self._vectors)
         self.seqs.write(self.sums)
         self.sums.write(self._connection)
 
     def replace_vectors(self, tenant: str, vectors: Mapping[int, bytes]) -> None:
         """Replace vectors of a tenant, by sequence number; numbers without an assertion are ignored."""
         base = self.seqs.base_of(tenant)
-        new: dict[int, tuple[str, bytes]] = {}
         for seq, vector in vectors.items():
             key = base + (seq & SEQ_MASK)
-            if select(self._connection, "SELECT 1 FROM assertions WHERE seq = ?", (key,)):
-                self.drop_vector(key, tenant)
-                new[key] = (tenant, vector)
-        self._store_vectors(new)
+            for (slot,) in select(self._connection, "SELECT vector FROM assertions WHERE seq = ?", (key,)):
+                if slot is not None:
+                    self._replace(slot, key, tenant, vector)
+                    continue
+                self._connection.execute(
+                    "UPDATE assertions SET vector = ? WHERE seq = ?", (self._slot(key, tenant, vector), key)
+                )
+                self._connection.execute(MOVED)
 
     def drop_vector(self, key: int, tenant: str) -> None:
         """Overwrite the vector of an assertion, if it has one."""
-        for (vector,) in select(self._connection, "SELECT embedding FROM vectors WHERE assertion = ?", (key,)):
-            self.sums.take_vector(key & SEQ_MASK, vector, tenant)
-            self._connection.execute(
-                "UPDATE vectors SET assertion = NULL, embedding = zeroblob(length(embedding)) WHERE assertion = ?",
-                (key,),
-            )
+        for (slot,) in select(self._connection, "SELECT vector FROM assertions WHERE seq = ?", (key,)):
+            if slot is not None:
+                self._replace(slot, key, tenant, None)
 
-    def _store_vectors(self, vectors: Mapping[int, tuple[str, bytes]]) -> None:
-        for key, (tenant, vector) in vectors.items():
+    def _replace(self, slot: int, key: int, tenant: str, vector: bytes | None) -> None:
+        size = 4 * (0 if self.embedder is None else self.embedder.dimension)
+        self.sums.take_vector(key & SEQ_MASK, read_slot(self._connection, slot, size), tenant)
+        overwrite(self._connection, slot, vector or bytes(size), size)
+        if vector is not None:
             self.sums.add_vector(key & SEQ_MASK, vector, tenant)
-        if vectors:
-            self._connection.executemany(
-                "INSERT INTO vectors VALUES (NULL, ?, ?)", [(key, vector) for key, (_, vector) in vectors.items()]
-            )
+
+    def _slot(self, key: int, tenant: str, vector: bytes) -> int:
+        """Return the slot of a new vector, which is written at the end."""
+        if self._known.slots < 0:
+            self._known.slots = slots_in_use(self._connection)
+        self.sums.add_vector(key & SEQ_MASK, vector, tenant)
+        self._vectors.append(vector)
+        return self._known.slots + len(self._vectors) - 1
 
     def checked_vector(self, vector: NDArray[np.float32]) -> bytes:
         """Return a vector of length 1 in its stored form.
@@ -351,9 +362,7 @@ class Batch:
         recorded = Recorded(
             assertion=said, id=id, record_id=record_id or own_record_id(id), seq=seq, recorded_at=self._clock()
         )
-        self._write(row, track, recorded, key, hashed, joined=counts)
-        if vector is not None:
-            self._vectors[key] = (tenant, vector)
+        self._write(row, track, recorded, key, hashed, vector, joined=counts)
         return Receipt(recorded=recorded, new=True)
 
     def _hashed(self, row: NewRow) -> tuple[bytes, bytes]:
@@ -415,12 +424,21 @@ class Batch:
         return record_id if last == [(track.id, slot)] else None
 
     def _write(
-        self, row: NewRow, track: Track, recorded: Recorded, key: int, hashed: tuple[bytes, bytes], *, joined: bool
+        self,
+        row: NewRow,
+        track: Track,
+        recorded: Recorded,
+        key: int,
+        hashed: tuple[bytes, bytes],
+        vector: bytes | None,
+        *,
+        joined: bool,
     ) -> None:
+        tenant = row.assertion.place.scope.tenant or ""
         now, slot, fingerprint = recorded.recorded_at, *hashed
         seq, id, record_id = recorded.seq, recorded.id, recorded.record_id
         check = checksum(seq, id, record_id, now.isoformat(), row.partial_checksum)
-        self.sums.add(check, row.assertion.place.scope.tenant or "", track.sums)
+        self.sums.add(check, tenant, track.sums)
         outline = row.outline if row.outline is not None and row.outline.version == self._known.outlines else None
         self._rows.append(
             (
@@ -435,6 +453,7 @@ class Batch:
                 check,
                 joined,
                 self._head(track, row.head, None if outline is None else outline.shared),
+                None if vector is None else self._slot(key, tenant, vector),
                 None if outline is None else outline_body(seq, id, record_id, now, outline),
                 row.doc,
             ),

@@ -185,10 +185,12 @@ async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None)
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE vectors SET embedding = CAST(x'01' || substr(embedding, 2) AS BLOB) WHERE assertion = 1",
-        "UPDATE vectors SET embedding = zeroblob(16) WHERE assertion = 2",
-        "UPDATE vectors SET assertion = 3 WHERE assertion = 2",
-        "DELETE FROM vectors WHERE assertion = 2",
+        "UPDATE vectors SET embeddings = CAST(x'01' || substr(embeddings, 2) AS BLOB)",
+        "UPDATE vectors SET embeddings = zeroblob(length(embeddings))",
+        "UPDATE vectors SET embeddings = zeroblob(8)",
+        "UPDATE assertions SET vector = 1 - vector WHERE vector < 2",
+        "UPDATE assertions SET vector = 99 WHERE vector = 1",
+        "DELETE FROM vectors",
         "UPDATE sums SET sum = sum + 1 WHERE place = CAST('vectors' AS BLOB)",
     ],
 )
