@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["VECTORS", "overwrite", "read_slot", "read_slots", "slots_of", "write_slots"]
+__all__ = ["SLOTS", "VECTORS", "overwrite", "read_slot", "read_slots", "slots_of", "write_slots"]
 
 VECTORS: Final = "CREATE TABLE vectors(chunk INTEGER PRIMARY KEY, embeddings BLOB NOT NULL) STRICT"
 """Empty table of vectors."""
 
-_SLOTS: Final = 16
+SLOTS: Final = 16
 """Number of vectors in a row."""
 
 
@@ -44,27 +44,27 @@ def read_slots(
     import numpy as np
 
     order = np.argsort(slots, kind="stable")
-    chunks = slots[order] // _SLOTS
-    starts = np.flatnonzero(np.diff(chunks, prepend=-1))
+    chunks = slots[order] // SLOTS
+    starts = np.flatnonzero(np.diff(chunks, prepend=-2))
     parts = np.split(order, starts[1:])
     rows = connection.executemany(
         "SELECT (SELECT embeddings FROM vectors WHERE chunk = ?)", [(int(chunk),) for chunk in chunks[starts]]
     )
     for places, (found,) in zip(parts, rows, strict=False):
-        if found is not None and len(found) == _SLOTS * dimension * 4:
-            yield places, np.frombuffer(found, np.float32).reshape(_SLOTS, dimension)[slots[places] % _SLOTS]
+        if found is not None and len(found) == SLOTS * dimension * 4:
+            yield places, np.frombuffer(found, np.float32).reshape(SLOTS, dimension)[slots[places] % SLOTS]
 
 
 def read_slot(connection: apsw.Connection, slot: int, size: int) -> bytes:
     """Return the bytes of one vector."""
-    chunk, place = divmod(slot, _SLOTS)
+    chunk, place = divmod(slot, SLOTS)
     found = select(connection, "SELECT embeddings FROM vectors WHERE chunk = ?", (chunk,))
     return bytes(found[0][0][place * size : (place + 1) * size]) if found else b""
 
 
 def overwrite(connection: apsw.Connection, slot: int, vectors: bytes, size: int) -> None:
     """Write one or more vectors of a row in place."""
-    chunk, place = divmod(slot, _SLOTS)
+    chunk, place = divmod(slot, SLOTS)
     with connection.blob_open("main", "vectors", "embeddings", chunk, True) as blob:
         blob.seek(place * size)
         blob.write(vectors)
@@ -80,10 +80,10 @@ def write_slots(connection: apsw.Connection, slot: int, vectors: Sequence[bytes]
     """
     done = 0
     while done < len(vectors):
-        some = vectors[done : done + _SLOTS - (slot + done) % _SLOTS]
-        if (slot + done) % _SLOTS:
+        some = vectors[done : done + SLOTS - (slot + done) % SLOTS]
+        if (slot + done) % SLOTS:
             overwrite(connection, slot + done, b"".join(some), len(some[0]))
         else:
-            row = b"".join(some) + bytes((_SLOTS - len(some)) * len(some[0]))
-            connection.execute("INSERT INTO vectors VALUES (?, ?)", ((slot + done) // _SLOTS, row))
+            row = b"".join(some) + bytes((SLOTS - len(some)) * len(some[0]))
+            connection.execute("INSERT INTO vectors VALUES (?, ?)", ((slot + done) // SLOTS, row))
         done += len(some)

@@ -8,6 +8,7 @@ it touches.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem.providers.rows import SEQ_BITS, SEQ_MASK, pack_id, pack_moment, row_sum
-from factmem_sqlite_vec.chunks import VECTORS
+from factmem_sqlite_vec.chunks import SLOTS, VECTORS
 from factmem_sqlite_vec.rows import keyed, select
 from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors
 
@@ -335,24 +336,20 @@ def _keep_rows_in_place(connection: apsw.Connection) -> None:
         keys = select(connection, "SELECT seq FROM assertions WHERE seq IN (SELECT rowid FROM vectors) ORDER BY seq")
         connection.executemany("INSERT INTO slots VALUES (?, ?)", [(slot, key) for slot, (key,) in enumerate(keys)])
         connection.execute(VECTORS.replace("vectors", "slotted_vectors"))
-        connection.create_aggregate_function("joined_vectors", _joined_vectors)
-        connection.execute(
-            "INSERT INTO slotted_vectors SELECT slot / 16, joined_vectors(slot % 16, embedding)"
-            " FROM slots CROSS JOIN vectors v ON v.rowid = slots.seq GROUP BY 1 ORDER BY 1;"
-            " DROP TABLE vectors; ALTER TABLE slotted_vectors RENAME TO vectors"
+        rows = connection.execute(
+            "SELECT v.embedding FROM slots CROSS JOIN vectors v ON v.rowid = slots.seq ORDER BY slot"
         )
+        for chunk in itertools.count():
+            some = [vector for (vector,) in itertools.islice(rows, SLOTS)]
+            if not some:
+                break
+            row = b"".join(some).ljust(SLOTS * len(some[0]), b"\0")
+            connection.execute("INSERT INTO slotted_vectors VALUES (?, ?)", (chunk, row))
+        connection.execute("DROP TABLE vectors; ALTER TABLE slotted_vectors RENAME TO vectors")
         connection.execute("INSERT INTO sums SELECT CAST('slots' AS BLOB), '', count(*) FROM slots HAVING count(*)")
     else:
         connection.execute(VECTORS)
     connection.execute(_IN_PLACE)
-
-
-def _joined_vectors() -> tuple[list[bytes], Callable[[list[bytes], int, bytes], None], Callable[[list[bytes]], bytes]]:
-    return (
-        [],
-        lambda found, _, vector: found.append(vector),
-        lambda found: b"".join(found).ljust(16 * len(found[0]), b"\0"),
-    )
 
 
 MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (

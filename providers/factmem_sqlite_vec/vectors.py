@@ -92,7 +92,7 @@ def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDAr
 
     if bound_embedder(connection) is None:
         return np.empty(0, np.int64)
-    keys, _ = slots_of(connection, of_tenant(connection, tenant, since))
+    keys: NDArray[np.int64] = slots_of(connection, of_tenant(connection, tenant, since))[0]
     return keys & SEQ_MASK
 
 

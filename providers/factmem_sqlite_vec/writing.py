@@ -114,7 +114,7 @@ class Known:
 
     def committed(self) -> Known | None:
         """Return what is known after a commit; None if it is too much to keep."""
-        if max(map(len, (self.seqs, self.tracks, self.heads))) > _MOST_KNOWN:
+        if len(self.seqs) + len(self.tracks) + len(self.heads) > _MOST_KNOWN:
             return None
         self.version = self.connection.data_version()
         return self
