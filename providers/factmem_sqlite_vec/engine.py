@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined, StateRequest
+from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
 from factmem.providers import Request, SteadyClock
-from factmem.providers.rows import NewRow, prepared
+from factmem.providers.bindings import binds_anew
+from factmem.providers.threaded import prepared_requests
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
 from factmem_sqlite_vec import copying, reading
@@ -26,7 +27,7 @@ from factmem_sqlite_vec.rows import format_version
 from factmem_sqlite_vec.schema import MIGRATIONS
 from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.writing import Batch, Known, mismatch, write_batch
+from factmem_sqlite_vec.writing import Batch, Known, write_batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ class SqliteEngine:
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
-        ready = [(request, rows) for request in requests if (rows := _prepared(request)) is not None]
+        ready = prepared_requests(requests)
 
         def append_each(batch: Batch) -> None:
             for request, rows in ready:
@@ -88,10 +89,7 @@ class SqliteEngine:
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
         """Bind the store to an embedder; write only if the binding changes."""
         embeddings.check_dimension(identity)
-        stored = self.embedder()
-        if stored not in (None, identity) and not replace:
-            raise mismatch(stored, identity)
-        if replace or stored != identity:
+        if binds_anew(self.embedder(), identity, replace=replace):
             self._write_with(partial(embeddings.bind, identity=identity, replace=replace))
         self._bound = identity
 
@@ -265,11 +263,3 @@ def _tidy(connection: apsw.Connection) -> None:
     if scrub_is_due(connection):
         connection.set_busy_timeout(0)
         scrub(connection)
-
-
-def _prepared(request: Request) -> list[NewRow | StateRequest] | None:
-    try:
-        return prepared(request.statements)
-    except Exception as error:  # this request alone is refused
-        request.settle(error)
-        return None

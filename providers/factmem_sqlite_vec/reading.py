@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Sequence
 
 import apsw
 
 from factmem.abc import EmbedderIdentity
+from factmem.providers.bindings import read_embedder
 from factmem.providers.rows import SEQ_MASK, place_digest, read_assertion
 from factmem.records import LogEntry, Place, StateChange, Tombstone
 from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, STATE_COLUMNS, Row, keyed, read_state, select, state_changes
@@ -22,7 +21,6 @@ __all__ = [
     "entries",
     "first_changes",
     "key_of_store",
-    "read_embedder",
     "tombstones",
 ]
 
@@ -31,12 +29,6 @@ def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
     """Return the embedder that the store is bound to."""
     found = select(connection, "SELECT value FROM meta WHERE key = 'embedder'")
     return read_embedder(found[0][0]) if found else None
-
-
-@functools.lru_cache(maxsize=16)
-def read_embedder(text: str | None) -> EmbedderIdentity | None:
-    """Read the identity of an embedder as it is stored; None for None."""
-    return None if text is None else EmbedderIdentity(**json.loads(text))
 
 
 def key_of_store(connection: apsw.Connection) -> bytes:

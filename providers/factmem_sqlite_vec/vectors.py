@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import apsw
-import attrs
 
 from factmem.abc import EmbedderIdentity
 from factmem.errors import CapabilityError
+from factmem.providers.bindings import binds_anew, written_embedder
 from factmem.providers.rows import SEQ_MASK
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.chunks import VECTORS, read_slots, slots_of
@@ -19,7 +19,7 @@ from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.sequences import base_of, of_tenant
 from factmem_sqlite_vec.sums import OF_SLOTS, OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
-from factmem_sqlite_vec.writing import Batch, mismatch
+from factmem_sqlite_vec.writing import Batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,22 +40,17 @@ _MOST_DIMENSIONS: Final = 8192
 
 def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
     """Bind the store to an embedder; in a transaction."""
-    if batch.embedder not in (None, identity) and not replace:
-        raise mismatch(batch.embedder, identity)
-    if replace or batch.embedder != identity:
+    if binds_anew(batch.embedder, identity, replace=replace):
         connection.execute(f"DROP TABLE vectors; {VECTORS}; UPDATE assertions SET vector = NULL; {MOVED}")
         connection.execute("DELETE FROM sums WHERE place IN (?, ?)", (OF_VECTORS, OF_SLOTS))
-        written = json.dumps(attrs.asdict(identity), ensure_ascii=False)
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written,))
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written_embedder(identity),))
 
 
 def put_vectors(
     connection: apsw.Connection, batch: Batch, *, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]
 ) -> None:
     """Store vectors of a tenant's assertions; in a transaction."""
-    batch.replace_vectors(
-        tenant or "", {seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()}
-    )
+    batch.replace_vectors(tenant or "", {seq: batch.storable(unit_vector(vector)) for seq, vector in vectors.items()})
 
 
 def check_dimension(identity: EmbedderIdentity) -> None:

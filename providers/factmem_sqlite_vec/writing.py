@@ -11,8 +11,8 @@ import apsw
 import attrs
 
 from factmem.abc import EmbedderIdentity, Receipt, StateRequest
-from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.providers import SteadyClock, check_expected, erased_meanwhile, unknown_assertion
+from factmem.providers.bindings import read_embedder, storable_vector
 from factmem.providers.outline_bodies import outline_body
 from factmem.providers.rows import (
     SEQ_MASK,
@@ -30,10 +30,8 @@ from factmem.providers.rows import (
     unpack_record_id,
 )
 from factmem.records import AssertionState, Recorded, StateChange
-from factmem.vectors import unit_vector
 from factmem_sqlite_vec.chunks import overwrite, read_slot, write_slots
 from factmem_sqlite_vec.outlines import MOVED, use_outlines
-from factmem_sqlite_vec.reading import read_embedder
 from factmem_sqlite_vec.rows import (
     ASSERTION_COLUMNS,
     OF_RECORD,
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Batch", "Known", "mismatch", "write_batch"]
+__all__ = ["Batch", "Known", "write_batch"]
 
 _NEWEST: Final = " UNION ALL ".join(
     f"SELECT * FROM (SELECT recorded_at FROM {table} WHERE seq > ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1)"
@@ -74,7 +72,7 @@ _MOST_KNOWN: Final = 4096
 
 @attrs.define(eq=False)
 class Known:
-    """What a connection that writes knows of its store, for as long as no other one writes.
+    """Knowledge that a connection that writes has of its store, for as long as no other one writes.
 
     Attributes:
         connection: The connection.
@@ -175,7 +173,6 @@ class Batch:
         self.seqs: NewSeqs = NewSeqs(known.connection, known.seqs)
         self.sums: NewSums = NewSums()
         self.embedder: EmbedderIdentity | None = known.embedder
-        self._is_rebound = bound not in (None, known.embedder)
         self._vectors: list[bytes] = []
         if outlines is not None and known.outlines is None:
             use_outlines(known.connection, outlines)
@@ -233,7 +230,7 @@ class Batch:
         counts = said.counts(said.state)
         if counts:
             track = self._keep_track(row, admit(self._connection, track, said))
-        vector = None if row.vector is None else self.checked_vector(row.vector)
+        vector = None if row.vector is None else self.storable(row.vector)
         self._write(row, track, recorded, key, self._hashed(row), vector, joined=counts)
         self._flush()
 
@@ -251,6 +248,10 @@ class Batch:
             raise unknown_assertion()
         key, moment = self.seqs.advance_to(name, change.seq), change.recorded_at.isoformat()
         self._write_state(self._changed(at), key, (name, change.state.value, moment, change.reason, change.actor))
+
+    def storable(self, vector: NDArray[np.float32]) -> bytes:
+        """Return the stored form of a vector; see `factmem.providers.bindings.storable_vector`."""
+        return storable_vector(vector, self.embedder, self._bound)
 
     def forget_tracks(self) -> None:
         """Read tracks and heads again, after rows were deleted."""
@@ -302,21 +303,6 @@ class Batch:
         self._vectors.append(vector)
         return self._known.slots + len(self._vectors) - 1
 
-    def checked_vector(self, vector: NDArray[np.float32]) -> bytes:
-        """Return a vector of length 1 in its stored form.
-
-        Raises:
-            InvalidVectorError: It is of another dimension than the store's.
-            EmbedderMismatchError: The store was bound to another embedder meanwhile.
-        """
-        if self.embedder is None:
-            raise InvalidVectorError("the store has no embedder yet: call use_embedder before you pass vectors")
-        if self._is_rebound:
-            raise mismatch(self.embedder, self._bound)
-        if len(vector) != self.embedder.dimension:
-            unit_vector(vector, dimension=self.embedder.dimension)
-        return vector.tobytes()
-
     def _append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
         receipts = []
         for row in rows:
@@ -337,7 +323,7 @@ class Batch:
             self._clock.reached(dt.datetime.fromisoformat(unpack_moment(moment)))
 
     def _append_assertion(self, row: NewRow) -> Receipt:
-        vector = None if row.vector is None else self.checked_vector(row.vector)
+        vector = None if row.vector is None else self.storable(row.vector)
         track, hashed = self._track(row), self._hashed(row)
         same, is_taken = self._find(track, row, hashed)
         if same is None and (said := self._clock.dated(row.assertion)) is not row.assertion:
@@ -534,11 +520,3 @@ def write_batch(
             connection.execute("ROLLBACK")
         raise
     return known.committed()
-
-
-def mismatch(stored: EmbedderIdentity, wanted: EmbedderIdentity | None) -> EmbedderMismatchError:
-    """Return the error of a store whose vectors come from another embedder."""
-    return EmbedderMismatchError(
-        f"this store's vectors come from {stored}, not from {wanted}: "
-        "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
-    )
