@@ -73,6 +73,8 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "saturation .25": {"SATURATION": 0.25},
     "speaker or subject named": {"lead": 0},
     "time named": {"dated": 0},
+    "time as a term": {"TIMED": 0},
+    "days later": {"LAG": 1},
     "kind of value asked for": {"kind": 0},
     "all three signs": {"SIGN": 0},
     "signs .25": {"SIGN": 0.25},

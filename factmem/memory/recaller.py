@@ -44,7 +44,6 @@ from factmem.recall import (
     events_in,
     explored,
     followed,
-    in_seconds,
     kinds_asked,
     marked,
     ranked,
@@ -52,7 +51,7 @@ from factmem.recall import (
     selected,
     sentence_of,
     timed,
-    times_in,
+    times_and_rest,
 )
 from factmem.recall import embedded as embed_texts
 from factmem.reranking import reordered, rerank_checked
@@ -362,19 +361,17 @@ class _Search:
 
     def query(self, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text."""
-        return Query(
+        query = Query(
             terms=self.mirror.terms(text) if self.lexical else (),
             vector=vector,
-            times=self._times(text) if self.lexical else (),
             asks_assistant=self.lexical and asks_for_assistant(text),
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
             sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights if self.lexical else attrs.evolve(self.weights, lexical_weight=0.0),
         )
-
-    def _times(self, text: str) -> tuple[tuple[float, float], ...]:
-        return tuple(map(in_seconds, times_in(text, self.now)))
+        times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
+        return query.at(times, rest) if times else query
 
 
 def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:

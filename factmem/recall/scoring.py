@@ -5,7 +5,8 @@ the caller may see, never of the other results. It fuses the evidence of words a
 times and the record's own words:
 
     lexical    = u · (1 + s) / (u + s)
-    u          = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
+    u          = (1 - t) · words + t · dated
+    words      = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
     semantic   = (cosine + g · (near + g' · cosine')) / (1 + g)
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record outside conversations
     fused      = w · lexical + (1 - w) · semantic
@@ -19,6 +20,9 @@ its neighbours, and of its whole conversation. Each level has document frequenci
 the mean cosine of the record and its neighbours; negative cosines count as 0. The context counts less the longer the
 record is (``g``): a short chat turn needs its neighbours, a long message is blurred by them. Primes mark the statement
 before, where that one ends with a question: the answer inherits what its question matched.
+
+A time in the query is a term like others: it weighs half of its words (``t``), which do not count besides. Statements
+follow what happened by up to some days.
 
 A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the speaker or
 the subject: if it holds the first word of the record's text. ``dated`` is the closeness to a time in the query, see
@@ -69,9 +73,11 @@ __all__ = [
     "CONTEXT_WORDS",
     "DAY",
     "FEW_WORDS",
+    "LAG",
     "MISFIT",
     "SATURATION",
     "SIGN",
+    "TIMED",
     "Additive",
     "Boost",
     "Composite",
@@ -83,6 +89,7 @@ __all__ = [
     "context_weight",
     "idf",
     "length_norm",
+    "outranked",
     "raised",
     "recency",
     "says_little",
@@ -105,6 +112,12 @@ CONTEXT_WORDS: Final = 20.0
 SIGN: Final = 0.5
 """``λ``: the gain by a sign, as a share of ``v · (1 - v)``."""
 
+TIMED: Final = 0.5
+"""The weight of a time in a query, as a share of that of its words."""
+
+LAG: Final = 5 * 86_400.0
+"""The seconds by which a statement may follow what happened."""
+
 MISFIT: Final = 0.75
 """``μ``: the weight of the words of a role that the query does not ask for, and of a text that says hardly anything."""
 
@@ -119,6 +132,9 @@ CONCEPT: Final = 0.4
 
 BOTH: Final = 0.6
 """``β``: the gain if the query names both the concept and the subject."""
+
+_BELOW: Final = 1e-6
+"""Share by which the score of an overtaken statement is less than that of the newest at least."""
 
 DAY: Final = 86_400.0
 """The seconds of a day."""
@@ -261,6 +277,7 @@ class Evidence(Generic[Floats]):
         concept: 1 if the query names the concept, else 0; None for no record, as for ``covered``.
         covered: Share of the query that the names cover.
         dated: Closeness to a time in the query; None if the query names none.
+        timed: ``t``, the part of the evidence of words that is the closeness to a time.
         kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
     """
 
@@ -279,6 +296,7 @@ class Evidence(Generic[Floats]):
     concept: Floats | None = None
     covered: Floats | None = None
     dated: Floats | None = None
+    timed: float = 0.0
     kind: Any = None
 
     @functools.cached_property
@@ -288,6 +306,8 @@ class Evidence(Generic[Floats]):
         if self.answered is not None and self.question is not None:
             around = around + self.answered * self.question
         share: Any = np.minimum((self.own + self.context * around) / (1 + 2 * self.context), 1)
+        if self.dated is not None:
+            share = share + self.timed * (self.dated - share)
         words: Floats = share * (1 + SATURATION) / (share + SATURATION)
         return words
 
@@ -354,6 +374,8 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
     """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length away.
 
+    After the interval, it is 0 from `LAG` away at the earliest.
+
     Args:
         said_at: Times of the records, in seconds since 1970.
         times: Beginnings and ends of the intervals; their length counts as a day at least and a month at most.
@@ -361,8 +383,8 @@ def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]
     closest = np.zeros(len(said_at))
     for start, end in times:
         reach = min(max(end - start, DAY), _MONTH) / 2
-        away = np.maximum(np.maximum(start - said_at, said_at - end), 0)
-        np.maximum(closest, 1 - away / reach, out=closest)
+        away = np.maximum((start - said_at) / reach, (said_at - end) / max(reach, LAG))
+        np.maximum(closest, 1 - np.maximum(away, 0), out=closest)
     return closest
 
 
@@ -392,3 +414,10 @@ def composite(similarity: Floats, recency: Floats, importance: Floats, settings:
             return (w_s * similarity + w_r * recency + w_i * importance) / (w_s + w_r + w_i)
         case never:
             assert_never(never)
+
+
+def outranked(score: Floats, newest: Floats) -> Floats:
+    """Return the scores of overtaken statements, just below that of the one that overtakes them."""
+    bounded: Any = np.minimum(score, newest * (1 - _BELOW))
+    below: Floats = bounded
+    return below
