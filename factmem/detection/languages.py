@@ -9,7 +9,6 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.detection.words import Word, words_of
+from factmem.tables import table
 
 __all__ = ["Language", "entries", "language_named", "language_of", "search"]
 
@@ -108,8 +108,7 @@ def search(pattern: re.Pattern[str], words: Sequence[Word], first: int, last: in
 @functools.cache
 def language_named(name: str) -> Language:
     """Return the table of a language."""
-    file = resources.files("factmem.detection") / "tables" / f"{name}.toml"
-    return Language(name, tomllib.loads(file.read_text(encoding="utf-8")))
+    return Language(name, table(f"detection/tables/{name}"))
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -20,23 +20,12 @@ from factmem.detection.languages import Language, entries, language_named, searc
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
+from factmem.tables import table
 
 __all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
 
-CUES: Final = {
-    "deny": "the sentence denies something",
-    "past": "said of the past",
-    "maybe": "said with reserve",
-    "plan": "said as a plan",
-    "wish": "said as a wish",
-    "joke": "may be a joke",
-    "averse": "said with dislike",
-    "ask": "said in a question",
-    "condition": "said under a condition",
-    "that": "said within another statement",
-    "said": "reported from others",
-    "others": "said about somebody else",
-}
+_DATA: Final = table("detection/plain")
+CUES: Final[Mapping[str, str]] = _DATA["cues"]
 """Lists of cues, with their reasons."""
 _IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke", "averse")
 _BEFORE: Final = ("condition", "that")
@@ -70,25 +59,7 @@ _WINKS: Final = re.compile(
     "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
     "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
 )
-_SYMBOLS: Final = {
-    "$": "dollar",
-    "€": "euro",
-    "£": "pound",
-    "¥": "yen",
-    "₹": "rupee",
-    "₽": "rouble",
-    "₩": "won",
-    "%": "percent",
-    "°": "degree",
-}
-_LIGHT: Final = frozenset(
-    entries(
-        "a, about, an, and, any, are, as, at, be, been, by, can, current, currently, did, do, does, for, from, "
-        "get, gets, had, has, have, how, in, is, it, its, main, many, much, my, name, number, of, on, one, or, "
-        "own, owns, per, person, s, some, t, that, the, their, them, they, this, to, user, users, was, were, what, "
-        "when, where, whether, which, who, with, year, years, your"
-    )
-)
+_LIGHT: Final = frozenset(entries(_DATA["light"]))
 """Words of a concept that do not say what it is about."""
 
 
@@ -476,7 +447,7 @@ class Reading:
     def _reason_of_unit(self, place: Found, clause: Found) -> str | None:
         words, behind = self.words, place[1] + 1
         symbols = {words[at].text for at in (place[0] - 1, behind) if 0 <= at < len(words)}
-        measured = {_SYMBOLS[mark] for mark in symbols if mark in _SYMBOLS}
+        measured = {_DATA["symbols"][mark] for mark in symbols if mark in _DATA["symbols"]}
         groups = {**self.language.group("measures"), **self.language.group("units")}
         measured |= {
             name
