@@ -36,12 +36,12 @@ class ModelVerifier:
         if not shown:
             return answers
         (found,) = await inquire(self.model, "verify", content)
-        said: dict[int, set[str]] = {}
+        said: dict[int, set[Confirmation]] = {}
         for item in found["claims"]:
-            said.setdefault(item["number"], set()).add(item["answer"])
+            said.setdefault(item["number"], set()).add(Confirmation(item["answer"]))
         for number, given in said.items():
             if 0 < number <= len(shown) and len(given) == 1:
-                answers[shown[number - 1]] = Confirmation(*given)
+                answers[shown[number - 1]] = given.pop()
         return answers
 
     def _question(self, claims: Sequence[Claim]) -> tuple[list[int], str]:
