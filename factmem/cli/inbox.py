@@ -12,7 +12,7 @@ from factmem.cli.ids import full_ids, lengthened, short_id
 from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SinceOption, UntilOption
 from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
-from factmem.cli.session import FAILED, Session, report
+from factmem.cli.session import FAILED, Session, in_words, report
 from factmem.errors import InvalidDataError, ModelError
 from factmem.values import Json
 
@@ -72,7 +72,7 @@ def _letter_json(letter: DeadLetter) -> dict[str, Json]:
     return {
         "id": letter.id,
         "failure": letter.failure,
-        "reason": letter.reason,
+        "reason": letter.reason and in_words(letter.reason),
         "failed_at": letter.failed_at.isoformat(),
         "records": [record_json(record) for record in letter.records],
     }
@@ -86,7 +86,7 @@ def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
     for letter in letters:
         why = Text(f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} · id {short_id(letter.id)}", style="yellow")
         lines = [line for record in letter.records for line in record_block(record, with_id=False)]
-        print_block(out, "unread", [why, *([Text(letter.reason)] if letter.reason else []), *lines])
+        print_block(out, "unread", [why, *([Text(in_words(letter.reason))] if letter.reason else []), *lines])
 
 
 async def retry(session: Session, ids: SomeLettersArgument = None) -> None:

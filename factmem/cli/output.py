@@ -100,7 +100,7 @@ def match_json(match: RecallMatch) -> dict[str, Json]:
     """Return a match as JSON."""
     return {
         "score": match.score,
-        "parts": attrs.asdict(match.parts),
+        "parts": match.parts.by_name(),
         "reasons": list(match.reasons),
         "record": record_json(match.record),
         "newer": None if match.newer is None else record_json(match.newer),
@@ -171,8 +171,8 @@ def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
         lines.append(Text(f"{record.timestamp:%Y-%m-%d}, {record.state.value}: {value}", style="dim"))
     lines.append(Text(" · ".join([*match.reasons, f"id {short_id(match.record.id)}"]), style="dim"))
     if explain:
-        parts = attrs.asdict(match.parts)
-        lines.append(Text("  ".join(f"{name} {part:.3f}" for name, part in parts.items()), style="cyan"))
+        parts = match.parts.by_name().items()
+        lines.append(Text("  ".join(f"{name} {part:.3f}" for name, part in parts), style="cyan"))
     return lines
 
 

@@ -47,6 +47,10 @@ class ScoreParts:
     importance: float
     reranked: float | None = None
 
+    def by_name(self) -> dict[str, float]:
+        """Return the parts by name, without what was not measured."""
+        return {name: part for name, part in attrs.asdict(self).items() if part is not None}
+
 
 @attrs.frozen(kw_only=True)
 class RecallMatch:

@@ -58,6 +58,16 @@ def test_taking_in_again_what_could_not_be_read_tries_again(cli: CommandLine, ta
         assert cli.data(*words)["created"] == 2
 
 
+def test_the_reason_of_a_dead_letter_is_in_the_terms_of_the_command_line(cli: CommandLine) -> None:
+    with LoopbackOpenAIServer(answering("not JSON")) as server:
+        cli.run("--model", at(server), "remember", SAID)
+    shown = cli.run("dead-letters", "list").out
+    assert "ask a larger model" in shown
+    assert "tries=" not in shown
+    (letter,) = cli.data("dead-letters", "list")
+    assert letter["reason"].endswith("ask a larger model")
+
+
 def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
     with LoopbackOpenAIServer(answering(chat_answer(None, refusal="No."))) as server:
         cli.run("--model", at(server), "ingest", str(talk(SAID)))
