@@ -481,8 +481,8 @@ def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) ->
 def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int) -> Scored | None:
     """Return the best rows and all that equal the last of them, in no order; None if there are none.
 
-    A statement that overtakes others scores like the best of them, and they score just below it, whatever the filter. If
-    the query names a time, what was said then is asked for, and every statement keeps its own score.
+    A statement that overtakes others scores like the best of them, and they score just below it, whatever the filter.
+    If the query names a time, what was said then is asked for, and every statement keeps its own score.
 
     Args:
         corpus: The corpus, as `Corpus.shown` to the caller.
