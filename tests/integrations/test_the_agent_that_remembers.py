@@ -52,7 +52,10 @@ NAMED_BY_THE_PROGRAM: Final = ("openai_client", "own_loop")
 ASKED: Final = Turn("alice", "monday", "Where do I live?")
 BEGAN: Final = dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
 
-pytestmark = pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning:google.adk")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning:google.adk"),
+    pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning"),  # of fields that CrewAI reads itself
+]
 in_every_manner = pytest.mark.parametrize(
     ("host", "manner"), [(host, Manner(manner)) for host in HOSTS for manner in HOSTS[host]]
 )
