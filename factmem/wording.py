@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -30,12 +29,14 @@ __all__ = [
     "clause_spans",
     "content_words",
     "folded",
+    "forget_texts",
     "is_question",
     "language_of",
     "says_enough",
     "sentence_spans",
     "stated_spans",
     "tells",
+    "words_of",
 ]
 
 Span: TypeAlias = tuple[int, int]
@@ -66,6 +67,15 @@ _ELISION: Final = lazy_pattern(r"^\w{1,4}'|(?<=')\w{2,}$")
 _ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")
 _RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
 """Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
+
+_LETTERS: Final = lazy_pattern(f"[{_LETTER}]+")
+_NO_LETTERS, _GAPS = (
+    "".join(char if char.isalnum() or char in inner else " " for char in map(chr, range(128))) for inner in ("_", "'-")
+)
+"""Translations of the ASCII characters outside `_LETTERS`, and of those outside `WORD`, into spaces."""
+
+_RECENT: Final = 8
+"""Number of texts whose language and parts are kept, for the next who asks."""
 
 _LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
@@ -103,6 +113,21 @@ def folded(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
+def words_of(text: str) -> list[str]:
+    """Return the matches of `WORD` in a text, several times faster for an ASCII one."""
+    if not text.isascii():
+        return WORD.findall(text)
+    runs = text.translate(_GAPS).split()
+    if "'" not in text and "-" not in text:
+        return runs
+    return [word for run in runs for word in ((run,) if run.isalnum() else WORD.findall(run))]
+
+
+@functools.lru_cache(_RECENT)
+def _runs_of(text: str) -> frozenset[str]:
+    return frozenset(text.translate(_NO_LETTERS).split() if text.isascii() else _LETTERS.findall(text))
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class Language:
     """The words of a language.
@@ -131,7 +156,32 @@ class Language:
 
     def finds(self, cue: str, text: str) -> re.Match[str] | None:
         """Search a folded text for the words of a list."""
-        return self.cues[cue].search(text)
+        return self.cues[cue].search(text) if self.may_hold(cue, text) else None
+
+    def without(self, cue: str, text: str, instead: str | Callable[[re.Match[str]], str] = " ") -> str:
+        """Return a folded text with the words of a list replaced."""
+        return self.cues[cue].sub(instead, text) if self.may_hold(cue, text) else text
+
+    def may_hold(self, cue: str, text: str) -> bool:
+        """Return whether the first run of letters of a list's word is in a folded text; always if it is unspaced."""
+        if self.unspaced:
+            return True
+        whole, starts, ends = self._first_runs(cue)
+        runs = _runs_of(text)
+        if not whole.isdisjoint(runs):
+            return True
+        return bool(starts or ends) and any(run.startswith(starts) or run.endswith(ends) for run in runs)
+
+    @functools.cache  # noqa: B019 - languages are never dropped
+    def _first_runs(self, cue: str) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
+        """Return the first run of letters of each word: whole, at the start and at the end of a run."""
+        words = self.lists.get("conditions" if cue == "asked" else cue, ())
+        first = [(word, next(iter(_LETTERS.findall(word)), "")) for word in words]
+        return (
+            frozenset(run for word, run in first if "-" not in (word[:1], word[-1:])),
+            tuple(run for word, run in first if word.endswith("-")),
+            tuple(run for word, run in first if word.startswith("-")),
+        )
 
     def opens(self, cue: str, text: str) -> bool:
         """Return whether a folded clause begins with a word of a list, after words such as "and" or "please"."""
@@ -155,26 +205,42 @@ def _languages() -> Mapping[str, Language]:
 def _language(name: str, data: Mapping[str, str | bool]) -> Language:
     lists = {key: _words(words) for key, words in data.items() if isinstance(words, str)}
     everyday, own = lists.pop("everyday", []), lists.get("self", [])
-    unspaced = bool(data.get("unspaced"))
     lists["opening"] = [*lists.get("please", ()), *lists.get("first", ())]
-    cues = {key: _pattern(words, unspaced=unspaced) for key, words in lists.items()}
-    cues |= {f"{key} last": _pattern(words, unspaced=unspaced, last=True) for key, words in lists.items()}
-    between = r".{0,6}?" if unspaced else r"\W+(?:\w+\W+){0,3}?"
-    if "conditions" in cues:
-        cues["asked"] = lazy_pattern(cues["conditions"].pattern + between + cues["speaks"].pattern)
-    cues["openings"] = lazy_pattern(rf"\W*(?:{cues['opening'].pattern}\W*)*")
-    cues["everyday"] = _pattern([*everyday, *own], unspaced=unspaced)
     return Language(
         name=name,
         everyday=frozenset(everyday) | frozenset(own),
         beginnings=tuple(word[:-1] for word in everyday if word.endswith("-")),
         words=frozenset(word.strip("-") for word in chain(everyday, *lists.values())),
-        unspaced=unspaced,
+        unspaced=bool(data.get("unspaced")),
         orders_last=bool(data.get("orders_last")),
         capitals=bool(data.get("capitals")),
         lists=lists,
-        cues=defaultdict(lambda: _NOTHING, cues),
+        cues=_Cues(lists | {"everyday": [*everyday, *own]}, unspaced=bool(data.get("unspaced"))),
     )
+
+
+class _Cues(dict[str, "re.Pattern[str]"]):
+    """The patterns of a language, made at their first use.
+
+    Args:
+        lists: Its words.
+        unspaced: Whether they stand without spaces.
+    """
+
+    def __init__(self, lists: Mapping[str, Sequence[str]], *, unspaced: bool) -> None:
+        self._lists, self._unspaced = lists, unspaced
+
+    def __missing__(self, cue: str) -> re.Pattern[str]:
+        name, _, last = cue.partition(" ")
+        if cue == "asked" and "conditions" in self._lists:
+            between = r".{0,6}?" if self._unspaced else r"\W+(?:\w+\W+){0,3}?"
+            made = lazy_pattern(self["conditions"].pattern + between + self["speaks"].pattern)
+        elif cue == "openings":
+            made = lazy_pattern(rf"\W*(?:{self['opening'].pattern}\W*)*")
+        else:
+            made = _pattern(self._lists.get(name, ()), unspaced=self._unspaced, last=bool(last))
+        self[cue] = made
+        return made
 
 
 def _words(text: str) -> list[str]:
@@ -183,6 +249,8 @@ def _words(text: str) -> list[str]:
 
 def _pattern(words: Sequence[str], *, unspaced: bool, last: bool = False) -> re.Pattern[str]:
     end = r"\Z" if last else ""
+    if not words:
+        return lazy_pattern("(?!)")
     if unspaced:
         return lazy_pattern(f"(?:{_either(words)}){end}")
     free_start = _either([word[1:] for word in words if word.startswith("-")])
@@ -196,7 +264,6 @@ def _either(words: Sequence[str]) -> str:
     return "|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)"
 
 
-_NOTHING: Final = lazy_pattern(r"(?!)")
 _UNKNOWN: Final = _language("", {})
 
 
@@ -212,13 +279,17 @@ def _languages_of_words() -> Mapping[str, tuple[str, ...]]:
 
 def language_of(text: str) -> Language:
     """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
-    text = text[:_TELLING_LANGUAGE]
+    return _language_of(text[:_TELLING_LANGUAGE])
+
+
+@functools.lru_cache(_RECENT)
+def _language_of(text: str) -> Language:
     if not text.isascii():
         for name, script in _SCRIPTS:
             if script.search(text):
                 return _languages()[name]
     known, counts = _languages_of_words(), dict.fromkeys(_languages(), 0)
-    for word in WORD.findall(text):
+    for word in words_of(text):
         for part in (word, *_ELISION.findall(word)) if "'" in word else (word,):
             for name in known.get(part, ()):
                 counts[name] += len(part)
@@ -250,7 +321,7 @@ def content_words(text: str, language: Language) -> list[str]:
     if language.unspaced:
         runs = _RUN.findall(language.cues["everyday"].sub(" ", text))
         return [piece for run in runs for piece in (_pairs(run) if run[0] >= "\u3040" else (run,))]
-    words = (_ARTICLE.sub("", word) if "'" in word else word for word in WORD.findall(text))
+    words = (_ARTICLE.sub("", word) if "'" in word else word for word in words_of(text))
     return [word for word in words if not _is_everyday(word, language)]
 
 
@@ -261,7 +332,7 @@ def _pairs(run: str) -> list[str]:
 def _is_everyday(word: str, language: Language) -> bool:
     if word in language.everyday or (language.beginnings and word.startswith(language.beginnings)):
         return True
-    parts = re.split(r"['-]", word)
+    parts = word.replace("-", "'").split("'")
     return len(parts) > 1 and all(len(part) < 3 or part in language.everyday for part in parts)
 
 
@@ -312,6 +383,7 @@ def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
     yield from stated
 
 
+@functools.lru_cache(_RECENT)
 def tells(text: str) -> bool:
     """Return whether a text tells something: enough words with content, outside questions and requests.
 
@@ -342,3 +414,9 @@ def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     if not 0 < count < _ENOUGH:
         return count > 0
     return language.orders_last or any(language.finds("self", piece) for piece in pieces)
+
+
+def forget_texts() -> None:
+    """Clear the caches of texts, so that no erased text outlives in them."""
+    for cached in (_runs_of, _language_of, tells):
+        cached.cache_clear()
