@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
@@ -74,8 +75,8 @@ _NO_LETTERS, _GAPS = (
 )
 """Translations of the ASCII characters outside `_LETTERS`, and of those outside `WORD`, into spaces."""
 
-_RECENT: Final = 8
-"""Number of texts whose language and parts are kept, for the next who asks."""
+_RECENT, _IN_BATCHES = 8, 1_024
+"""Numbers of texts that are not read again: for the next who asks; for whoever asks after a batch."""
 
 _LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
@@ -156,32 +157,40 @@ class Language:
 
     def finds(self, cue: str, text: str) -> re.Match[str] | None:
         """Search a folded text for the words of a list."""
-        return self.cues[cue].search(text) if self.may_hold(cue, text) else None
+        return self.cues[cue].search(text) if self.may_hold(text, cue) else None
 
     def without(self, cue: str, text: str, instead: str | Callable[[re.Match[str]], str] = " ") -> str:
         """Return a folded text with the words of a list replaced."""
-        return self.cues[cue].sub(instead, text) if self.may_hold(cue, text) else text
+        return self.cues[cue].sub(instead, text) if self.may_hold(text, cue) else text
 
-    def may_hold(self, cue: str, text: str) -> bool:
-        """Return whether the first run of letters of a list's word is in a folded text; always if it is unspaced."""
+    def may_hold(self, text: str, *cues: str) -> bool:
+        """Return whether the runs of letters of a word of some lists are in a folded text; if not, no such word is."""
         if self.unspaced:
-            return True
-        whole, starts, ends = self._first_runs(cue)
+            return any(word in text for cue in cues for word in self._listed(cue))
+        whole, starts, ends = self._runs_in(cues)
         runs = _runs_of(text)
-        if not whole.isdisjoint(runs):
+        if any(of <= runs for run in whole.keys() & runs for of in whole[run]):
             return True
         return bool(starts or ends) and any(run.startswith(starts) or run.endswith(ends) for run in runs)
 
     @functools.cache  # noqa: B019 - languages are never dropped
-    def _first_runs(self, cue: str) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
-        """Return the first run of letters of each word: whole, at the start and at the end of a run."""
-        words = self.lists.get("conditions" if cue == "asked" else cue, ())
-        first = [(word, next(iter(_LETTERS.findall(word)), "")) for word in words]
-        return (
-            frozenset(run for word, run in first if "-" not in (word[:1], word[-1:])),
-            tuple(run for word, run in first if word.endswith("-")),
-            tuple(run for word, run in first if word.startswith("-")),
-        )
+    def _runs_in(
+        self, cues: Sequence[str]
+    ) -> tuple[Mapping[str, Sequence[frozenset[str]]], tuple[str, ...], tuple[str, ...]]:
+        """Return the runs of letters of each word, by one of them; and the starts and the ends of runs."""
+        whole, starts, ends = defaultdict[str, list[frozenset[str]]](list), set[str](), set[str]()
+        for word in chain.from_iterable(map(self._listed, cues)):
+            runs = _LETTERS.findall(word)
+            if word.endswith("-") or not runs:  # a mark alone rules nothing out
+                starts.add("".join(runs[-1:]))
+            elif word.startswith("-"):
+                ends.add(runs[0])
+            else:
+                whole[max(runs, key=len)].append(frozenset(runs))
+        return whole, tuple(starts), tuple(ends)
+
+    def _listed(self, cue: str) -> Sequence[str]:
+        return self.lists.get("conditions" if cue == "asked" else cue, ())
 
     def opens(self, cue: str, text: str) -> bool:
         """Return whether a folded clause begins with a word of a list, after words such as "and" or "please"."""
@@ -193,6 +202,8 @@ class Language:
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
+        if not self.lists.get(cue):
+            return False
         end = len(_AFTER_MARKS.sub("", text).rstrip("".join(QUESTION_MARKS)))
         return self.cues[f"{cue} last"].search(text, max(0, end - _LONGEST_ENDING), end) is not None
 
@@ -253,15 +264,18 @@ def _pattern(words: Sequence[str], *, unspaced: bool, last: bool = False) -> re.
         return lazy_pattern("(?!)")
     if unspaced:
         return lazy_pattern(f"(?:{_either(words)}){end}")
-    free_start = _either([word[1:] for word in words if word.startswith("-")])
-    free_end = _either([word[:-1] for word in words if word.endswith("-")])
-    whole = _either([word for word in words if "-" not in (word[:1], word[-1:])])
     start, stop = rf"(?<![{_LETTER}])", rf"(?:(?<=')|(?![{_LETTER}]))"
-    return lazy_pattern(rf"(?:{start}(?:{whole}){stop}|(?:{free_start}){stop}|{start}(?:{free_end})[{_LETTER}]*){end}")
+    forms = (
+        (start, [word for word in words if "-" not in (word[:1], word[-1:])], stop),
+        ("", [word[1:] for word in words if word.startswith("-")], stop),
+        (start, [word[:-1] for word in words if word.endswith("-")], f"[{_LETTER}]*"),
+    )
+    either = "|".join(f"{before}(?:{_either(of)}){after}" for before, of, after in forms if of)
+    return lazy_pattern(f"(?:{either}){end}")
 
 
 def _either(words: Sequence[str]) -> str:
-    return "|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)"
+    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
 
 
 _UNKNOWN: Final = _language("", {})
@@ -282,17 +296,19 @@ def language_of(text: str) -> Language:
     return _language_of(text[:_TELLING_LANGUAGE])
 
 
-@functools.lru_cache(_RECENT)
+@functools.lru_cache(_IN_BATCHES)
 def _language_of(text: str) -> Language:
     if not text.isascii():
         for name, script in _SCRIPTS:
             if script.search(text):
                 return _languages()[name]
     known, counts = _languages_of_words(), dict.fromkeys(_languages(), 0)
-    for word in words_of(text):
-        for part in (word, *_ELISION.findall(word)) if "'" in word else (word,):
-            for name in known.get(part, ()):
-                counts[name] += len(part)
+    words = words_of(text)
+    if "'" in text:
+        words = [part for word in words for part in (word, *_ELISION.findall(word))]
+    for word in filter(known.__contains__, words):
+        for name in known[word]:
+            counts[name] += len(word)
     most = max(counts, key=counts.__getitem__)
     return _languages()[most] if counts[most] else _UNKNOWN
 
@@ -321,19 +337,22 @@ def content_words(text: str, language: Language) -> list[str]:
     if language.unspaced:
         runs = _RUN.findall(language.cues["everyday"].sub(" ", text))
         return [piece for run in runs for piece in (_pairs(run) if run[0] >= "\u3040" else (run,))]
-    words = (_ARTICLE.sub("", word) if "'" in word else word for word in words_of(text))
-    return [word for word in words if not _is_everyday(word, language)]
+    words = words_of(text)
+    if "'" in text:
+        words = [_ARTICLE.sub("", word) for word in words]
+    return [word for word in words if word not in language.everyday and not _is_made_of_everyday(word, language)]
 
 
 def _pairs(run: str) -> list[str]:
     return [run] if len(run) < 3 or "\u30a1" <= run[0] <= "\u30ff" else [run[at : at + 2] for at in range(len(run) - 1)]
 
 
-def _is_everyday(word: str, language: Language) -> bool:
-    if word in language.everyday or (language.beginnings and word.startswith(language.beginnings)):
-        return True
+def _is_made_of_everyday(word: str, language: Language) -> bool:
+    if word.isalnum():
+        return word.startswith(language.beginnings)
     parts = word.replace("-", "'").split("'")
-    return len(parts) > 1 and all(len(part) < 3 or part in language.everyday for part in parts)
+    short = len(parts) > 1 and all(len(part) < 3 or part in language.everyday for part in parts)
+    return short or word.startswith(language.beginnings)
 
 
 def is_question(sentence: str, language: Language) -> bool:

@@ -126,7 +126,7 @@ def _content(text: str, language: Language) -> tuple[str, ...]:
     """Return the terms with content, in order, without numbers."""
     everyday = _everyday(language)
     terms = analyse(language.without("numbers", folded(text)))
-    kept = (term for term in terms if term not in everyday and not any(map(str.isdigit, term)))
+    kept = (term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term))))
     return tuple(dict.fromkeys(kept))
 
 
@@ -157,24 +157,27 @@ def _counted(sentence: str, language: Language) -> str | None:
     lasting = language.without("lately", sentence)
     masked = language.without("numbers", _FIGURES.sub("#", lasting), "#")
     before, number, _ = masked.partition("#")
-    if not number or not _content(lasting, language):
+    if not number:
         return None
     known = [kind for kind in (*_PREDICATES, "amounts") if kind in language.lists]
     if known and not any(language.finds(kind, before) for kind in known):
         return None  # "Ticket 12 is done."
-    return " ".join(_PIECE.findall(masked)) if known or len(words_of(before)) > 1 else None
+    if not known and len(words_of(before)) < 2:
+        return None
+    return " ".join(_PIECE.findall(masked)) if _content(lasting, language) else None
 
 
 def _held(text: str, sentence: str, language: Language) -> str | None:
     """Return what a sentence says of what has one value at a time, up to the value, and the form of the value."""
+    if not language.may_hold(sentence, *_PREDICATES):
+        return None
     sentence = language.without("lately", sentence, lambda found: " " * len(found[0]))
     found = ((language.finds(kind, sentence), kind) for kind in _PREDICATES)
     places = ((place.start(), -place.end(), kind) for place, kind in found if place)
     start, end, kind = min(places, default=(0, 0, ""))  # the first, and of several there the longest
-    value = WORD.search(sentence, end := -end)
-    words = words_of(sentence[:end])
-    if not kind or value is None:
+    if not kind or (value := WORD.search(sentence, end := -end)) is None:
         return None
+    words = words_of(sentence[:end])
     if kind == "home":  # living and moving to are said in different words
         who = words_of(sentence[:start])
         mine = _first_word(sentence, language) in _first_person(language)
