@@ -253,5 +253,6 @@ def among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
 
 
 def _united(rows: Rows, others: Rows) -> Rows:
-    both = np.sort(np.concatenate([rows, others]))
-    return both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    both: Rows = np.sort(np.concatenate([rows, others]))
+    both = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    return both
