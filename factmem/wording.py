@@ -11,7 +11,7 @@ import functools
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -30,12 +30,14 @@ __all__ = [
     "clause_spans",
     "content_words",
     "folded",
+    "forget_texts",
     "is_question",
     "language_of",
     "says_enough",
     "sentence_spans",
     "stated_spans",
     "tells",
+    "words_of",
 ]
 
 Span: TypeAlias = tuple[int, int]
@@ -66,6 +68,15 @@ _ELISION: Final = lazy_pattern(r"^\w{1,4}'|(?<=')\w{2,}$")
 _ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")
 _RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
 """Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
+
+_LETTERS: Final = lazy_pattern(f"[{_LETTER}]+")
+_NO_LETTERS, _GAPS = (
+    "".join(char if char.isalnum() or char in inner else " " for char in map(chr, range(128))) for inner in ("_", "'-")
+)
+"""Translations of the ASCII characters outside `_LETTERS`, and of those outside `WORD`, into spaces."""
+
+_RECENT, _IN_BATCHES = 8, 1_024
+"""Numbers of texts that are not read again: for the next who asks; for whoever asks after a batch."""
 
 _LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
@@ -103,6 +114,21 @@ def folded(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
+def words_of(text: str) -> list[str]:
+    """Return the matches of `WORD` in a text, several times faster for an ASCII one."""
+    if not text.isascii():
+        return WORD.findall(text)
+    runs = text.translate(_GAPS).split()
+    if "'" not in text and "-" not in text:
+        return runs
+    return [word for run in runs for word in ((run,) if run.isalnum() else WORD.findall(run))]
+
+
+@functools.lru_cache(_RECENT)
+def _runs_of(text: str) -> frozenset[str]:
+    return frozenset(text.translate(_NO_LETTERS).split() if text.isascii() else _LETTERS.findall(text))
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class Language:
     """The words of a language.
@@ -131,7 +157,40 @@ class Language:
 
     def finds(self, cue: str, text: str) -> re.Match[str] | None:
         """Search a folded text for the words of a list."""
-        return self.cues[cue].search(text)
+        return self.cues[cue].search(text) if self.may_hold(text, cue) else None
+
+    def without(self, cue: str, text: str, instead: str | Callable[[re.Match[str]], str] = " ") -> str:
+        """Return a folded text with the words of a list replaced."""
+        return self.cues[cue].sub(instead, text) if self.may_hold(text, cue) else text
+
+    def may_hold(self, text: str, *cues: str) -> bool:
+        """Return whether the runs of letters of a word of some lists are in a folded text; if not, no such word is."""
+        if self.unspaced:
+            return any(word in text for cue in cues for word in self._listed(cue))
+        whole, starts, ends = self._runs_in(cues)
+        runs = _runs_of(text)
+        if any(of <= runs for run in whole.keys() & runs for of in whole[run]):
+            return True
+        return bool(starts or ends) and any(run.startswith(starts) or run.endswith(ends) for run in runs)
+
+    @functools.cache  # noqa: B019 - languages are never dropped
+    def _runs_in(
+        self, cues: Sequence[str]
+    ) -> tuple[Mapping[str, Sequence[frozenset[str]]], tuple[str, ...], tuple[str, ...]]:
+        """Return the runs of letters of each word, by one of them; and the starts and the ends of runs."""
+        whole, starts, ends = defaultdict[str, list[frozenset[str]]](list), set[str](), set[str]()
+        for word in chain.from_iterable(map(self._listed, cues)):
+            runs = _LETTERS.findall(word)
+            if word.endswith("-") or not runs:  # a mark alone rules nothing out
+                starts.add("".join(runs[-1:]))
+            elif word.startswith("-"):
+                ends.add(runs[0])
+            else:
+                whole[max(runs, key=len)].append(frozenset(runs))
+        return whole, tuple(starts), tuple(ends)
+
+    def _listed(self, cue: str) -> Sequence[str]:
+        return self.lists.get("conditions" if cue == "asked" else cue, ())
 
     def opens(self, cue: str, text: str) -> bool:
         """Return whether a folded clause begins with a word of a list, after words such as "and" or "please"."""
@@ -143,6 +202,8 @@ class Language:
 
     def ends(self, cue: str, text: str) -> bool:
         """Return whether a folded clause ends with a word of a list, apart from marks."""
+        if not self.lists.get(cue):
+            return False
         end = len(_AFTER_MARKS.sub("", text).rstrip("".join(QUESTION_MARKS)))
         return self.cues[f"{cue} last"].search(text, max(0, end - _LONGEST_ENDING), end) is not None
 
@@ -155,26 +216,42 @@ def _languages() -> Mapping[str, Language]:
 def _language(name: str, data: Mapping[str, str | bool]) -> Language:
     lists = {key: _words(words) for key, words in data.items() if isinstance(words, str)}
     everyday, own = lists.pop("everyday", []), lists.get("self", [])
-    unspaced = bool(data.get("unspaced"))
     lists["opening"] = [*lists.get("please", ()), *lists.get("first", ())]
-    cues = {key: _pattern(words, unspaced=unspaced) for key, words in lists.items()}
-    cues |= {f"{key} last": _pattern(words, unspaced=unspaced, last=True) for key, words in lists.items()}
-    between = r".{0,6}?" if unspaced else r"\W+(?:\w+\W+){0,3}?"
-    if "conditions" in cues:
-        cues["asked"] = lazy_pattern(cues["conditions"].pattern + between + cues["speaks"].pattern)
-    cues["openings"] = lazy_pattern(rf"\W*(?:{cues['opening'].pattern}\W*)*")
-    cues["everyday"] = _pattern([*everyday, *own], unspaced=unspaced)
     return Language(
         name=name,
         everyday=frozenset(everyday) | frozenset(own),
         beginnings=tuple(word[:-1] for word in everyday if word.endswith("-")),
         words=frozenset(word.strip("-") for word in chain(everyday, *lists.values())),
-        unspaced=unspaced,
+        unspaced=bool(data.get("unspaced")),
         orders_last=bool(data.get("orders_last")),
         capitals=bool(data.get("capitals")),
         lists=lists,
-        cues=defaultdict(lambda: _NOTHING, cues),
+        cues=_Cues(lists | {"everyday": [*everyday, *own]}, unspaced=bool(data.get("unspaced"))),
     )
+
+
+class _Cues(dict[str, "re.Pattern[str]"]):
+    """The patterns of a language, made at their first use.
+
+    Args:
+        lists: Its words.
+        unspaced: Whether they stand without spaces.
+    """
+
+    def __init__(self, lists: Mapping[str, Sequence[str]], *, unspaced: bool) -> None:
+        self._lists, self._unspaced = lists, unspaced
+
+    def __missing__(self, cue: str) -> re.Pattern[str]:
+        name, _, last = cue.partition(" ")
+        if cue == "asked" and "conditions" in self._lists:
+            between = r".{0,6}?" if self._unspaced else r"\W+(?:\w+\W+){0,3}?"
+            made = lazy_pattern(self["conditions"].pattern + between + self["speaks"].pattern)
+        elif cue == "openings":
+            made = lazy_pattern(rf"\W*(?:{self['opening'].pattern}\W*)*")
+        else:
+            made = _pattern(self._lists.get(name, ()), unspaced=self._unspaced, last=bool(last))
+        self[cue] = made
+        return made
 
 
 def _words(text: str) -> list[str]:
@@ -183,20 +260,24 @@ def _words(text: str) -> list[str]:
 
 def _pattern(words: Sequence[str], *, unspaced: bool, last: bool = False) -> re.Pattern[str]:
     end = r"\Z" if last else ""
+    if not words:
+        return lazy_pattern("(?!)")
     if unspaced:
         return lazy_pattern(f"(?:{_either(words)}){end}")
-    free_start = _either([word[1:] for word in words if word.startswith("-")])
-    free_end = _either([word[:-1] for word in words if word.endswith("-")])
-    whole = _either([word for word in words if "-" not in (word[:1], word[-1:])])
     start, stop = rf"(?<![{_LETTER}])", rf"(?:(?<=')|(?![{_LETTER}]))"
-    return lazy_pattern(rf"(?:{start}(?:{whole}){stop}|(?:{free_start}){stop}|{start}(?:{free_end})[{_LETTER}]*){end}")
+    forms = (
+        (start, [word for word in words if "-" not in (word[:1], word[-1:])], stop),
+        ("", [word[1:] for word in words if word.startswith("-")], stop),
+        (start, [word[:-1] for word in words if word.endswith("-")], f"[{_LETTER}]*"),
+    )
+    either = "|".join(f"{before}(?:{_either(of)}){after}" for before, of, after in forms if of)
+    return lazy_pattern(f"(?:{either}){end}")
 
 
 def _either(words: Sequence[str]) -> str:
-    return "|".join(map(re.escape, sorted(words, key=len, reverse=True))) or "(?!)"
+    return "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
 
 
-_NOTHING: Final = lazy_pattern(r"(?!)")
 _UNKNOWN: Final = _language("", {})
 
 
@@ -212,16 +293,22 @@ def _languages_of_words() -> Mapping[str, tuple[str, ...]]:
 
 def language_of(text: str) -> Language:
     """Return the language of a folded text, by its script or by most of its words; one without words if unknown."""
-    text = text[:_TELLING_LANGUAGE]
+    return _language_of(text[:_TELLING_LANGUAGE])
+
+
+@functools.lru_cache(_IN_BATCHES)
+def _language_of(text: str) -> Language:
     if not text.isascii():
         for name, script in _SCRIPTS:
             if script.search(text):
                 return _languages()[name]
     known, counts = _languages_of_words(), dict.fromkeys(_languages(), 0)
-    for word in WORD.findall(text):
-        for part in (word, *_ELISION.findall(word)) if "'" in word else (word,):
-            for name in known.get(part, ()):
-                counts[name] += len(part)
+    words = words_of(text)
+    if "'" in text:
+        words = [part for word in words for part in (word, *_ELISION.findall(word))]
+    for word in filter(known.__contains__, words):
+        for name in known[word]:
+            counts[name] += len(word)
     most = max(counts, key=counts.__getitem__)
     return _languages()[most] if counts[most] else _UNKNOWN
 
@@ -250,19 +337,22 @@ def content_words(text: str, language: Language) -> list[str]:
     if language.unspaced:
         runs = _RUN.findall(language.cues["everyday"].sub(" ", text))
         return [piece for run in runs for piece in (_pairs(run) if run[0] >= "\u3040" else (run,))]
-    words = (_ARTICLE.sub("", word) if "'" in word else word for word in WORD.findall(text))
-    return [word for word in words if not _is_everyday(word, language)]
+    words = words_of(text)
+    if "'" in text:
+        words = [_ARTICLE.sub("", word) for word in words]
+    return [word for word in words if word not in language.everyday and not _is_made_of_everyday(word, language)]
 
 
 def _pairs(run: str) -> list[str]:
     return [run] if len(run) < 3 or "\u30a1" <= run[0] <= "\u30ff" else [run[at : at + 2] for at in range(len(run) - 1)]
 
 
-def _is_everyday(word: str, language: Language) -> bool:
-    if word in language.everyday or (language.beginnings and word.startswith(language.beginnings)):
-        return True
-    parts = re.split(r"['-]", word)
-    return len(parts) > 1 and all(len(part) < 3 or part in language.everyday for part in parts)
+def _is_made_of_everyday(word: str, language: Language) -> bool:
+    if word.isalnum():
+        return word.startswith(language.beginnings)
+    parts = word.replace("-", "'").split("'")
+    short = len(parts) > 1 and all(len(part) < 3 or part in language.everyday for part in parts)
+    return short or word.startswith(language.beginnings)
 
 
 def is_question(sentence: str, language: Language) -> bool:
@@ -312,6 +402,7 @@ def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
     yield from stated
 
 
+@functools.lru_cache(_RECENT)
 def tells(text: str) -> bool:
     """Return whether a text tells something: enough words with content, outside questions and requests.
 
@@ -342,3 +433,9 @@ def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
     if not 0 < count < _ENOUGH:
         return count > 0
     return language.orders_last or any(language.finds("self", piece) for piece in pieces)
+
+
+def forget_texts() -> None:
+    """Clear the caches of texts, so that no erased text outlives in them."""
+    for cached in (_runs_of, _language_of, tells):
+        cached.cache_clear()

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from factmem.patterns import LinearPattern, lazy_pattern
+from factmem.patterns import lazy_pattern
 from factmem.wording import (
     WORD,
     Language,
@@ -48,7 +48,8 @@ def instructions_in(text: str) -> tuple[Span, ...]:
         return ()
     lowered = folded(text)
     language = language_of(lowered)
-    hints = _hints(language)
+    if not language.may_hold(lowered, *_HINTS):
+        return ()
     fences = [fence.span() for fence in _FENCE.finditer(text)]
     return tuple(
         (start, end)
@@ -56,7 +57,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
         if end - start <= _LONGEST
         and not any(opens <= start < closes for opens, closes in fences)
         and text[start] != ">"
-        and hints.occurs_in(lowered[start:end])
+        and language.may_hold(lowered[start:end], *_HINTS)
         and _Said(lowered[start:end], language).instructs()
     )
 
@@ -75,16 +76,6 @@ def overtakes(newer: str, older: str) -> bool:
 def _content(text: str) -> frozenset[str]:
     lowered = folded(text)
     return frozenset(content_words(lowered, language_of(lowered)))
-
-
-@functools.cache
-def _hints(language: Language) -> LinearPattern:
-    """Return a pattern that occurs in every text of a language with a standing instruction."""
-    words = {word for cue in _HINTS for word in language.lists.get(cue, ())}
-    edge = "" if language.unspaced else r"\b"
-    whole = "|".join(re.escape(word) for word in words if not word.startswith("-") and not word.endswith("-"))
-    parts = "|".join(re.escape(word.strip("-")) for word in words if word.startswith("-") or word.endswith("-"))
-    return LinearPattern("|".join(filter(None, (whole and f"{edge}(?:{whole}){edge}", parts))) or "[^\\s\\S]")
 
 
 _LEADS: Final = ("please", "first", "requests", "nominal", "lasting", "forbids", "wishes")

@@ -21,6 +21,7 @@ from factmem.facts import STATEMENT, Concept
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import takes_part
 from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.matters import among
 from factmem.recall.index.outline_codec import REMOVED, microseconds
 from factmem.recall.results import RecallMatch, hydrate
 from factmem.records import Evidence, FactRecord, Recorded, record_of
@@ -173,8 +174,8 @@ class _Marks:
         overtaken = self.corpus.seen(self.sight).overtaken
         if not len(overtaken):
             return {}
-        among = np.isin(overtaken.older, rows)
-        return dict(zip(overtaken.older[among].tolist(), overtaken.newest[among].tolist(), strict=True))
+        found = among(overtaken.older, np.array(rows, np.intp))
+        return dict(zip(overtaken.older[found].tolist(), overtaken.newest[found].tolist(), strict=True))
 
     def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
         """Return the fate of the facts found in the same messages, by the rows of results.

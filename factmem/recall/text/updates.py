@@ -23,7 +23,7 @@ import attrs
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse
 from factmem.stemming import stemmer
-from factmem.wording import WORD, Language, folded, is_question, language_of, sentence_spans, tells
+from factmem.wording import WORD, Language, folded, is_question, language_of, sentence_spans, tells, words_of
 
 __all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
 
@@ -108,13 +108,13 @@ def matter_of(text: str) -> Matter[str] | None:
     about: list[str | None] = []
     for sentence in sentences:
         words = lowered[slice(*sentence)]
-        if len(WORD.findall(words)) > _MOST_WORDS:
+        if len(words_of(words)) > _MOST_WORDS:
             continue
         if language.finds("changes", words) and not language.finds("beside", words):
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
     several = language.finds("several", lowered) or language.finds("beside", lowered)
-    short = len(sentences) == 1 and len(WORD.findall(lowered)) <= _MOST_WORDS
+    short = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS
     held, value = _held(text, lowered, language) if short and not several else (None, None)
     return Matter(
         held=held,
@@ -130,8 +130,8 @@ def matter_of(text: str) -> Matter[str] | None:
 def _content(text: str, language: Language) -> tuple[str, ...]:
     """Return the terms with content, in order, without numbers."""
     everyday = _everyday(language)
-    terms = analyse(language.cues["numbers"].sub(" ", folded(text)))
-    kept = (term for term in terms if term not in everyday and not any(map(str.isdigit, term)))
+    terms = analyse(language.without("numbers", folded(text)))
+    kept = (term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term))))
     return tuple(dict.fromkeys(kept))
 
 
@@ -154,20 +154,22 @@ def _about(sentence: str, language: Language) -> str | None:
     """Return the word with content after a definite word at the beginning; "" if it has none."""
     if _first_word(sentence, language) not in language.lists.get("definite", ()):
         return None
-    return next(iter(_content(" ".join(WORD.findall(sentence)[1:4]), language)), "")
+    return next(iter(_content(" ".join(words_of(sentence)[1:4]), language)), "")
 
 
 def _counted(sentence: str, language: Language) -> str | None:
     """Return a sentence without its numbers and words of the present; None if it states no amount."""
-    lasting = language.cues["lately"].sub(" ", sentence)
-    masked = language.cues["numbers"].sub("#", _FIGURES.sub("#", lasting))
+    lasting = language.without("lately", sentence)
+    masked = language.without("numbers", _FIGURES.sub("#", lasting), "#")
     before, number, _ = masked.partition("#")
-    if not number or not _content(lasting, language):
+    if not number:
         return None
     known = [kind for kind in (*_PREDICATES, "amounts") if kind in language.lists]
     if known and not any(language.finds(kind, before) for kind in known):
         return None  # "Ticket 12 is done."
-    return " ".join(_PIECE.findall(masked)) if known or len(WORD.findall(before)) > 1 else None
+    if not known and len(words_of(before)) < 2:
+        return None
+    return " ".join(_PIECE.findall(masked)) if _content(lasting, language) else None
 
 
 def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str | None]:
@@ -175,23 +177,22 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
 
     The first is the sentence up to the value, and the form of the value.
     """
-    sentence = language.cues["lately"].sub(lambda found: " " * len(found[0]), sentence)
+    if not language.may_hold(sentence, *_PREDICATES):
+        return None, None
+    sentence = language.without("lately", sentence, lambda found: " " * len(found[0]))
     found = ((language.finds(kind, sentence), kind) for kind in _PREDICATES)
     places = ((place.start(), -place.end(), kind) for place, kind in found if place)
     start, end, kind = min(places, default=(0, 0, ""))  # the first, and of several there the longest
-    value = WORD.search(sentence, end := -end)
-    words = WORD.findall(sentence[:end])
-    if not kind or value is None:
+    if not kind or (value := WORD.search(sentence, end := -end)) is None:
         return None, None
+    words = words_of(sentence[:end])
     said, first = analyse(sentence[end:]), next(iter(_content(sentence[end:], language)), None)
     if kind == "home":  # living and moving to are said in different words
-        who = WORD.findall(sentence[:start])
+        who = words_of(sentence[:start])
         mine = _first_word(sentence, language) in _first_person(language)
         if mine and any(word not in language.everyday for word in who):
             return None, None  # "I dream of living in Rome."
-        return " ".join([kind, *(["self"] if mine else map(stemmer(), who))]), next(
-            iter(_content(sentence[end:], language)), None
-        )
+        return " ".join([kind, *(["self"] if mine else map(stemmer(), who))]), first
     if language.finds("changes", sentence):
         return None, None
     written, spaced = text[slice(*value.span())], not language.unspaced
