@@ -22,7 +22,7 @@ from anyio import to_thread
 
 from factmem import InMemoryProvider, Memory, MemoryScope, Message, SingleFact
 from factmem.agent import USER, AgentMemory, FailurePolicy, Hooks, Loading, RunIdentity, Saving, SavingTime
-from factmem.errors import ProviderClosedError
+from factmem.errors import FactMemError, ProviderClosedError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import plugin
 from tests.integrations.remembering import ANSWER, LIE, Converse, Manner, Turn
@@ -48,6 +48,9 @@ SAVED_BY_THE_PROGRAM: Final = ("langgraph", "own_loop")
 
 NAMED_BY_THE_PROGRAM: Final = ("openai_client", "own_loop")
 """Hosts whose program names the user of each run."""
+
+TOLD_AFTER_THE_TASK: Final = ("crewai",)
+"""Hosts that append what they recall to the prompt of the task."""
 
 ASKED: Final = Turn("alice", "monday", "Where do I live?")
 BEGAN: Final = dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
@@ -137,7 +140,7 @@ async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str
 
 @in_every_manner
 async def test_each_request_has_one_block_of_what_is_known_now_and_each_word_is_kept_once(
-    converse: Converse, manner: Manner, store: InMemoryProvider
+    host: str, converse: Converse, manner: Manner, store: InMemoryProvider
 ) -> None:
     """The block stands before the words of the user, and no history keeps it; what a tool says is not the user's."""
     turns = (
@@ -159,7 +162,7 @@ async def test_each_request_has_one_block_of_what_is_known_now_and_each_word_is_
     records = await kept(memory)
     for request, turn, city in zip(shown, turns, cities, strict=True):
         assert request.count("<memory>") == 1
-        assert request.index("<memory>") < request.rindex(turn.said)
+        assert (request.index("<memory>") > request.rindex(turn.said)) == (host in TOLD_AFTER_THE_TASK)
         assert [name for name in cities if name in request] == [city]
     assert ids == {("alice", "monday")}
     assert {str(record.value) for record in records} == {ANSWER, *order}
@@ -196,7 +199,7 @@ async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says
     )
     await loud.aclose()
     await quiet.aclose()
-    with pytest.raises((ProviderClosedError, RuntimeError)) as raised:
+    with pytest.raises((FactMemError, RuntimeError)) as raised:
         await converse(loud, [ASKED], Manner.ASYNC)
     assert isinstance(raised.value.__cause__ or raised.value, ProviderClosedError)
     (shown,) = await converse(quiet, [ASKED], Manner.ASYNC)

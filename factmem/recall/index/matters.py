@@ -270,5 +270,5 @@ def among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
 
 def _united(rows: Rows, others: Rows) -> Rows:
     both: Rows = np.sort(np.concatenate([rows, others]))
-    both = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
-    return both
+    distinct: Rows = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    return distinct

@@ -79,8 +79,8 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
     if older.counted is not None and older.counted == newer.counted:
         return True
     if older.held is not None and older.held == newer.held:
-        again = older.value is not None and older.value == newer.value
-        return not again and not set(older.content) <= set(newer.content)  # it adds nothing but words
+        repeated = older.value is not None and older.value == newer.value
+        return not repeated and not set(older.content) <= set(newer.content)  # it adds nothing but words
     if not older.content or (newer.about is not None and newer.about not in older.content):
         return False
     if len(older.content) == 1 and not older.mine and older.counted is None:
