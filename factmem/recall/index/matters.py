@@ -269,6 +269,6 @@ def among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
 
 
 def _united(rows: Rows, others: Rows) -> Rows:
-    both: Rows = np.sort(np.concatenate([rows, others]))
-    distinct: Rows = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
-    return distinct
+    both = np.sort(np.concatenate([rows, others]))
+    united: Rows = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    return united
