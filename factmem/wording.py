@@ -76,7 +76,7 @@ _NO_LETTERS, _GAPS = (
 """Translations of the ASCII characters outside `_LETTERS`, and of those outside `WORD`, into spaces."""
 
 _RECENT, _IN_BATCHES = 8, 1_024
-"""Numbers of texts that are not read again: for the next who asks; for whoever asks after a batch."""
+"""Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
 
 _LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
