@@ -22,7 +22,7 @@ QUESTION = "Where did Ana and Ben work when the bridge was built?"
 SAID = {
     "Orla's firm built the bridge.": "/product/bridge",
     "Ana worked at the <mill>.": "/product/other",
-    "Ben sold bread.": "/product/other",
+    "Ben baked bread.": "/product/other",
     "Cy likes tea.": "/product/other",
 }
 APART = {
