@@ -50,7 +50,7 @@ def answering(**answers: dict[str, Any] | Answer) -> Callable[[str, dict[str, An
 async def asked(server: LoopbackOpenAIServer, *, strict: bool = False) -> tuple[DeepRecall, list[Any]]:
     """Return the result of deep recall with a server's model, and that of plain recall."""
     model = InstructorModel("stand-in", base_url=server.base_url, retries=0, tries=2)
-    deep = attrs.evolve(ALWAYS, confidence_threshold_low=0.9, added_share=0.5)  # one of three places
+    deep = attrs.evolve(ALWAYS, added_share=0.5)  # one of three places
     async with Memory("memory:", model=model, embedder=HashEmbedder(), deep=deep) as memory:
         for text, scope in SAID.items():
             await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=NOW), scope=scope)
