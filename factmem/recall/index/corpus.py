@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 import numpy as np
 
+from factmem.details import Origin
 from factmem.fold import Current, Moment
 from factmem.recall.index.column_fold import CurrentRows, joined, said_the_same
 from factmem.recall.index.columns import Columns
-from factmem.recall.index.outline_codec import JOB, REMOVED, UNREVIEWED, microseconds
+from factmem.recall.index.outline_codec import JOB, REMOVED, UNREVIEWED, microseconds, term_numbers
 from factmem.recall.index.segments import Hits, Segment, VisibleRows, max_views
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
+from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
 from factmem.views import Sight
@@ -105,7 +107,7 @@ class Part:
         if known is None:
             gone = self.gone if ever.mask is None else self.gone[ever.mask[self.gone]]
             mask = self.alive if ever.mask is None else self.alive & ever.mask
-            known = VisibleRows(mask, ever.totals.less(self.segment.totals(gone)))
+            known = ever.less(mask, *self.segment.counted(gone))
             if len(self._visible) >= max_views(len(self.segment)):
                 self._visible.clear()
             self._visible[key] = known
@@ -172,31 +174,25 @@ class Seen:
         masks: The visible rows of each part; None for all.
         rows: The visible rows of each part where they are few, ascending; None where they are many.
         counts: Numbers of records, exchanges and conversations.
-        averages: Mean numbers of terms in each of them.
     """
 
     key: Hashable
     masks: tuple[NDArray[np.bool_] | None, ...]
     rows: tuple[NDArray[np.intp] | None, ...]
     counts: tuple[int, int, int]
-    averages: tuple[float, float, float]
 
     @classmethod
     def of(cls, key: Hashable, visible: Sequence[VisibleRows]) -> Seen:
         """Return the view of some visible rows of each part."""
-        sums = [attrs.astuple(part.totals) for part in visible]
-        records, own, exchange, sessions, session = map(sum, zip(*sums, strict=True)) if sums else (0,) * 5
+        records, sessions = sum(part.records for part in visible), sum(part.sessions for part in visible)
         return cls(
             key=key,
             masks=tuple(part.mask for part in visible),
             rows=tuple(
-                np.flatnonzero(part.mask)
-                if part.mask is not None and part.totals.records * _FEW <= len(part.mask)
-                else None
+                np.flatnonzero(part.mask) if part.mask is not None and part.records * _FEW <= len(part.mask) else None
                 for part in visible
             ),
             counts=(records, records, sessions),
-            averages=(own / max(records, 1), exchange / max(records, 1), session / max(sessions, 1)),
         )
 
 
@@ -315,6 +311,16 @@ class Corpus:
             self._seen[key] = known
         return known
 
+    def names_in(self, terms: Sequence[int], sight: Sight) -> set[int]:
+        """Return which terms name somebody: they are the first term of a record that a caller sees, and no role."""
+        terms = [term for term in terms if term not in _roles()]
+        names: set[int] = set()
+        for part, mask in zip(self.parts, self.seen(sight).masks, strict=True):
+            for place, speaker in part.segment.leading(terms):
+                if mask is None or mask[part.segment.speakers[1] == speaker].any():
+                    names.add(terms[place])
+        return names
+
     def term(self, term: Term, seen: Seen, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
         """Return the occurrences of a term in what a caller sees.
 
@@ -407,6 +413,11 @@ def grown(columns: Columns, parts: Sequence[Part], new: CurrentRows) -> tuple[Pa
     if size:
         left.append(Part(Segment.build(columns, joined(merged))))
     return tuple(left)
+
+
+@functools.cache
+def _roles() -> frozenset[int]:
+    return frozenset(term_numbers(analyse(" ".join(role.value for role in Origin))))
 
 
 def _documents(hits: Hits) -> float:

@@ -1,13 +1,13 @@
 """A segment: an immutable layout of current records for vectorized search.
 
 Records outside conversations come first, then whole conversations, their statements in order, so that neighbours are
-adjacent. A segment holds postings and lengths of documents; vectors are in slots elsewhere.
+adjacent. A segment holds postings; vectors are in slots elsewhere.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -16,7 +16,7 @@ from factmem.facts import STATEMENT
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.outline_codec import ASKS, ASSISTANT, KINDS_FROM, term_numbers
-from factmem.recall.scoring import aged, context_weight, recency, says_little
+from factmem.recall.scoring import ALONE, aged, context_weight, recency, says_little
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.updates import clues
 from factmem.subjects import MemorySubject
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Hits",
-    "Lengths",
     "RowWeights",
     "Segment",
-    "Totals",
     "VisibleRows",
     "conversation_keys",
     "lay_out",
@@ -39,7 +37,6 @@ __all__ = [
     "max_views",
     "post",
     "row_before",
-    "with_neighbours",
 ]
 
 _VIEWS_ROOM: Final = 4_000_000
@@ -55,48 +52,23 @@ _DENSE: Final = 16
 """Occurrences are counted in a dense array if there is at least one to this many rows."""
 
 
-class Lengths(NamedTuple):
-    """Numbers of terms of the documents of the three levels: records, exchanges, conversations."""
-
-    own: NDArray[np.int32]
-    exchange: NDArray[np.int32]
-    session: NDArray[np.int32]
-
-
-@attrs.frozen
-class Totals:
-    """Sums over whole conversations, from which statistics are made.
-
-    Attributes:
-        records: Number of records.
-        terms: Number of terms in them.
-        exchanges: Number of terms in their exchanges.
-        sessions: Number of conversations; a record outside conversations is one of its own.
-        session_terms: Number of terms in the conversations.
-    """
-
-    records: int
-    terms: int
-    exchanges: int
-    sessions: int
-    session_terms: int
-
-    def less(self, other: Totals) -> Totals:
-        """Return the sums without those of some of the conversations."""
-        return Totals(*(whole - part for whole, part in zip(attrs.astuple(self), attrs.astuple(other), strict=True)))
-
-
 @attrs.frozen(eq=False)
 class VisibleRows:
     """The rows of a segment that a caller may see: whole conversations.
 
     Attributes:
         mask: The visible rows; None for all.
-        totals: Sums over them.
+        records: Their number.
+        sessions: The number of their conversations; a record outside conversations is one of its own.
     """
 
     mask: NDArray[np.bool_] | None
-    totals: Totals
+    records: int
+    sessions: int
+
+    def less(self, mask: NDArray[np.bool_] | None, records: int, sessions: int) -> VisibleRows:
+        """Return the rows without some of the conversations."""
+        return VisibleRows(mask, self.records - records, self.sessions - sessions)
 
 
 @attrs.frozen(eq=False)
@@ -128,12 +100,14 @@ class RowWeights:
 
     Attributes:
         context: The weight of a row's context.
+        words: The weight of its words.
         answered: The weight of the row before, if that one ends with a question; None if no row answers one.
         little: Whether the row says hardly anything.
         importance: From 0 to 1.
     """
 
     context: NDArray[Any]
+    words: NDArray[Any]
     answered: NDArray[Any] | None
     little: NDArray[np.bool_]
     importance: NDArray[Any]
@@ -160,7 +134,7 @@ class Segment:
         alone: Number of records outside conversations; they come first.
         keys: Keys of the conversations, ascending; see `conversation_keys`.
         starts: The first row of each conversation, and the end.
-        lengths: See `Lengths`; of single records all three are the same, and a record is its own conversation.
+        lengths: Its number of terms.
     """
 
     rows: NDArray[np.int32]
@@ -179,7 +153,7 @@ class Segment:
     alone: int
     keys: NDArray[np.uint64]
     starts: NDArray[np.intp]
-    lengths: Lengths
+    lengths: NDArray[np.int32]
     _terms: NDArray[np.uint64] = attrs.field(alias="terms")
     _postings: NDArray[np.int64] = attrs.field(alias="postings")
     _where: NDArray[np.int32] = attrs.field(alias="where")
@@ -192,9 +166,6 @@ class Segment:
         """Build the segment of some records, with all current records of each conversation."""
         order, alone, keys, starts = lay_out(columns, records.rows)
         rows = records.rows[order]
-        own = columns["terms_count"][rows]
-        exchange = with_neighbours(own, alone, starts) if len(keys) else own
-        session = np.concatenate([own[:alone], np.add.reduceat(own, starts[:-1], dtype=np.int32)]) if len(keys) else own
         terms, postings, where, often = post(columns, rows)
         return cls(
             rows=rows.astype(np.int32),
@@ -213,7 +184,7 @@ class Segment:
             alone=alone,
             keys=keys,
             starts=starts,
-            lengths=Lengths(own, exchange, session),
+            lengths=columns["terms_count"][rows],
             terms=terms,
             postings=postings,
             where=where,
@@ -251,22 +222,21 @@ class Segment:
         if known is None:
             mask = heads[self.heads]
             whole = bool(mask.all())
-            known = VisibleRows(None if whole else mask, self.totals(None if whole else np.flatnonzero(mask)))
+            known = VisibleRows(None if whole else mask, *self.counted(None if whole else np.flatnonzero(mask)))
             if len(self._visible) >= max_views(len(self)):
                 self._visible.clear()
             self._visible[key] = known
         return known
 
-    def totals(self, rows: NDArray[np.intp] | None) -> Totals:
-        """Return sums over whole conversations, given by their rows, ascending; None for all rows."""
-        of = self.lengths
+    def counted(self, rows: NDArray[np.intp] | None) -> tuple[int, int]:
+        """Return the number of some records and of their conversations.
+
+        Args:
+            rows: Rows of whole conversations, ascending; None for all.
+        """
         if rows is None:
-            return Totals(len(self), _total(of.own), _total(of.exchange), len(of.session), _total(of.session))
-        sessions = self.session[rows]
-        sessions = sessions[_new(sessions)]
-        return Totals(
-            len(rows), _total(of.own[rows]), _total(of.exchange[rows]), len(sessions), _total(of.session[sessions])
-        )
+            return len(self), self.alone + len(self.keys)
+        return len(rows), int(_new(self.session[rows]).sum())
 
     def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the rows of the assertions that won here, ascending.
@@ -293,8 +263,10 @@ class Segment:
 
     @functools.cached_property
     def grouped(self) -> NDArray[np.bool_]:
-        """Whether each row is in a conversation."""
-        return np.arange(len(self)) >= self.alone
+        """Whether each row is in a conversation with others."""
+        grouped = np.zeros(len(self), np.bool_)
+        grouped[self.alone :] = self._follows[:-1] | self._follows[1:]
+        return grouped
 
     @functools.cached_property
     def answers(self) -> NDArray[np.bool_]:
@@ -448,21 +420,13 @@ class Segment:
         starts = _starts(numbers)
         return Hits(numbers[starts], np.add.reduceat(own.counts, starts))
 
-    @functools.cached_property
-    def short_lengths(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """The lengths in single precision."""
-        of = self.lengths
-        own = of.own.astype(np.float32)
-        if not len(self.keys):
-            return own, own, own
-        return own, of.exchange.astype(np.float32), of.session.astype(np.float32)
-
     def weights(self, rows: NDArray[np.intp]) -> RowWeights:
         """Return the weights of some rows, in double precision."""
-        length, answers = self.lengths.own[rows].astype(np.float64), self.answers[rows]
-        before = self.lengths.own[rows - 1].astype(np.float64)
+        length, answers = self.lengths[rows].astype(np.float64), self.answers[rows]
+        before = self.lengths[rows - 1].astype(np.float64)
         return RowWeights(
             context=context_weight(self.grouped[rows], length),
+            words=np.where(self.grouped[rows], 1.0, ALONE),
             answered=context_weight(answers, before) if answers.any() else None,
             little=says_little(length, self.tells[rows]),
             importance=self.importance[rows],
@@ -471,9 +435,10 @@ class Segment:
     @functools.cached_property
     def short_weights(self) -> RowWeights:
         """The weights of all rows, in single precision."""
-        length = self.short_lengths[0]
+        length = self.lengths.astype(np.float32)
         return RowWeights(
             context=context_weight(self.grouped, length),
+            words=np.where(self.grouped, np.float32(1), np.float32(ALONE)),
             answered=context_weight(self.answers, row_before(length)) if self.answers.any() else None,
             little=says_little(length, self.tells),
             importance=self.importance.astype(np.float32),
@@ -570,10 +535,6 @@ def max_views(rows: int) -> int:
     return max(_LEAST_VIEWS, min(_MOST_VIEWS, _VIEWS_ROOM // max(rows, 1)))
 
 
-def _total(numbers: NDArray[np.int32]) -> int:
-    return int(numbers.sum(dtype=np.int64))
-
-
 def _summed(rows: NDArray[np.intp], counts: NDArray[np.float32]) -> Hits:
     order = rows.argsort(kind="stable")
     rows, counts = rows[order], counts[order]
@@ -619,18 +580,6 @@ def lay_out(
         ordered[starts],
         np.append(starts + alone, len(rows)),
     )
-
-
-def with_neighbours(own: NDArray[np.int32], alone: int, starts: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Return the lengths of exchanges, from those of rows."""
-    total = own.copy()
-    follows = np.ones(len(own), np.bool_)
-    follows[: alone + 1] = False
-    follows[starts[:-1]] = False
-    behind = np.flatnonzero(follows)
-    total[behind] += own[behind - 1]
-    total[behind - 1] += own[behind]
-    return total
 
 
 def post(
