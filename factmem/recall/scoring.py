@@ -66,6 +66,7 @@ Floats = TypeVar("Floats", float, "NDArray[Any]")
 
 __all__ = [
     "ALONE",
+    "ANSWERS",
     "BM25_K1",
     "BOTH",
     "CALIBRATIONS",
@@ -84,6 +85,7 @@ __all__ = [
     "aged",
     "closeness",
     "composite",
+    "confidence",
     "context_weight",
     "idf",
     "raised",
@@ -111,6 +113,9 @@ MISFIT: Final = 0.75
 FEW_WORDS: Final = 12
 """Number of terms below which a text may say hardly anything; see `says_little`."""
 
+ANSWERS: Final = 0.15
+"""The least `confidence` that something answers."""
+
 CONCEPT: Final = 0.4
 """``κ``: the gain if the query names the concept of a fact."""
 
@@ -121,6 +126,8 @@ DAY: Final = 86_400.0
 """The seconds of a day."""
 
 _MONTH: Final = 30 * DAY
+_BEST: Final = 0.3
+_OTHERS: Final = 3.0
 
 
 @attrs.frozen(kw_only=True)
@@ -392,6 +399,28 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
         whole = whole - (1 - MISFIT) * whole * evidence.other
     found: Floats = whole
     return found
+
+
+def confidence(
+    similarity: Sequence[float], semantic: Sequence[float], lexical: Sequence[float], named: Sequence[bool]
+) -> float:
+    """Return the confidence that any of the first results answers, from 0 to 1.
+
+    It is ``.3 · the highest similarity + .7 · the mean semantic evidence``: where something answers, there is more
+    about it. Where the query names somebody and records of others fit better, the confidence falls by ``3 ·`` their
+    lead: "What did Ann paint?" is not answered by what Ben painted.
+
+    Args:
+        similarity: Similarities of the first results.
+        semantic: Their evidence of meaning, or of words where meaning does not count.
+        lexical: Their evidence of words.
+        named: Whether the query names each.
+    """
+    fits = [(words + meaning) / 2 for words, meaning in zip(lexical, semantic, strict=True)]
+    asked = max((fit for fit, is_named in zip(fits, named, strict=True) if is_named), default=1.0)
+    others = max((fit for fit, is_named in zip(fits, named, strict=True) if not is_named), default=0.0)
+    known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
+    return min(max(known - _OTHERS * max(others - asked, 0), 0), 1)
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
