@@ -72,6 +72,7 @@ __all__ = [
     "CALIBRATIONS",
     "CONCEPT",
     "CONTEXT_WORDS",
+    "DATED",
     "DAY",
     "FEW_WORDS",
     "MISFIT",
@@ -105,7 +106,10 @@ CONTEXT_WORDS: Final = 20.0
 """``c``: the length of a record, in terms, at which its context counts half."""
 
 SIGN: Final = 0.5
-"""``λ``: the gain by a sign, as a share of ``v · (1 - v)``."""
+"""``λ``: the gain by a name or a kind of value, as a share of ``v · (1 - v)``."""
+
+DATED: Final = 0.8
+"""``λ`` of a time."""
 
 MISFIT: Final = 0.75
 """``μ``: the weight of what is somebody else's than the query asks for, and of a text that says hardly anything."""
@@ -382,9 +386,9 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
     lead, concept, covered = evidence.lead, evidence.concept, evidence.covered
     answering: Any = evidence.fused(lexical_weight)
-    for sign in (lead, evidence.dated, evidence.kind):
+    for sign, weight in ((lead, SIGN), (evidence.dated, DATED), (evidence.kind, SIGN)):
         if sign is not None:
-            answering = raised(answering, sign, SIGN)
+            answering = raised(answering, sign, weight)
     for mark in (evidence.misfit, evidence.little):
         if mark is not None:
             answering = answering - (1 - MISFIT) * answering * mark

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
 from factmem.recall import Additive, Boost, Calibration, RecallSettings, composite, recency
-from factmem.recall.scoring import ALONE, DAY, Evidence, aged, closeness, context_weight, idf, says_little, similarity
+from factmem.recall.scoring import ALONE, DAY, Evidence, aged, closeness, confidence, context_weight, idf, says_little, similarity
 
 shares = st.floats(0, 1)
 
@@ -134,10 +134,10 @@ def test_an_embedder_is_read_as_measured_unless_settings_say_otherwise() -> None
     assert RecallSettings(unrelated=0.2).calibration("nobody's") == attrs.evolve(Calibration(), unrelated=0.2)
 
 
-@pytest.mark.parametrize("name", ["lead", "dated", "kind"])
-def test_a_sign_raises_what_answers_and_nothing_else(name: str) -> None:
+@pytest.mark.parametrize(("name", "weight"), [("lead", 0.5), ("dated", 0.8), ("kind", 0.5)])
+def test_a_sign_raises_what_answers_and_nothing_else(name: str, weight: float) -> None:
     before, after = (similarity(attrs.evolve(PLAIN, **{name: sign}), 0.5) for sign in (0.0, 1.0))
-    assert after == pytest.approx(before + 0.5 * before * (1 - before))
+    assert after == pytest.approx(before + weight * before * (1 - before))
     assert similarity(attrs.evolve(PLAIN, own=0.0, **{name: 1.0}), 0.5) == 0
 
 
@@ -160,6 +160,13 @@ def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lie
     said = np.array([1_000_000.0, 1_999_999.0, 2_250_000.0, 2_500_000.0, 9e9, -9e9])
     assert closeness(said, times) == pytest.approx([1, 1, 0.5, 0, 0, 1])
     assert closeness(said, []) == pytest.approx([0] * 6)
+
+
+def test_confidence_falls_where_others_than_the_named_one_fit_better() -> None:
+    sure = confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [True, False])
+    assert sure == pytest.approx(0.3 * 0.6 + 0.7 * 0.3)
+    assert confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [False, False]) == pytest.approx(sure)
+    assert confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [False, True]) == 0
 
 
 @given(st.floats(0, 1000), st.floats(0, 1000))
