@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from factmem.browse.rows import RecordRow
-from factmem.recall import RecallMatch, RecallMatches, ScoreParts
+from factmem.recall import ScoreParts
 
 __all__ = [
     "Bar",

@@ -61,6 +61,7 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "export": "store:export",
     "import": "importing:import_",
     "reembed": "store:reembed",
+    "calibrate": "store:calibrate",
     "backup": "backups:backup",
     "restore": "backups:restore",
     "move": "moving:move",

@@ -386,9 +386,9 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
     lead, concept, covered = evidence.lead, evidence.concept, evidence.covered
     answering: Any = evidence.fused(lexical_weight)
-    for sign, weight in ((lead, SIGN), (evidence.dated, DATED), (evidence.kind, SIGN)):
+    for sign, gain in ((lead, SIGN), (evidence.dated, DATED), (evidence.kind, SIGN)):
         if sign is not None:
-            answering = raised(answering, sign, weight)
+            answering = raised(answering, sign, gain)
     for mark in (evidence.misfit, evidence.little):
         if mark is not None:
             answering = answering - (1 - MISFIT) * answering * mark

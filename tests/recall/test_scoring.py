@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
 from factmem.recall import Additive, Boost, Calibration, RecallSettings, composite, recency
-from factmem.recall.scoring import ALONE, DAY, Evidence, aged, closeness, confidence, context_weight, idf, says_little, similarity
+from factmem.recall.scoring import (
+    ALONE,
+    DAY,
+    Evidence,
+    aged,
+    closeness,
+    confidence,
+    context_weight,
+    idf,
+    says_little,
+    similarity,
+)
 
 shares = st.floats(0, 1)
 
