@@ -64,8 +64,8 @@ def fact_set(name: str, half: Half) -> FactSet:
         pairs = read("crosslingual", half)
         fact, question = ("english_fact", "question") if name == "to English" else ("fact", "english_question")
         others = [of["fact"] for of in json.loads((HERE / "plain_facts.json").read_text(encoding="utf-8"))]
-        asked = [(pair[question], frozenset([pair[fact]])) for pair in pairs]
-        return _of_texts([*others, *(pair[fact] for pair in pairs)], asked)
+        questions = [(str(pair[question]), frozenset([str(pair[fact])])) for pair in pairs]
+        return _of_texts([*others, *(pair[fact] for pair in pairs)], questions)
     cases = read(name, half)
     if name == "assistant":
         return _of_talks(cases)
