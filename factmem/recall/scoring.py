@@ -205,7 +205,7 @@ def _below_1(instance: object, attribute: attrs.Attribute[Any], value: float) ->
 
 @attrs.frozen(kw_only=True)
 class Calibration:
-    """How an embedder's cosines are read.
+    """The reading of an embedder's cosines.
 
     Attributes:
         lexical_weight: How much words count beside this embedder's meaning, from 0 to 1: the less, the better it is.

@@ -102,7 +102,7 @@ class Kind(enum.IntFlag):
 
 
 class Asked(enum.Enum):
-    """Whose words a query asks for.
+    """The speaker whose words a query asks for.
 
     Attributes:
         USER: The user's, as by default.
