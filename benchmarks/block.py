@@ -43,7 +43,7 @@ from factmem import Concept, Memory, MemorySubject, Policies
 from factmem.agent import USER, AgentMemory, AgentMemoryConfig, estimated_tokens, install
 from factmem.detection import instructions_in
 from factmem.testing import FakeClock
-from factmem.testing.chat_answers import chat_answer
+from factmem.testing.chat_answers import chat_answer, confirming
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 MATERIAL: Final = Path(__file__).parent / "block_material"
@@ -120,7 +120,7 @@ class Agent:
         self._facts = facts
         self._keywords = [concept.keyword for concept in concepts]
         self._replies = random.Random(7)
-        self.server = LoopbackOpenAIServer(self._respond, keep_alive=True)
+        self.server = LoopbackOpenAIServer(confirming(self._respond), keep_alive=True)
         config = AgentMemoryConfig(agent_name="helper", concepts=concepts, store="memory:")
         memory = Memory(
             f"{folder}/facts.db",

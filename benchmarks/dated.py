@@ -70,6 +70,8 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "half weight of words alone": {"words": 1},
     "speaker or subject named": {"lead": 0},
     "time named": {"dated": 0},
+    "time as a term": {"TIMED": 0},
+    "days later": {"LAG": 1},
     "kind of value asked for": {"kind": 0},
     "time at .5": {"DATED": 0.5},
     "names and kinds": {"SIGN": 0},

@@ -318,7 +318,7 @@ PROMISES = (
     Promise(
         "regular expressions",
         "every one linear at 1 MB",
-        ["tests/malformed/test_patterns.py"],
+        ["tests/malformed/test_words.py"],
         figures=["regular expressions"],
     ),
     Promise(

@@ -1,211 +1,113 @@
-"""Knowledge updates: the share of questions answered with the latest value.
+"""Statements that overtake others: whether the newest stands first, and the others are marked.
 
-    python benchmarks/updates.py [--streams 20] [--updates 400] [--seed 7] [--embedder minilm] [--json]
+    python benchmarks/updates.py [--held] [--embedder minilm] [--cases]
 
-Each stream is remembered by a `Memory` of its own on the default store, conversation by conversation, including late
-messages, repeated values, removals and distractors. A scripted detector parses the sentences, so that the store is
-measured. The store is closed, opened again and queried for the present and for another time.
-
-The baseline is an append-only vector memory with the same embedder and questions. It has every advantage: the
-question's scope as a filter, for questions about another time the messages up to then, and a perfect parser of the
-sentences found. *Nearest* is the first relevant statement by cosine; *newest arrival* is the last to arrive of the
-first
-k (for sets: all of them in order of arrival); *newest said* uses the time of the message instead.
+The cases are written apart from the code (`blind_sets.py`). Each is said in a store of its own among other statements,
+the second statement days after the first. An *update* replaces what was said, in the same words (verbatim) or in others
+(natural): its question is asked, the newer statement has to stand above the older one, and the older one has to be
+marked with it. An *additive* pair holds together, and no statement of it may be marked.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
-import json
-import sys
-import tempfile
-import time
+import random
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
 import anyio
-import numpy as np
-from retrieval_metrics import Scores
+import attrs
+from blind_sets import Case, read
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
-from update_streams import (
-    CONCEPTS,
-    SUBJECTS,
-    Answer,
-    Question,
-    Reading,
-    Said,
-    ScriptedDetector,
-    Stream,
-    follow,
-    generate,
-    read_sentence,
-)
 
-from factmem import Conversation, Embedder, Memory
-from factmem.abc import Consolidator
+from factmem import Embedder, Memory, Message
 from factmem.recall import embedder_named
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+AMONG: Final = 24
+"""Number of other statements in a store."""
 
-FACTMEM = "factmem"
-
-
-async def remember_stream(memory: Memory, stream: Stream, name: str) -> None:
-    for number, (scope, said) in enumerate(stream.conversations):
-        conversation = Conversation(messages=[item.message for item in said], id=f"{name}/{number}")
-        await memory.remember(conversation, scope=scope)
+APART: Final = 30
+"""Days between the statements of an additive pair."""
 
 
-async def asked(memory: Memory, question: Question) -> Answer:
-    reader = memory if question.as_of is None else memory.as_of(question.as_of)
-    concept = question.theme.concept
-    fact = await reader.load(concept, subject=SUBJECTS[question.who], scope=question.scope)
-    return frozenset(fact.values if fact else ())
+@attrs.frozen
+class Seen:
+    """What recall makes of a pair.
 
-
-class AppendOnly:
-    """A vector memory that keeps every message and changes none.
-
-    Args:
-        said: the messages in the order of their arrival.
-        rows: their vectors.
-        k: number of nearest messages to read.
+    Attributes:
+        first: whether the newer statement stands above the older one.
+        marked: whether the older statement is marked with the newer one.
+        wrongly: whether the newer one is marked with the older one.
     """
 
-    def __init__(self, said: Sequence[Said], rows: NDArray[np.float32], k: int) -> None:
-        self._said = said
-        self._rows = rows
-        self._k = k
-
-    def answers(self, question: Question, vector: NDArray[np.float32]) -> dict[str, Answer]:
-        until = question.as_of or dt.datetime.max.replace(tzinfo=dt.UTC)
-        there = [n for n, item in enumerate(self._said) if item.scope == question.scope and item.at <= until]
-        cosines = self._rows[there] @ vector
-        nearest = [there[place] for place in np.argsort(-cosines, kind="stable")[: self._k]]
-        fitting = [(n, reading) for n in nearest if (reading := self._to_the_point(n, question)) is not None]
-        return {
-            "nearest": follow([reading for _, reading in fitting[:1]]),
-            "newest arrival": follow([reading for _, reading in sorted(fitting, key=lambda pair: pair[0])]),
-            "newest said": follow([reading for _, reading in sorted(fitting, key=lambda pair: self._said[pair[0]].at)]),
-        }
-
-    def _to_the_point(self, number: int, question: Question) -> Reading | None:
-        reading = read_sentence(self._said[number].text)
-        fits = reading is not None and (reading.who, reading.theme) == (question.who, question.theme)
-        return reading if fits else None
+    first: bool
+    marked: bool
+    wrongly: bool
 
 
-async def score(
-    scores: Scores, stream: Stream, name: str, embedder: Embedder, k: int, consolidator: Consolidator | None
-) -> int:
-    """Remember one stream and ask all of its questions of both; return the number of factmem's wrong answers."""
-    wrong = 0
-    said = stream.messages
-    baseline = AppendOnly(said, await embedder.embed([item.text for item in said]), k)
-    vectors = await embedder.embed([question.text for question in stream.questions])
-    with tempfile.TemporaryDirectory() as folder:
-        address = f"sqlite-vec:{folder}/facts.db"
-        async with Memory(
-            address,
-            embedder=embedder,
-            detector=ScriptedDetector(),
-            consolidator=consolidator,
-            concepts=CONCEPTS,
-        ) as memory:
-            await remember_stream(memory, stream, name)
-        async with Memory(address, embedder=embedder, concepts=CONCEPTS) as memory:
-            for question, vector in zip(stream.questions, vectors, strict=True):
-                found = {FACTMEM: await asked(memory, question), **baseline.answers(question, vector)}
-                wrong += found[FACTMEM] != question.answer
-                when = "now" if question.as_of is None else "as of"
-                for who, answer in found.items():
-                    for group in ("all", when, question.theme.concept.fact_type.name):
-                        scores.add(f"{who}: {group}", float(answer == question.answer))
-    return wrong
+async def seen(case: Case, others: Sequence[str], embedder: Embedder) -> Seen:
+    """Say the statements of a case among others, and ask."""
+    older, newer = (case["first"], case["second"]) if case["type"] == "additive" else (case["old"], case["new"])
+    now = dt.datetime.now(dt.UTC)
+    apart = dt.timedelta(days=case.get("days", APART))
+    began = now - apart - dt.timedelta(days=1)
+    async with Memory("memory:", embedder=embedder) as memory:
+        said = [(older, began), *((text, began + apart / 2) for text in others), (newer, began + apart)]
+        for text, at in said:
+            await memory.remember(Message(content=text, timestamp=at))
+        matches = await memory.recall(case.get("question") or older, limit=AMONG + 2)
+    places = {match.record.value: place for place, match in enumerate(matches)}
+    by = {match.record.value: match.newer.value for match in matches if match.newer is not None}
+    last = len(places)
+    return Seen(places.get(newer, last) < places.get(older, last), by.get(older) == newer, by.get(newer) == older)
 
 
-async def measure(
-    embedder: Embedder,
-    *,
-    streams: int,
-    updates: int,
-    seed: int,
-    k: int,
-    consolidator: Consolidator | None = None,
-    quiet: bool = False,
-) -> dict[str, Any]:
-    """Remember some streams and ask; ``updates`` is the number of messages of each, including distractors."""
-    scores, started, messages, late, wrong = Scores(), time.perf_counter(), 0, 0, 0
-    for number in track(range(streams), description="updates", transient=True, disable=quiet):
-        stream = generate(f"{seed}/{number}", updates)
-        messages += len(stream.messages)
-        late += _late(stream.messages)
-        wrong += await score(scores, stream, f"stream {number}", embedder, k, consolidator)
-    return {
-        "benchmark": "updates",
-        "embedder": (await embedder.identity()).name,
-        "streams": streams,
-        "seed": seed,
-        "messages": messages,
-        "late": late,
-        "questions": scores.counts()[f"{FACTMEM}: all"],
-        "k": k,
-        "wrong": wrong,
-        "scores": scores.means(),
-        "seconds": round(time.perf_counter() - started, 1),
-    }
+async def measure(cases: Sequence[Case], embedder: Embedder) -> list[tuple[Case, Seen]]:
+    """Return what recall makes of each case."""
+    found = []
+    for number, case in enumerate(cases):
+        chance = random.Random(number)
+        additive = [other["first"] for other in cases if other["type"] == "additive" and other is not case]
+        found.append((case, await seen(case, chance.sample(additive, AMONG), embedder)))
+    return found
 
 
-def _late(said: Sequence[Said]) -> int:
-    """Return the number of messages that were submitted after a later one."""
-    newest, late = said[0].at, 0
-    for item in said:
-        late += item.at < newest
-        newest = max(newest, item.at)
-    return late
-
-
-def show(result: dict[str, Any], console: Console) -> None:
-    title = f"{result['questions']:,} questions over {result['messages']:,} messages, {result['late']:,} of them late"
-    groups = ("all", "now", "as of", "SINGLE", "MULTIPLE")
-    table = Table("answered with what was last said", *groups, title=f"{title}; {result['embedder']}")
-    for who in dict.fromkeys(name.partition(": ")[0] for name in result["scores"]):
-        shown = who if who in (FACTMEM, "nearest") else f"{who} of {result['k']}"
-        table.add_row(shown, *(f"{result['scores'][f'{who}: {group}']:.4f}" for group in groups))
+def show(found: Sequence[tuple[Case, Seen]], console: Console, *, title: str) -> None:
+    """Print the shares by type and style."""
+    kinds: defaultdict[tuple[str, str], list[Seen]] = defaultdict(list)
+    for case, result in found:
+        kinds[case["type"], case["style"]].append(result)
+    table = Table("pairs", "number", "newest above the older", "marked", title=title)
+    for (kind, style), results in sorted(kinds.items(), reverse=True):
+        first = _share(results, "first") if kind == "update" else ""
+        table.add_row(f"{kind}, {style}", str(len(results)), first, _share(results, "marked"))
+    additive = [result for case, result in found if case["type"] == "additive"]
+    wrong = sum(result.marked or result.wrongly for result in additive)
+    table.add_row("additive, all", str(len(additive)), "", f"{wrong / len(additive):.3f}")
     console.print(table)
+
+
+def _share(results: Sequence[Seen], name: str) -> str:
+    return f"{sum(getattr(result, name) for result in results) / len(results):.3f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--streams", type=int, default=20, help="number of streams, each with a store of its own")
-    parser.add_argument("--updates", type=int, default=400, help="number of messages per stream")
-    parser.add_argument("--seed", type=int, default=7, help="seed of the streams")
-    parser.add_argument("--top", type=int, default=10, metavar="K", help="number of statements that the baseline reads")
+    parser.add_argument("--held", action="store_true", help="the half that is opened once, at the end")
     parser.add_argument("--embedder", default="wordllama", help="wordllama, minilm or openai:MODEL@DIMENSION")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--cases", action="store_true", help="print the cases that fail")
     options = parser.parse_args()
-
-    async def run() -> dict[str, Any]:
-        return await measure(
-            embedder_named(options.embedder),
-            streams=options.streams,
-            updates=options.updates,
-            seed=options.seed,
-            k=options.top,
-            quiet=options.json,
-        )
-
-    result = anyio.run(run)
-    if options.json:
-        print(json.dumps(result, indent=2))
-    else:
-        show(result, Console())
-    if result["wrong"]:
-        sys.exit(f"{result['wrong']} answers are not what was last said")
+    cases: list[dict[str, Any]] = read("updates", "held" if options.held else "building")
+    found = anyio.run(measure, cases, embedder_named(options.embedder))
+    console = Console()
+    show(found, console, title=f"{len(cases)} pairs, {options.embedder}")
+    if options.cases:
+        for case, result in found:
+            if (case["type"] == "additive") == (result.marked or result.wrongly):
+                console.print(case, result)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,17 @@ class MemorySubject:
                 f'write {cls.__name__.upper()} = MemorySubject("{cls.__name__.lower()}", "…", priority_level=1)'
             )
 
+    @classmethod
+    def parse(cls, text: str) -> MemorySubject:
+        """Return the subject of a text such as ``user`` or ``user:alice``, without what is declared of it.
+
+        Raises:
+            InvalidNameError: a name is not legal.
+        """
+        name, colon, individual = text.partition(":")
+        subject = MemorySubject(name)
+        return subject.individual(individual) if colon else subject
+
     def individual(self, name: str) -> MemorySubject:
         """Narrow this subject to one individual.
 

@@ -45,15 +45,12 @@ __all__ = [
     "Browser",
     "Comparison",
     "Difference",
-    "Done",
     "Doomed",
     "Dossier",
     "Draft",
-    "Event",
     "Found",
     "Hit",
     "InboxPage",
-    "Letter",
     "Listing",
     "Narrowing",
     "Opened",
@@ -243,27 +240,6 @@ class Found:
 
 
 @attrs.frozen(kw_only=True)
-class Event:
-    """One action on a record.
-
-    Attributes:
-        action: Name of the action; see `factmem.memory.AuditAction`.
-        at: Time of it, in UTC.
-        actor: Name of the actor; empty if they gave none.
-        reason: Reason; empty if the actor gave none.
-        revision: Number of the revision.
-        value: The value of that revision.
-    """
-
-    action: str
-    at: dt.datetime | None
-    actor: str
-    reason: str
-    revision: int
-    value: str
-
-
-@attrs.frozen(kw_only=True)
 class Draft:
     """The fields of a record's edit form, as texts.
 
@@ -312,7 +288,7 @@ class Dossier:
     draft: Draft
     details: Mapping[str, str]
     revisions: tuple[Mark, ...]
-    trail: tuple[Event, ...]
+    trail: tuple[AuditEntry, ...]
     apart: bool
 
 
@@ -336,23 +312,6 @@ class SubjectPage:
 
 
 @attrs.frozen(kw_only=True)
-class Letter:
-    """A dead letter: words that a language model could not read.
-
-    Attributes:
-        id: Id of the letter.
-        rows: The words, as they are kept.
-        failure: Name of the error of the last attempt.
-        failed_at: Time of the last attempt, in UTC.
-    """
-
-    id: str
-    rows: tuple[RecordRow, ...]
-    failure: str
-    failed_at: dt.datetime
-
-
-@attrs.frozen(kw_only=True)
 class InboxPage:
     """The page of things that wait for a decision.
 
@@ -365,7 +324,7 @@ class InboxPage:
 
     waiting: tuple[RecordRow, ...]
     rejected: tuple[RecordRow, ...]
-    letters: tuple[Letter, ...]
+    letters: tuple[DeadLetter, ...]
     left_out: int = 0
 
 
@@ -442,19 +401,6 @@ class Comparison:
     page: Dossier
     draft: Draft
     differences: tuple[Difference, ...]
-
-
-@attrs.frozen(kw_only=True)
-class Done:
-    """One change that was made.
-
-    Attributes:
-        kind: ``created``, ``updated`` or ``deleted``.
-        row: The record as it is now; a deleted one as it was.
-    """
-
-    kind: str
-    row: RecordRow
 
 
 @attrs.frozen(kw_only=True)
@@ -580,7 +526,7 @@ class Browser:
             draft=_draft_of(found.record),
             details=_details(found.record),
             revisions=marks_of([row_of(revision) for revision in found.revisions]),
-            trail=tuple(_event(entry) for entry in found.trail),
+            trail=tuple(found.trail),
             apart=not found.revisions,
         )
 
@@ -612,7 +558,7 @@ class Browser:
         return InboxPage(
             waiting=tuple(map(row_of, waiting[:_MOST_WAITING])),
             rejected=tuple(map(row_of, rejected[: -_MOST_WAITING - 1 : -1])),
-            letters=tuple(map(_letter, await self._memory.dead_letters.list())),
+            letters=await self._memory.dead_letters.list(),
             left_out=max(0, len(waiting) - _MOST_WAITING),
         )
 
@@ -662,7 +608,7 @@ class Browser:
 
     # -- Changing -------------------------------------------------------------------------------------------------
 
-    async def update(self, id: str, draft: Draft, *, revision: int) -> Done:
+    async def update(self, id: str, draft: Draft, *, revision: int) -> Change:
         """Change the fields of a record that a person has edited; its history keeps the revision before.
 
         A record that moves has another id afterwards.
@@ -689,7 +635,7 @@ class Browser:
         edits = draft.edits(_draft_of(present))
         if not edits:
             raise InvalidDataError("nothing is changed: edit a field first")
-        return _done(await self._memory.update(id, **_changes(present, edits)))
+        return await self._memory.update(id, **_changes(present, edits))
 
     async def compared(self, id: str, draft: Draft, *, revision: int) -> Comparison:
         """Compare an edit with the present revision of its record; see `update`.
@@ -712,31 +658,31 @@ class Browser:
             ),
         )
 
-    async def retract(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+    async def retract(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
         """Retract records; `restore` brings them back. See `Memory.retract`."""
-        return _all_done(await self._memory.retract(*ids, reason=reason or None))
+        return await self._memory.retract(*ids, reason=reason or None)
 
-    async def restore(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+    async def restore(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
         """Bring retracted records back. See `Memory.restore`."""
-        return _all_done(await self._memory.restore(*ids, reason=reason or None))
+        return await self._memory.restore(*ids, reason=reason or None)
 
-    async def undo(self, id: str, *, reason: str = "") -> tuple[Done, ...]:
+    async def undo(self, id: str, *, reason: str = "") -> Sequence[Change]:
         """Undo the last change of a record; undone twice, it is made again. See `factmem.browse.past.undo_last`."""
-        return _all_done(await undo_last(self._memory, id, reason=reason or None))
+        return await undo_last(self._memory, id, reason=reason or None)
 
-    async def rollback(self, revision: int, *, reason: str = "") -> Done:
+    async def rollback(self, revision: int, *, reason: str = "") -> Change:
         """Return a record to a revision. See `Memory.rollback`."""
-        return _done(await self._memory.rollback(revision, reason=reason or None))
+        return await self._memory.rollback(revision, reason=reason or None)
 
-    async def accept(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+    async def accept(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
         """Accept quarantined or rejected records. See `Quarantine.accept`."""
-        return _all_done(await self._memory.quarantine.accept(*ids, reason=reason or None))
+        return await self._memory.quarantine.accept(*ids, reason=reason or None)
 
-    async def reject(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+    async def reject(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
         """Reject quarantined records. See `Quarantine.reject`."""
-        return _all_done(await self._memory.quarantine.reject(*ids, reason=reason or None))
+        return await self._memory.quarantine.reject(*ids, reason=reason or None)
 
-    async def retry(self, ids: Sequence[str]) -> tuple[Done, ...]:
+    async def retry(self, ids: Sequence[str]) -> Sequence[Change]:
         """Read dead letters again; those that fail again stay. See `DeadLetters.retry`.
 
         Raises:
@@ -752,7 +698,7 @@ class Browser:
         if failures := [result.failure for result in results if result.failure is not None]:
             names = ", ".join(dict.fromkeys(failures))
             raise ModelError(f"{len(failures)} of {len(results)} texts could not be read again ({names}): try later")
-        return tuple(_done(change) for result in results for change in result.changes)
+        return [change for result in results for change in result.changes]
 
     async def dismiss(self, ids: Sequence[str]) -> None:
         """Keep the words of dead letters as they were said. See `DeadLetters.dismiss`."""
@@ -829,27 +775,6 @@ def _hit(match: RecallMatch) -> Hit:
     )
 
 
-def _event(entry: AuditEntry) -> Event:
-    assert entry.record is not None  # a biography holds no erasures
-    return Event(
-        action=entry.action.value,
-        at=entry.at,
-        actor=shown(entry.actor or ""),
-        reason=shown(entry.reason or ""),
-        revision=entry.record.revision,
-        value=shown(value_text(value_json(entry.record))),
-    )
-
-
-def _letter(letter: DeadLetter) -> Letter:
-    return Letter(
-        id=letter.id,
-        rows=tuple(map(row_of, letter.records)),
-        failure=shown(letter.failure),
-        failed_at=letter.failed_at,
-    )
-
-
 def _doomed(found: Sequence[FactRecord[Any]]) -> Doomed:
     seen = sorted(f"{record.id} {record.revision}" for record in found)
     return Doomed(
@@ -914,11 +839,3 @@ def _changes(present: FactRecord[Any], edits: Mapping[str, str]) -> dict[str, An
 def _with_one_line_end(text: str) -> str:
     """Return a text with one kind of line ends: forms change them."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _done(change: Change) -> Done:
-    return Done(kind=change.kind.value, row=row_of(change.record))
-
-
-def _all_done(changes: Sequence[Change]) -> tuple[Done, ...]:
-    return tuple(map(_done, changes))

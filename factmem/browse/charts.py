@@ -130,8 +130,7 @@ def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
     """Return the parts of a score as bars."""
     return tuple(
         Bar(name=name, share=min(1.0, max(0.0, share)), meaning=_MEANINGS[name])
-        for name, share in attrs.asdict(parts).items()
-        if share is not None
+        for name, share in parts.by_name().items()
     )
 
 

@@ -18,7 +18,7 @@ from factmem.facts import STATEMENT
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
 
-__all__ = ["Quote", "RecordRow", "cited", "row_of"]
+__all__ = ["Quote", "RecordRow", "cited", "row_of", "value_of"]
 
 _DERIVED: Final = re.compile(r"content:[0-9a-f]{32}|conversation-[0-9a-f]{24}|[0-9a-f]{24}-[0-9]+")
 """Ids that were made of the content, where the caller gave none: they tell a person nothing."""
@@ -105,7 +105,7 @@ def row_of(record: FactRecord[Any]) -> RecordRow:
         id=record.id,
         keyword=record.concept.keyword,
         statement=record.concept.keyword == STATEMENT.keyword,
-        value=shown(value_text(value)),
+        value=value_of(record),
         shape=shown(value_text(record.concept.shape)),
         subject=str(record.subject),
         general=record.subject.key == MemorySubject.EVERYTHING.key,
@@ -124,6 +124,11 @@ def row_of(record: FactRecord[Any]) -> RecordRow:
         waits=shown(record.quarantine_reason),
         quotes=tuple(_quote(item, repeats=item.quote == value) for item in details.evidence),
     )
+
+
+def value_of(record: FactRecord[Any]) -> str:
+    """Return a record's value as one line: strings as they are, anything else as JSON."""
+    return shown(value_text(value_json(record)))
 
 
 def _quote(item: Evidence, *, repeats: bool) -> Quote:

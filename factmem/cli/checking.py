@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from factmem.browse.texts import shown
+from factmem.cli.output import attributes
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, StoreUnavailableError
@@ -67,7 +68,7 @@ async def upgrade(
             )
         if before < newest:
             with progress("upgrading", quiet=session.as_json) as advance:
-                await provider.upgrade(create=create, progress=lambda done, of: advance(done / of))
+                await provider.upgrade(create=create, progress=advance)
         after, _ = await provider.format_versions()
         found = await _found(session, provider)
 
@@ -81,7 +82,7 @@ async def upgrade(
 
 async def _found(session: Session, provider: ChecksItself) -> list[Finding]:
     with progress("checking", quiet=session.as_json) as advance:
-        found = await provider.check(progress=lambda done, of: advance(done / of if of else 1))
+        found = await provider.check(progress=advance)
     return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
 
 
@@ -94,7 +95,7 @@ def _show(
         "store": session.shown_address,
         **also,
         "sound": sound,
-        "findings": [_finding_json(finding) for finding in found],
+        "findings": [attributes(item, "severity", "kind", "part", "problem", "advice") for item in found],
     }
 
     def render(out: Console) -> None:
@@ -104,16 +105,6 @@ def _show(
     session.show(data, render)
     if not sound:
         raise typer.Exit(FAILED)
-
-
-def _finding_json(finding: Finding) -> Json:
-    return {
-        "severity": finding.severity.value,
-        "kind": finding.kind.value,
-        "part": finding.part,
-        "problem": finding.problem,
-        "advice": finding.advice,
-    }
 
 
 def _print_findings(out: Console, found: Sequence[Finding], address: str) -> None:

@@ -23,8 +23,8 @@ from anyio import to_thread
 
 from factmem.abc import Conversation
 from factmem.browse.texts import shown, value_text
-from factmem.cli.ingest import Ingestion, Taking
-from factmem.cli.output import print_block
+from factmem.cli.ingest import About, Ingestion, kept
+from factmem.cli.output import attributes, print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
@@ -96,7 +96,7 @@ async def demo(
             answers = await _ask(inside, lambda share: advance(_FILLED + (1 - _FILLED) * share))
         leaks = await to_thread.run_sync(_leaks, file, answers)
     data: dict[str, Json] = {
-        "taken_in": taken.to_json(),
+        "taken_in": attributes(taken),
         "answers": [_answer_json(answer) for answer in answers],
         "leaks": list(leaks),
         "store": str(keep) if keep else None,
@@ -129,8 +129,10 @@ async def _fill(session: Session) -> Ingestion:
         open_provider(session.address) as provider,
         session.memory(provider=provider, read_only=False) as memory,
     ):
-        taking = Taking(memory=memory, provider=provider, organization=session.organization, subject=_MAYA, scope=_CAFE)
-        taken = sum([await taking.take(conversation) for conversation in conversations], Ingestion())
+        about = About(subject=_MAYA, scope=_CAFE, source=None, private=None)
+        taken = Ingestion()
+        for conversation in conversations:
+            taken += await kept(session, memory, provider, conversation, about)
         await _save_typed(memory, conversations)
     return taken
 

@@ -1,21 +1,21 @@
-"""The commands that erase records for good: `forget`, `erase`, `expire` and `purge`."""
+"""The command `forget`, which erases records for good."""
 
 from __future__ import annotations
 
 import datetime as dt
 import signal
 import sys
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from factmem.cli.ids import full_ids
-from factmem.cli.options import BeforeOption, Selection, YesOption, condition, stdin_or_text
-from factmem.cli.output import console, print_block, record_block, record_json
+from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
+from factmem.cli.output import attributes, console, print_block, record_block, record_json
+from factmem.cli.progress import counted
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
-from factmem.records import FactRecord
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -23,142 +23,130 @@ if TYPE_CHECKING:
 
     from factmem.memory import Erasure, ErasureReport, ExpiryReceipt, Filters, Memory
 
-__all__ = ["erase", "expire", "forget", "purge"]
+__all__ = ["forget"]
 
-_SHOWN_AT_MOST: Final = 20
-_ANY: Final = Selection()
-
-
-_SomeIdsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records, in full or shortened.")
-]
+_SHOWN_AT_MOST = 20
+_ANY = Selection()
 
 
 async def forget(
     session: Session,
-    ids: _SomeIdsArgument = None,
+    ids: SomeIdsArgument = None,
     selection: Selection = _ANY,
-    before: BeforeOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the records, and erase nothing.")] = False,
-    yes: YesOption = False,
-) -> None:
-    """Erase records for good, with all their history; all given filters must hold."""
-    from factmem.memory import Erasure
-
-    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=dry_run) as memory:
-        chosen = await full_ids(memory, ids)
-        if dry_run:
-            _show_selected(
-                session, await _doomed(session, memory, chosen, selection, before), "erase them without --dry-run"
-            )
-            return
-        doomed = await _confirmed(session, memory, chosen, selection, before, yes=yes)
-        named = [record.id for record in doomed]
-        receipt = await memory.forget(*named) if named else Erasure(records=())
-    session.show(_erased_json(doomed, receipt), lambda out: _print_erased(out, doomed, receipt))
-    _note_pending(session, pending=receipt.pending)
-
-
-async def erase(
-    session: Session,
-    ids: _SomeIdsArgument = None,
-    selection: Selection = _ANY,
-    before: BeforeOption = None,
+    before: Annotated[
+        dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Only records said before this date.")
+    ] = None,
+    max_importance: Annotated[
+        float | None, typer.Option(min=0, max=1, metavar="NUMBER", help="Only records of at most this importance.")
+    ] = None,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Erase what has expired, and finish erasures that are pending.")
+    ] = False,
+    revisions: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="DAYS", help="With --expired, superseded revisions older than this as well."),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Search the files of the store for traces; fail if there are any.")
     ] = False,
     text: Annotated[
         list[str] | None,
-        typer.Option(parser=stdin_or_text, metavar="TEXT", help="Text to search for as well; - reads stdin."),
+        typer.Option(parser=stdin_or_text, metavar="TEXT", help="With --verify, search for this text; - reads stdin."),
     ] = None,
-    yes: YesOption = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and erase nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")] = False,
 ) -> None:
-    """Erase records like `forget`, and prove it with --verify; without a filter, finish pending erasures."""
-    from factmem.memory import Erasure, verify_erased
+    """Erase records for good, with all their history; all given filters must hold.
+
+    With --verify alone nothing is chosen: pending erasures are finished, and the files are searched for --text.
+    """
+    from factmem.memory import verify_erased
     from factmem.providers import open_provider
 
-    if text and not verify:
-        raise InvalidDataError("--text needs --verify: add it")
-    selective = bool(ids or selection.given or before)
+    filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
+    chosen = bool(ids or selection.given or before or max_importance is not None)
+    _check(text=text, verify=verify, expired=expired, revisions=revisions, chosen=chosen, dry_run=dry_run)
     async with (
         open_provider(session.address) as provider,
-        session.memory(provider=provider, subject=selection.subject, scope=selection.scope, read_only=False) as memory,
+        session.memory(
+            provider=provider, subject=selection.subject, scope=selection.scope, read_only=dry_run
+        ) as memory,
     ):
-        chosen = await full_ids(memory, ids)
-        doomed = (
-            await _confirmed(session, memory, chosen, selection, before, yes=yes) if selective else Erasure(records=())
-        )
-        named = [record.id for record in doomed]
-        traces = await memory.traces(*named, texts=text or ()) if verify else None
-        receipt = await (memory.forget(*named) if named else memory.expire())
+        if expired or (verify and not chosen):
+            doomed: Erasure | None = None
+            traces = await memory.traces(texts=text or ()) if verify else None
+            receipt: Erasure | ExpiryReceipt = await memory.expire(revisions=_days(revisions), dry_run=dry_run)
+        else:
+            doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
+            if dry_run:
+                _show_selected(session, doomed)
+                return
+            if doomed and not yes:
+                await _confirm(session, memory, doomed)
+            named = [record.id for record in doomed]
+            traces = await memory.traces(*named, texts=text or ()) if verify else None
+            receipt = await memory.forget(*named) if named else doomed
         report = await verify_erased(provider, traces) if traces is not None else None
-    _show(session, doomed, receipt, report, selective=selective)
+    _show(session, doomed, receipt, report, dry_run=dry_run)
     if report is not None and not report.clean:
         raise typer.Exit(FAILED)
 
 
-async def _confirmed(
-    session: Session,
-    memory: Memory,
-    ids: Sequence[str],
-    selection: Selection,
-    before: dt.datetime | None,
+def _check(
     *,
-    yes: bool,
-) -> Erasure:
-    """Return the records to erase, after the person has seen them and said yes.
+    text: Sequence[str] | None,
+    verify: bool,
+    expired: bool,
+    revisions: float | None,
+    chosen: bool,
+    dry_run: bool,
+) -> None:
+    """Refuse options that contradict each other.
 
     Raises:
-        RecordNotFoundError: An id names no visible record.
-        StateConflictError: By the time of the answer, other records or revisions would be erased.
-        typer.Exit: The answer is not yes.
+        InvalidDataError: They do.
     """
-    doomed = await _doomed(session, memory, ids, selection, before)
-    if doomed and not yes:
-        _ask(session, doomed)
-        if _seen(await _doomed(session, memory, ids, selection, before)) != _seen(doomed):
-            raise StateConflictError("something else would be erased by now: look again; nothing was erased")
-    return doomed
+    if text and not verify:
+        raise InvalidDataError("--text needs --verify: add it")
+    if revisions is not None and not expired:
+        raise InvalidDataError("--revisions needs --expired: add it")
+    if expired and chosen:
+        raise InvalidDataError("name records and filters, or give --expired: not both")
+    if verify and dry_run:
+        raise InvalidDataError("--verify searches after the erasure: leave out --dry-run")
 
 
-def _seen(doomed: Erasure) -> set[tuple[str, int]]:
-    return {(record.id, record.revision) for record in doomed}
+def _days(number: float | None) -> dt.timedelta | None:
+    try:
+        return None if number is None else dt.timedelta(days=number)
+    except (OverflowError, ValueError):
+        raise typer.BadParameter("--revisions is too large: name fewer days") from None
 
 
-async def _doomed(
-    session: Session, memory: Memory, ids: Sequence[str], selection: Selection, before: dt.datetime | None
-) -> Erasure:
+async def _doomed(session: Session, memory: Memory, ids: Sequence[str], filters: Filters) -> Erasure:
     """Return what would be erased.
-
-    Raises:
-        RecordNotFoundError: An id names no visible record.
-    """
-    filters: Filters = {**selection.filters(), "until": before}
-    doomed = await memory.forget(*ids, dry_run=True, **filters)
-    await _check_known(memory, ids, doomed)
-    if not doomed:
-        await session.note_if_empty(memory, scope=selection.scope)
-    return doomed
-
-
-async def _check_known(memory: Memory, ids: Collection[str], doomed: Iterable[FactRecord[Any]]) -> None:
-    """Refuse unknown ids before anything is erased.
 
     Raises:
         RecordNotFoundError: An id names no record that the viewer may see.
     """
+    doomed = await memory.forget(*ids, dry_run=True, **filters)
     if missing := set(ids) - {record.id for record in doomed}:
         missing -= {record.id for record in await memory.forget(*missing, dry_run=True)}
     if missing:
         raise RecordNotFoundError(
             f"{len(missing)} of the ids name no visible record, or an erased one; nothing was erased now"
         )
+    if not doomed:
+        scope = filters.get("scope")
+        await session.note_if_empty(memory, scope=None if scope is None else str(scope))
+    return doomed
 
 
-def _ask(session: Session, doomed: Erasure) -> None:
+async def _confirm(session: Session, memory: Memory, doomed: Erasure) -> None:
     """Show the records and ask whether to erase them.
 
     Raises:
+        StateConflictError: By the time of the answer, newer revisions would be erased.
         typer.Exit: The answer is not yes.
     """
     _print_some(console(stderr=True), doomed)
@@ -168,13 +156,12 @@ def _ask(session: Session, doomed: Erasure) -> None:
     if answer.strip().lower() not in ("y", "yes"):
         session.note("Nothing was erased.")
         raise typer.Exit(FAILED)
+    if _seen(await memory.forget(*(record.id for record in doomed), dry_run=True)) != _seen(doomed):
+        raise StateConflictError("something else would be erased by now: look again; nothing was erased")
 
 
-def _print_some(out: Console, doomed: Erasure) -> None:
-    for record in doomed.records[:_SHOWN_AT_MOST]:
-        print_block(out, " ×", record_block(record))
-    if len(doomed) > _SHOWN_AT_MOST:
-        out.print(f"… and {len(doomed) - _SHOWN_AT_MOST} more")
+def _seen(doomed: Erasure) -> set[tuple[str, int]]:
+    return {(record.id, record.revision) for record in doomed}
 
 
 def _answer(question: str) -> str:
@@ -188,78 +175,65 @@ def _answer(question: str) -> str:
         signal.signal(signal.SIGINT, handler)
 
 
-def _erased_json(doomed: Erasure, receipt: Erasure | ExpiryReceipt) -> dict[str, Json]:
-    """Return the outcome of an erasure as JSON."""
-    ids: list[Json] = [record.id for record in doomed]
-    return {"records": len(doomed), "erased": receipt.erased, "pending": receipt.pending, "ids": ids}
+def _print_some(out: Console, doomed: Erasure) -> None:
+    for record in doomed.records[:_SHOWN_AT_MOST]:
+        print_block(out, " ×", record_block(record))
+    if len(doomed) > _SHOWN_AT_MOST:
+        out.print(f"… and {len(doomed) - _SHOWN_AT_MOST} more")
 
 
-def _print_erased(out: Console, doomed: Erasure, receipt: Erasure | ExpiryReceipt) -> None:
-    """Print the outcome of an erasure."""
-    done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
-    out.print(done if doomed else "Nothing matches; nothing was erased.")
+def _show_selected(session: Session, doomed: Erasure) -> None:
+    def render(out: Console) -> None:
+        _print_some(out, doomed)
+        out.print(f"{len(doomed)} record(s) match; erase them without --dry-run." if doomed else "Nothing matches.")
 
-
-def _note_pending(session: Session, *, pending: bool) -> None:
-    """Print a note to stderr if old bytes are left in the store."""
-    if pending:
-        print(
-            "factmem: another process still holds old bytes of this store, or the disk is full. When that is over, "
-            f"finish with  {session.command_line('erase')}",
-            file=sys.stderr,
-        )
+    records: list[Json] = [record_json(record) for record in doomed.records]
+    session.show({"count": len(doomed), "dry_run": True, "erased": 0, "pending": False, "records": records}, render)
 
 
 def _show(
     session: Session,
-    doomed: Erasure,
+    doomed: Erasure | None,
     receipt: Erasure | ExpiryReceipt,
     report: ErasureReport | None,
     *,
-    selective: bool,
+    dry_run: bool,
 ) -> None:
-    data = _erased_json(doomed, receipt)
+    """Show the outcome of an erasure; without records, of what had expired."""
+    if doomed is None:
+        data = attributes(receipt, "expired", "superseded", "erased", "pending") | {"dry_run": dry_run}
+        done = "{} {expired} expired and {superseded} superseded revision(s)."
+        line = done.format("Would erase" if dry_run else "Erased", **data)
+    else:
+        ids: list[Json] = [record.id for record in doomed]
+        data = {"records": len(doomed), "erased": receipt.erased, "pending": receipt.pending, "ids": ids}
+        done = f"Erased {len(doomed)} record(s), {receipt.erased} revision(s)."
+        line = done if doomed else "Nothing matches; nothing was erased."
     if report is not None:
-        data["verified"] = _report_json(report)
+        files: list[Json] = [
+            {"path": str(file.path), "bytes": file.size, **attributes(file, "words", "names", "marks", "vectors")}
+            for file in report.files
+        ]
+        verified = attributes(report, "clean", "searched", "left_out", "too_short", "said_by")
+        data["verified"] = {**verified, "files": files}
 
     def render(out: Console) -> None:
-        if selective or doomed:
-            _print_erased(out, doomed, receipt)
-        elif not receipt.pending:
-            out.print("Nothing is left of earlier erasures." if report is None else "Nothing is pending.")
+        out.print(line)
         if report is not None:
             _print_report(out, report, session)
 
     session.show(data, render)
-    _note_pending(session, pending=receipt.pending)
-
-
-def _report_json(report: ErasureReport) -> dict[str, Json]:
-    files: list[Json] = [
-        {
-            "path": str(file.path),
-            "bytes": file.size,
-            "words": file.words,
-            "names": file.names,
-            "marks": file.marks,
-            "vectors": file.vectors,
-        }
-        for file in report.files
-    ]
-    said_by: list[Json] = [*report.said_by]
-    return {
-        "clean": report.clean,
-        "searched": report.searched,
-        "left_out": report.left_out,
-        "too_short": report.too_short,
-        "said_by": said_by,
-        "files": files,
-    }
+    if receipt.pending:
+        print(
+            "factmem: another process still holds old bytes of this store, or the disk is full. When that is over, "
+            f"finish with  {session.command_line('forget', '--expired')}",
+            file=sys.stderr,
+        )
 
 
 def _print_report(out: Console, report: ErasureReport, session: Session) -> None:
     size = sum(file.size for file in report.files)
-    out.print(f"Searched {len(report.files)} file(s), {size:,} bytes, for {report.searched} piece(s) of it.")
+    out.print(f"Searched {counted(len(report.files), 'file')}, {size:,} bytes, for {report.searched} piece(s) of it.")
     for file in report.files:
         if file.found or file.names:
             out.print(
@@ -273,94 +247,6 @@ def _print_report(out: Console, report: ErasureReport, session: Session) -> None
     if report.said_by:
         shown, more = report.said_by[:_SHOWN_AT_MOST], len(report.said_by) - _SHOWN_AT_MOST
         out.print(f"{len(report.said_by)} other record(s) hold some of it as well; erase them with:")
-        out.print(f"  {session.command_line('erase', '--verify', *shown)}", soft_wrap=True)
+        out.print(f"  {session.command_line('forget', '--verify', *shown)}", soft_wrap=True)
         if more > 0:
             out.print(f"The other {more} are listed then.")
-
-
-async def expire(
-    session: Session,
-    revisions: Annotated[
-        float | None, typer.Option(min=0, metavar="DAYS", help="Erase superseded revisions older than this as well.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and erase nothing.")] = False,
-) -> None:
-    """Erase expired records, which are invisible already, from the store."""
-    limit = None if revisions is None else _days(revisions)
-    async with session.memory(read_only=dry_run) as memory:
-        receipt = await memory.expire(revisions=limit, dry_run=dry_run)
-
-    def render(out: Console) -> None:
-        done = "Would erase" if dry_run else "Erased"
-        out.print(f"{done} {receipt.expired} expired and {receipt.superseded} superseded revision(s).")
-
-    session.show(
-        {
-            "expired": receipt.expired,
-            "superseded": receipt.superseded,
-            "pending": receipt.pending,
-            "dry_run": dry_run,
-        },
-        render,
-    )
-    _note_pending(session, pending=receipt.pending)
-
-
-def _days(number: float) -> dt.timedelta:
-    try:
-        return dt.timedelta(days=number)
-    except (OverflowError, ValueError):
-        raise typer.BadParameter("--revisions is too large: name fewer days") from None
-
-
-async def purge(
-    session: Session,
-    selection: Selection = _ANY,
-    topic: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only records with this topic.")] = None,
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CONDITION", help="KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE. May be repeated."),
-    ] = None,
-    before: BeforeOption = None,
-    max_importance: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="NUMBER", help="Only records of at most this importance.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase the records instead of showing them.")] = False,
-) -> None:
-    """Show the records that pass all filters; with --yes, erase them for good."""
-    filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
-    if metadata:
-        filters["where"] = [[condition(text) for text in metadata]]
-    if topic:
-        filters["topics"] = topic
-    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=not yes) as memory:
-        result = await memory.forget(dry_run=not yes, **filters)
-        if not result:
-            await session.note_if_empty(memory, scope=selection.scope)
-    _show_selected(session, result, "erase them with --yes")
-
-
-def _show_selected(session: Session, result: Erasure, hint: str) -> None:
-    """Show what a selection has erased; after a dry run, what it would erase, and how."""
-
-    def render(out: Console) -> None:
-        if not result:
-            out.print("Nothing matches.")
-            return
-        _print_some(out, result)
-        if result.dry_run:
-            out.print(f"{len(result)} record(s) match; {hint}.")
-        else:
-            out.print(f"Erased {len(result)} record(s), {result.erased} revision(s).")
-
-    session.show(
-        {
-            "count": len(result),
-            "dry_run": result.dry_run,
-            "erased": result.erased,
-            "pending": result.pending,
-            "records": [record_json(record) for record in result.records],
-        },
-        render,
-    )
-    _note_pending(session, pending=result.pending)

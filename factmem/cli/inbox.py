@@ -9,10 +9,10 @@ import attrs
 import typer
 
 from factmem.cli.ids import full_ids, lengthened, short_id
-from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SinceOption, UntilOption
-from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
+from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SomeIdsArgument
+from factmem.cli.output import attributes, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
-from factmem.cli.session import FAILED, Session, report
+from factmem.cli.session import FAILED, Session, in_words, report
 from factmem.errors import InvalidDataError, ModelError
 from factmem.values import Json
 
@@ -27,9 +27,6 @@ __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "r
 
 SomeLettersArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the dead letters (default: all).")
-]
-SomeIdsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of quarantined records, in full or shortened.")
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All quarantined records, or those that the filters leave.")]
 _ANY: Final = Selection()
@@ -65,17 +62,8 @@ async def list_letters(session: Session) -> None:
     """Show the texts that could not be read, and the reasons."""
     async with session.memory() as memory:
         letters = await memory.dead_letters.list()
-    session.show([_letter_json(letter) for letter in letters], lambda out: _print_letters(out, letters))
-
-
-def _letter_json(letter: DeadLetter) -> dict[str, Json]:
-    return {
-        "id": letter.id,
-        "failure": letter.failure,
-        "reason": letter.reason,
-        "failed_at": letter.failed_at.isoformat(),
-        "records": [record_json(record) for record in letter.records],
-    }
+    listed = [{**attributes(letter), "reason": in_words(letter.reason)} for letter in letters]
+    session.show(listed, lambda out: _print_letters(out, letters))
 
 
 def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
@@ -86,7 +74,7 @@ def _print_letters(out: Console, letters: Sequence[DeadLetter]) -> None:
     for letter in letters:
         why = Text(f"{letter.failure} · {letter.failed_at:%Y-%m-%d %H:%M} · id {short_id(letter.id)}", style="yellow")
         lines = [line for record in letter.records for line in record_block(record, with_id=False)]
-        print_block(out, "unread", [why, *([Text(letter.reason)] if letter.reason else []), *lines])
+        print_block(out, "unread", [why, *([Text(in_words(letter.reason))] if letter.reason else []), *lines])
 
 
 async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
@@ -107,7 +95,7 @@ async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
         for result in results:
             print_changes(out, result.changes)
 
-    changes: list[Json] = [change_json(change) for result in results for change in result.changes]
+    changes: list[Json] = [attributes(change) for result in results for change in result.changes]
     session.show({"retried": len(results), **tally.to_json(), "changes": changes}, render)
     _report_failures(session, results)
 
@@ -130,13 +118,10 @@ async def dismiss(session: Session, ids: IdsArgument) -> None:
     session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
 
 
-async def list_quarantined(
-    session: Session, selection: Selection = _ANY, since: SinceOption = None, until: UntilOption = None
-) -> None:
+async def list_quarantined(session: Session, selection: Selection = _ANY) -> None:
     """Show the quarantined records, which are neither loaded nor recalled, and why each waits."""
-    filters: Filters = {**selection.filters(), "since": since, "until": until}
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
-        records = await memory.quarantine.list(**filters)
+        records = await memory.quarantine.list(**selection.filters())
     session.show([record_json(record) for record in records], lambda out: _print_quarantined(out, records))
 
 
@@ -152,12 +137,10 @@ async def accept(
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
     selection: Selection = _ANY,
-    since: SinceOption = None,
-    until: UntilOption = None,
     reason: ReasonOption = None,
 ) -> None:
     """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
-    chosen = _Chosen(ids, everything, {**selection.filters(), "since": since, "until": until})
+    chosen = _Chosen(ids, everything, selection.filters())
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
         changes = await memory.quarantine.accept(*await chosen.ids(memory), reason=reason)
     session.show_changes(changes, "accepted")
@@ -168,12 +151,10 @@ async def reject(
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
     selection: Selection = _ANY,
-    since: SinceOption = None,
-    until: UntilOption = None,
     reason: ReasonOption = None,
 ) -> None:
     """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""
-    chosen = _Chosen(ids, everything, {**selection.filters(), "since": since, "until": until})
+    chosen = _Chosen(ids, everything, selection.filters())
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
         changes = await memory.quarantine.reject(*await chosen.ids(memory), reason=reason)
     session.show_changes(changes, "rejected")

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
 
 import attrs
 import typer
@@ -35,6 +35,7 @@ from factmem.cli.options import (
     SubjectOption,
     class_named,
 )
+from factmem.cli.output import attributes
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
@@ -51,53 +52,56 @@ if TYPE_CHECKING:
     from factmem.llm import CostReport
     from factmem.memory import Memory, Submission
 
-__all__ = ["Ingestion", "Taking", "ingest"]
-
-
-ConceptsOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE|MODULE:CLASS",
-        help="Concepts to look for: a JSON list of {keyword, description, type, multiple, examples}, or a class.",
-    ),
-]
-
-
-TopicsOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topics",
-        "--topic",
-        metavar="LABEL[=DESCRIPTION]",
-        help="Topic to look for; `managed` stands for the usual topics. May be repeated.",
-    ),
-]
-
-
-OpenOption: TypeAlias = Annotated[
-    bool | None,
-    typer.Option("--open/--targeted", help="Look for other facts as well, or for the named concepts and topics only."),
-]
+__all__ = ["About", "Ingestion", "ingest", "kept"]
 
 
 @attrs.frozen(kw_only=True)
-class DetectionOptions:
-    """The options that say what to look for.
+class ReadingOptions:
+    """The options of reading conversations with a language model.
 
     Attributes:
-        concepts: File or class with the concepts.
+        concepts: File or class with the concepts to look for.
         topics: Labels of topics, with or without descriptions.
         open: Whether to look for anything else (default: only if nothing is named).
+        keep_words: Whether the user's words are kept beside the facts.
+        consolidate: Whether new facts are compared with known ones.
+        again: Whether conversations are read again that are in the store already.
+        budget: Maximum number of tokens, about.
     """
 
-    concepts: str | None = None
-    topics: tuple[str, ...] = ()
-    open: bool | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether any of the options was given."""
-        return self != DetectionOptions()
+    concepts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|MODULE:CLASS",
+            help="Concepts to look for: a JSON list of {keyword, description, type, multiple, examples}, or a class.",
+        ),
+    ] = None
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topics",
+            "--topic",
+            metavar="LABEL[=DESCRIPTION]",
+            help="Topic to look for; `managed` stands for the usual topics. May be repeated.",
+        ),
+    ] = None
+    open: Annotated[
+        bool | None,
+        typer.Option(
+            "--open/--targeted", help="Look for other facts as well, or for the named concepts and topics only."
+        ),
+    ] = None
+    keep_words: Annotated[
+        bool,
+        typer.Option("--keep-words/--no-keep-words", help="Keep the user's words beside the facts found in them."),
+    ] = True
+    consolidate: Annotated[
+        bool, typer.Option("--consolidate/--no-consolidate", help="Compare new facts with known ones.")
+    ] = True
+    again: Annotated[bool, typer.Option("--again", help="Read conversations again that are in the store already.")] = (
+        False
+    )
+    budget: BudgetOption = None
 
     def request(self, subject: MemorySubject) -> DetectionRequest | None:
         """Return the request; None for the default request of the memory.
@@ -106,15 +110,15 @@ class DetectionOptions:
             InvalidDataError: The concepts cannot be read, or two have the same name.
             typer.BadParameter: The label of a topic is not legal, or there is nothing to look for.
         """
-        if not self.given:
-            return None
         named = bool(self.concepts or self.topics)
-        if self.open is False and not named:
+        if not named and self.open is None:
+            return None
+        if not named and not self.open:
             raise typer.BadParameter("--targeted looks for nothing: name --concepts or --topics")
         return DetectionRequest(
             subjects=(subject,),
             concepts=_concepts_from(self.concepts) if self.concepts else (),
-            topics=_topics_from(self.topics),
+            topics=_topics_from(self.topics or ()),
             open=self.open if self.open is not None else not named,
         )
 
@@ -225,25 +229,8 @@ class Ingestion:
     not_text: int = 0
 
     def __add__(self, other: Ingestion) -> Ingestion:
-        return Ingestion(
-            conversations=self.conversations + other.conversations,
-            statements=self.statements + other.statements,
-            new=self.new + other.new,
-            quarantined=self.quarantined + other.quarantined,
-            redacted=self.redacted + other.redacted,
-            not_text=self.not_text + other.not_text,
-        )
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the numbers as JSON."""
-        return {
-            "conversations": self.conversations,
-            "statements": self.statements,
-            "new": self.new,
-            "quarantined": self.quarantined,
-            "redacted": dict(self.redacted),
-            "not_text": self.not_text,
-        }
+        mine = attrs.asdict(self, recurse=False)
+        return Ingestion(**{name: count + getattr(other, name) for name, count in mine.items()})
 
     def __str__(self) -> str:
         secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
@@ -254,45 +241,32 @@ class Ingestion:
         )
 
 
-@attrs.frozen(kw_only=True)
-class Taking:
-    """Ingests conversations, one transaction each.
+class About(TypedDict):
+    """Properties of all conversations; the arguments of `Memory.remember` of these names."""
 
-    Attributes:
-        memory: The memory.
-        provider: Its store.
-        organization: Its tenant.
-        subject: Subject of the conversations.
-        scope: Scope of the conversations.
-        source: Name of their source.
-        private: Whether they are visible to the viewer only.
-    """
+    subject: MemorySubject
+    scope: MemoryScope | str
+    source: str | None
+    private: bool | None
 
-    memory: Memory
-    provider: AgentMemoryProvider
-    organization: str | None = None
-    subject: MemorySubject = MemorySubject.EVERYTHING
-    scope: MemoryScope | str = MemoryScope.CROSS_PRODUCT
-    source: str | None = None
-    private: bool | None = None
 
-    async def take(self, conversation: Conversation) -> Ingestion:
-        """Ingest one conversation, all of it or nothing."""
-        from factmem.detection import redact
+async def kept(
+    session: Session, memory: Memory, provider: AgentMemoryProvider, conversation: Conversation, about: About
+) -> Ingestion:
+    """Keep one conversation word for word, all of it or nothing."""
+    from factmem.detection import redact
 
-        before = await self.provider.version(self.organization) if isinstance(self.provider, FeedsChanges) else 0
-        records = await self.memory.remember(
-            conversation, subject=self.subject, scope=self.scope, source=self.source, private=self.private
-        )
-        heard = (message for message in conversation.messages if message.detectable)
-        return Ingestion(
-            conversations=1,
-            statements=len(records),
-            new=sum(record.revision > before for record in records),
-            quarantined=len(records.waiting),
-            redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
-            not_text=conversation.not_text,
-        )
+    before = await provider.version(session.organization) if isinstance(provider, FeedsChanges) else 0
+    records = await memory.remember(conversation, **about)
+    heard = (message for message in conversation.messages if message.detectable)
+    return Ingestion(
+        conversations=1,
+        statements=len(records),
+        new=sum(record.revision > before for record in records),
+        quarantined=len(records.waiting),
+        redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
+        not_text=conversation.not_text,
+    )
 
 
 @attrs.frozen(kw_only=True)
@@ -353,26 +327,18 @@ class Understanding:
     Attributes:
         memory: The memory.
         watch: Waits and collects errors.
-        subject: Subject of the conversations.
-        scope: Scope of the conversations.
-        source: Name of their source.
-        private: Whether they are visible to the viewer only.
+        about: Properties of all conversations.
         looking_for: What to look for in them.
-        consolidate: Whether to compare new facts with known ones.
+        options: The options of reading.
         costs: The costs of the run.
-        again: Whether to read conversations again that are in the store already.
     """
 
     memory: Memory
     watch: Watch
-    subject: MemorySubject
-    scope: MemoryScope | str
-    source: str | None
-    private: bool | None
+    about: About
     looking_for: DetectionRequest | None
-    consolidate: bool
+    options: ReadingOptions
     costs: CostReport
-    again: bool = False
 
     async def take(self, files: Sequence[Path], read: ReadFile) -> _Outcome:
         """Ingest files."""
@@ -392,16 +358,10 @@ class Understanding:
     async def _submit(self, conversation: Conversation, submitted: _File) -> None:
         from factmem.detection import redact
 
-        if self.again:
+        if self.options.again:
             await self._read_again(conversation, submitted)
         submission = await self.memory.remember_many(
-            [conversation],
-            subject=self.subject,
-            scope=self.scope,
-            source=self.source,
-            private=self.private,
-            looking_for=self.looking_for,
-            consolidate=self.consolidate,
+            [conversation], **self.about, looking_for=self.looking_for, consolidate=self.options.consolidate
         )
         self.watch.expect(submission)
         submitted.submissions.append(submission)
@@ -419,15 +379,15 @@ class Understanding:
         # Without options, look for the same as `remember_many` does by default.
         request = self.looking_for
         if request is None and self.memory.reads_words:
-            request = DetectionRequest(subjects=(self.subject,), open=True)
+            request = DetectionRequest(subjects=(self.about["subject"],), open=True)
         with contextlib.suppress(RecordNotFoundError):
             submission = await self.memory.generate(
                 StoredSession(id=id),
-                subject=self.subject,
-                scope=self.scope,
+                subject=self.about["subject"],
+                scope=self.about["scope"],
                 looking_for=request,
-                consolidate=self.consolidate,
-                private=self.private,
+                consolidate=self.options.consolidate,
+                private=self.about["private"],
             )
             self.watch.expect(submission)
             submitted.again.append(submission)
@@ -502,6 +462,9 @@ async def _stored_id(conversation: Conversation) -> str | None:
     return said[0].conversation_id if said else None
 
 
+_READING: Final = ReadingOptions()
+
+
 async def ingest(
     session: Session,
     files: Annotated[
@@ -515,20 +478,7 @@ async def ingest(
     subject: SubjectOption = None,
     source: OriginNameOption = None,
     private: PrivateOption = False,
-    concepts: ConceptsOption = None,
-    topics: TopicsOption = None,
-    open: OpenOption = None,
-    keep_words: Annotated[
-        bool,
-        typer.Option("--keep-words/--no-keep-words", help="Keep the user's words beside the facts found in them."),
-    ] = True,
-    consolidate: Annotated[
-        bool, typer.Option("--consolidate/--no-consolidate", help="Compare new facts with known ones.")
-    ] = True,
-    again: Annotated[
-        bool, typer.Option("--again", help="Read conversations again that are in the store already.")
-    ] = False,
-    budget: BudgetOption = None,
+    reading: ReadingOptions = _READING,
     trust: Annotated[
         bool, typer.Option("--trust", help="Believe the documents (default: what they say waits in quarantine).")
     ] = False,
@@ -544,8 +494,7 @@ async def ingest(
     from factmem.importers.documents import is_document
     from factmem.providers import open_provider
 
-    wanted = DetectionOptions(concepts=concepts, topics=tuple(topics or ()), open=open)
-    if wanted.given or not keep_words or again or not consolidate or budget is not None:
+    if reading != _READING:
         session.check_model("detecting facts")
     given = _Given(subject=subject, scope=scope, source=source, private=session.private(private))
     found = await to_thread.run_sync(_files_in, files)
@@ -559,19 +508,7 @@ async def ingest(
             if session.model is None:
                 outcomes.append(await _keep(session, provider, conversations, given))
             else:
-                outcomes.append(
-                    await _understand(
-                        session,
-                        provider,
-                        conversations,
-                        given,
-                        wanted,
-                        keep_words=keep_words,
-                        consolidate=consolidate,
-                        again=again,
-                        budget=budget,
-                    )
-                )
+                outcomes.append(await _understand(session, provider, conversations, given, reading))
     if documents:
         outcomes.append(await _keep_documents(session, documents, given, trust=trust))
     _show(session, outcomes)
@@ -642,6 +579,15 @@ class _Given:
     source: str | None
     private: bool | None
 
+    async def about(self, session: Session, memory: Memory) -> About:
+        """Return the properties as arguments of `Memory.remember`."""
+        return About(
+            subject=await session.subject_in(memory, self.subject),
+            scope=self.scope or MemoryScope.CROSS_PRODUCT,
+            source=self.source,
+            private=self.private,
+        )
+
 
 async def _keep_documents(session: Session, files: Sequence[Path], given: _Given, *, trust: bool) -> _Outcome:
     """Keep the passages of documents."""
@@ -697,25 +643,17 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence
     results: dict[Path, Ingestion] = {}
     errors: list[tuple[FactMemError, Path | None]] = []
     async with session.memory(provider=provider, read_only=False) as memory:
-        taking = Taking(
-            memory=memory,
-            provider=provider,
-            organization=session.organization,
-            subject=await session.subject_in(memory, given.subject),
-            scope=given.scope or MemoryScope.CROSS_PRODUCT,
-            source=given.source,
-            private=given.private,
-        )
+        about = await given.about(session, memory)
         for file in files:
             results[file] = Ingestion()
             try:
                 async for conversation in _conversations(session, file):
-                    results[file] += await taking.take(conversation)
+                    results[file] += await kept(session, memory, provider, conversation, about)
             except FactMemError as error:
                 errors.append((error, file))
     total, failed = sum(results.values(), Ingestion()), {file for _, file in errors}
     listed: list[Json] = [
-        {"file": str(file), **result.to_json(), "failed": file in failed} for file, result in results.items()
+        {"file": str(file), **attributes(result), "failed": file in failed} for file, result in results.items()
     ]
 
     def render(out: Console) -> None:
@@ -726,7 +664,7 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence
         if total.conversations:
             out.print(f"kept in {session.shown_address}", style="dim")
 
-    data: dict[str, Json] = {"store": session.shown_address, **total.to_json(), "files": listed}
+    data: dict[str, Json] = {"store": session.shown_address, **attributes(total), "files": listed}
     return _Outcome(data=data, render=render, errors=errors, quarantined=total.quarantined)
 
 
@@ -735,12 +673,7 @@ async def _understand(
     provider: AgentMemoryProvider,
     files: Sequence[Path],
     given: _Given,
-    wanted: DetectionOptions,
-    *,
-    keep_words: bool,
-    consolidate: bool,
-    again: bool,
-    budget: int | None,
+    reading: ReadingOptions,
 ) -> _Outcome:
     """Detect facts in conversations with a language model."""
     from factmem.llm import CostReport
@@ -750,23 +683,19 @@ async def _understand(
         provider=provider,
         read_only=False,
         asking=True,
-        keep_words=keep_words,
+        keep_words=reading.keep_words,
         on_event=watch.hear,
         observers=[costs],
-        budget=budget,
+        budget=reading.budget,
     ) as memory:
-        subject = await session.subject_in(memory, given.subject)
+        about = await given.about(session, memory)
         understanding = Understanding(
             memory=memory,
             watch=watch,
-            subject=subject,
-            scope=given.scope or MemoryScope.CROSS_PRODUCT,
-            source=given.source,
-            private=given.private,
-            looking_for=wanted.request(subject),
-            consolidate=consolidate,
+            about=about,
+            looking_for=reading.request(about["subject"]),
+            options=reading,
             costs=costs,
-            again=again,
         )
         return await understanding.take(files, lambda file: _conversations(session, file))
 

@@ -1,4 +1,4 @@
-"""The commands that list records and show one of them: `list` and `show`."""
+"""The commands that list records, show one of them, and list what happened: `list`, `show` and `audit`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import enum
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import attrs
 import typer
+from rich.text import Text
 
 from factmem.browse.past import Biography, biography_of
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
-from factmem.cli.options import PageOption, Selection, SinceOption, UntilOption
+from factmem.cli.options import PageOption, Selection, SomeIdsArgument
+from factmem.cli.output import attributes, print_block, print_records, record_block, record_json
 from factmem.cli.session import Session
-from factmem.records import FactRecord
+from factmem.details import Origin
+from factmem.records import AssertionState, FactRecord
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
-    from factmem.memory import AuditEntry, Filters, RecordPage
+    from factmem.memory import AuditEntry, AuditPage, RecordPage
 
-__all__ = ["list_", "show"]
+__all__ = ["audit", "list_", "show"]
 
 _PAGE_SIZE: Final = 20
+_TRAIL_SIZE: Final = 50
 _ANY: Final = Selection()
 
 
@@ -37,11 +41,25 @@ class OrderName(enum.StrEnum):
     IMPORTANCE = "importance"
 
 
+class _Action(enum.StrEnum):
+    """The choices of ``--action``; see `factmem.memory.AuditAction`."""
+
+    RECORDED = "recorded"
+    SET_ASIDE = "set-aside"
+    SUBMITTED = "submitted"
+    READ = "read"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    RETRACTED = "retracted"
+    RESTORED = "restored"
+    ERASED = "erased"
+
+
 async def list_(
     session: Session,
     selection: Selection = _ANY,
-    since: SinceOption = None,
-    until: UntilOption = None,
     order: Annotated[OrderName, typer.Option(help="Key to sort by.")] = OrderName.SAID,
     reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Oldest or least important first.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Records per page.")] = _PAGE_SIZE,
@@ -50,14 +68,12 @@ async def list_(
     """List the current records, newest first; all given filters must hold."""
     from factmem.memory import RecordOrder
 
-    filters: Filters = {**selection.filters(), "since": since, "until": until}
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         found = await memory.list_records(
-            limit=limit, page=page, order_by=RecordOrder(order.value), descending=not reverse, **filters
+            limit=limit, page=page, order_by=RecordOrder(order.value), descending=not reverse, **selection.filters()
         )
         if not found:
             await session.note_if_empty(memory, scope=selection.scope)
-    from factmem.cli.output import record_json
 
     session.show(
         {"records": [record_json(record) for record in found], "next_page": found.next_page},
@@ -66,12 +82,8 @@ async def list_(
 
 
 def _print_page(out: Console, found: RecordPage) -> None:
-    from factmem.cli.output import print_block, record_block
 
-    if not found:
-        out.print("No record matches.")
-    for record in found:
-        print_block(out, "•", record_block(record))
+    print_records(out, found, empty="No record matches.")
     if found.next_page is not None:
         out.print(f"There is more: --page {found.next_page}")
 
@@ -84,22 +96,19 @@ async def show(
     async with session.memory() as memory:
         (full,) = await full_ids(memory, [id])
         found = await biography_of(memory, full)
-    from factmem.cli.audit import entry_json
-    from factmem.cli.output import record_json
 
     session.show(
         {
             "record": record_json(found.record),
             "description": found.record.concept.description,
             "revisions": [record_json(record) for record in found.revisions],
-            "trail": [entry_json(entry) for entry in found.trail],
+            "trail": [attributes(entry) for entry in found.trail],
         },
         lambda out: _print_biography(out, found),
     )
 
 
 def _print_biography(out: Console, found: Biography) -> None:
-    from factmem.cli.output import print_block, record_block
 
     print_block(out, "record", record_block(found.record, with_id=False, all_evidence=True))
     for line in _details(found.record):
@@ -114,8 +123,6 @@ def _print_biography(out: Console, found: Biography) -> None:
 
 
 def _details(record: FactRecord[Any]) -> list[Text]:
-    from rich.text import Text
-
     details = record.details
     listed = {
         "id": record.id,
@@ -134,7 +141,6 @@ def _details(record: FactRecord[Any]) -> list[Text]:
 
 
 def _listed(items: Mapping[str, Json]) -> str:
-
     return ", ".join(f"{key}={value_text(value)}" for key, value in items.items())
 
 
@@ -143,9 +149,70 @@ def _day(moment: dt.datetime | None) -> str:
 
 
 def _happened(entry: AuditEntry) -> str:
-
     when = f"{entry.at:%Y-%m-%d %H:%M:%S}" if entry.at else ""
     who = f"by {entry.actor}" if entry.actor else ""
     why = f"because: {entry.reason}" if entry.reason else ""
     what = f"r{entry.record.revision} {entry.action.value}" if entry.record else entry.action.value
     return " · ".join(filter(None, (when, what, shown(who), shown(why))))
+
+
+async def audit(
+    session: Session,
+    ids: SomeIdsArgument = None,
+    selection: Selection = _ANY,
+    origin: Annotated[list[Origin] | None, typer.Option(help="Only words of this origin. May be repeated.")] = None,
+    action: Annotated[list[_Action] | None, typer.Option(help="Only this action. May be repeated.")] = None,
+    actor: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only actions of this actor: cli, mcp, import, cli:ada, …")
+    ] = None,
+    flagged: Annotated[bool, typer.Option("--flagged", help="Only records that read like instructions.")] = False,
+    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest first.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Entries per page.")] = _TRAIL_SIZE,
+    page: PageOption = None,
+) -> None:
+    """Show when records were made, changed or erased, by whom and from which source, newest first."""
+    from factmem.memory import AuditAction
+
+    filters = selection.filters()
+    happened_since, until = filters.pop("since"), filters.pop("until")
+    async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
+        found = await memory.audit(
+            *await full_ids(memory, ids),
+            actions=[AuditAction[item.name] for item in action or ()],
+            actors=actor or (),
+            origins=origin or (),
+            flagged=True if flagged else None,
+            happened_since=happened_since,
+            happened_until=None if until is None else until + dt.timedelta(microseconds=1),
+            descending=not oldest_first,
+            limit=limit,
+            page=page,
+            **filters,
+        )
+        if not found.entries:
+            await session.note_if_empty(memory, scope=selection.scope)
+    data: dict[str, Json] = {"entries": [attributes(entry) for entry in found.entries], "next_page": found.next_page}
+    session.show(data, lambda out: _print_trail(out, found))
+
+
+def _print_trail(out: Console, found: AuditPage) -> None:
+    if not found.entries:
+        out.print("Nothing matches.")
+    for entry in found.entries:
+        print_block(out, f"#{entry.seq}", _entry_block(entry))
+    if found.next_page is not None:
+        out.print(f"There is more: --page {found.next_page}")
+
+
+def _entry_block(entry: AuditEntry) -> list[Text]:
+    when = [f"{entry.at:%Y-%m-%d %H:%M:%S}"] if entry.at else []
+    who = [shown(f"by {entry.actor}")] if entry.actor else []
+    why = [shown(f"because: {entry.reason}")] if entry.reason else []
+    happened = Text.assemble((entry.action.value, "bold yellow"), " · " if when or who or why else "")
+    happened.append(" · ".join([*when, *who, *why]))
+    if entry.record is None:
+        return [happened, Text(shown(f"assertion {entry.assertion_id}"), style="dim")]
+    block = record_block(attrs.evolve(entry.record, state=AssertionState.ACTIVE))
+    origin = Text(f"origin {entry.record.details.origin.value}", style="dim")
+    said = Text("no longer: ", style="italic") + block[0] if entry.removed else block[0]
+    return [happened, said, origin, *block[1:]]

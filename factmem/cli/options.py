@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from factmem.recall import MetadataCondition, RecallSettings
 
 __all__ = [
-    "BeforeOption",
     "BudgetOption",
     "CompositeName",
     "ExactOption",
@@ -40,12 +39,10 @@ __all__ = [
     "ScopeOption",
     "Scoring",
     "Selection",
-    "SinceOption",
+    "SomeIdsArgument",
     "SubjectOption",
     "TextArgument",
     "TtlOption",
-    "UntilOption",
-    "YesOption",
     "checked_address",
     "class_named",
     "condition",
@@ -62,10 +59,8 @@ __all__ = [
 
 def subject(text: str) -> MemorySubject:
     """Parse ``name`` or ``name:individual``."""
-    name, colon, individual = text.partition(":")
     try:
-        found = MemorySubject(name)
-        return found.individual(individual) if colon else found
+        return MemorySubject.parse(text)
     except FactMemError as error:
         raise typer.BadParameter(str(error)) from None
 
@@ -234,24 +229,15 @@ BudgetOption: TypeAlias = Annotated[
 ]
 
 
-BeforeOption: TypeAlias = Annotated[
-    dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Only records said before this date.")
-]
-SinceOption: TypeAlias = Annotated[
-    dt.datetime | None,
-    typer.Option(parser=from_day, metavar="DATE", help="Only records said at this date or later."),
-]
-UntilOption: TypeAlias = Annotated[
-    dt.datetime | None,
-    typer.Option(parser=through_day, metavar="DATE", help="Only records said up to this date, inclusive."),
-]
 PageOption: TypeAlias = Annotated[
     str | None, typer.Option(metavar="PAGE", help="Page token printed at the end of the previous page.")
 ]
 IdsArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="ID", help="Ids of the records, in full or shortened.")
 ]
-YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")]
+SomeIdsArgument: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the records, in full or shortened.")
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -265,7 +251,11 @@ class Selection:
         concept: Keywords of concepts.
         category: Categories.
         source: Names of sources.
+        topic: Topics.
+        metadata: Conditions on metadata.
         pattern: Regular expression in the value.
+        since: Time from which it was said; in `audit`, from which it happened.
+        until: Last time when it was said; in `audit`, when it happened.
     """
 
     scope: ScopeOption = None
@@ -280,9 +270,28 @@ class Selection:
     source: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only records from this source. May be repeated.")
     ] = None
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only records with this topic. May be repeated.")
+    ] = None
+    metadata: Annotated[
+        list[Any] | None,
+        typer.Option(
+            parser=condition,
+            metavar="CONDITION",
+            help="KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata. May be repeated.",
+        ),
+    ] = None
     pattern: Annotated[
         str | None,
         typer.Option(metavar="REGEX", help="Only records whose value matches this regular expression."),
+    ] = None
+    since: Annotated[
+        dt.datetime | None,
+        typer.Option(parser=from_day, metavar="DATE", help="Only what was said at this date or later."),
+    ] = None
+    until: Annotated[
+        dt.datetime | None,
+        typer.Option(parser=through_day, metavar="DATE", help="Only what was said up to this date, inclusive."),
     ] = None
 
     @property
@@ -292,7 +301,7 @@ class Selection:
 
     def filters(self) -> Filters:
         """Return the filters that the options name."""
-        found: Filters = {}
+        found: Filters = {"since": self.since, "until": self.until}
         if self.scope is not None:
             found |= {"scope": self.scope, "exact": self.exact}
         if self.subject is not None:
@@ -303,6 +312,10 @@ class Selection:
             found["categories"] = self.category
         if self.source:
             found["sources"] = self.source
+        if self.topic:
+            found["topics"] = self.topic
+        if self.metadata:
+            found["where"] = [self.metadata]
         if self.pattern is not None:
             found["pattern"] = self.pattern
         return found

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import enum
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -17,6 +19,7 @@ from factmem.changes import Change
 from factmem.cli.ids import short_id
 from factmem.facts import STATEMENT
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
+from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
@@ -24,15 +27,14 @@ if TYPE_CHECKING:
     from factmem.recall import DeepRecall, RecallMatch
 
 __all__ = [
-    "change_json",
+    "attributes",
     "console",
     "deep_block",
-    "deep_json",
     "match_block",
-    "match_json",
     "match_line",
     "print_block",
     "print_changes",
+    "print_records",
     "record_block",
     "record_json",
     "value_shown",
@@ -68,6 +70,29 @@ def _on_a_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def attributes(thing: Any, *names: str) -> dict[str, Json]:
+    """Return attributes of an object, or all of its fields, as JSON."""
+    return {name: _json(getattr(thing, name)) for name in names or attrs.fields_dict(type(thing))}
+
+
+def _json(value: Any) -> Any:
+    match value:
+        case FactRecord():
+            return record_json(value)
+        case MemoryScope() | MemorySubject():
+            return str(value)
+        case dt.datetime():
+            return value.isoformat()
+        case enum.Enum():
+            return value.value
+        case list() | tuple():
+            return [_json(item) for item in value]
+        case Mapping():
+            return {_json(name): _json(item) for name, item in value.items()}
+        case _:
+            return attributes(value) if attrs.has(type(value)) else value
+
+
 def record_json(record: FactRecord[Any]) -> dict[str, Json]:
     """Return a record as JSON."""
     details = record.details
@@ -93,39 +118,6 @@ def record_json(record: FactRecord[Any]) -> dict[str, Json]:
         "flags": list(details.flags),
         "quarantine_reason": record.quarantine_reason or None,
         "evidence": [attrs.asdict(item) for item in details.evidence],
-    }
-
-
-def match_json(match: RecallMatch) -> dict[str, Json]:
-    """Return a match as JSON."""
-    return {
-        "score": match.score,
-        "parts": attrs.asdict(match.parts),
-        "reasons": list(match.reasons),
-        "record": record_json(match.record),
-        "newer": None if match.newer is None else record_json(match.newer),
-        "retracted": match.retracted,
-        "earlier": [record_json(record) for record in match.earlier],
-    }
-
-
-def deep_json(found: DeepRecall) -> dict[str, Json]:
-    """Return the findings of deep recall besides its matches, as JSON."""
-    return {
-        "confidence": found.confidence,
-        "questions": list(found.questions),
-        "times": [
-            {"start": span.start.isoformat() if span.start else None, "end": span.end.isoformat()}
-            for span in found.times
-        ],
-        "scopes": list(found.scopes),
-        "complexity": found.complexity.value,
-        "rounds": found.rounds,
-        "gaps": [attrs.asdict(gap) for gap in found.gaps],
-        "calls": found.calls,
-        "tokens": found.tokens,
-        "failure": found.failure,
-        "words_only": found.words_only,
     }
 
 
@@ -171,8 +163,8 @@ def match_block(match: RecallMatch, *, explain: bool = False) -> list[Text]:
         lines.append(Text(f"{record.timestamp:%Y-%m-%d}, {record.state.value}: {value}", style="dim"))
     lines.append(Text(" · ".join([*match.reasons, f"id {short_id(match.record.id)}"]), style="dim"))
     if explain:
-        parts = attrs.asdict(match.parts)
-        lines.append(Text("  ".join(f"{name} {part:.3f}" for name, part in parts.items()), style="cyan"))
+        parts = [f"{name} {part:.3f}" for name, part in attrs.asdict(match.parts).items() if part is not None]
+        lines.append(Text("  ".join(parts), style="cyan"))
     return lines
 
 
@@ -220,13 +212,13 @@ def _source(evidence: Evidence, *, value: Json) -> Text:
     return line if evidence.quote == value else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)
 
 
-def change_json(change: Change) -> dict[str, Json]:
-    """Return a change as JSON."""
-    return {
-        "kind": change.kind.value,
-        "record": record_json(change.record),
-        "previous": record_json(change.previous) if change.previous else None,
-    }
+def print_records(out: Console, records: Iterable[FactRecord[Any]], *, empty: str = "") -> None:
+    """Print records for people, or a text if there are none."""
+    listed = list(records)
+    if not listed and empty:
+        out.print(empty)
+    for record in listed:
+        print_block(out, "•", record_block(record))
 
 
 def print_changes(out: Console, changes: Iterable[Change], label: str | None = None) -> None:

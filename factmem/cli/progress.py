@@ -177,7 +177,7 @@ class Watch:
 
 
 @contextlib.contextmanager
-def progress(what: str, *, quiet: bool) -> Iterator[Callable[[float], None]]:
+def progress(what: str, *, quiet: bool) -> Iterator[Callable[..., None]]:
     """Show a progress bar on a terminal.
 
     Args:
@@ -185,7 +185,7 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[[float], None]]:
         quiet: Show nothing.
 
     Yields:
-        A function that takes the finished share, from 0 to 1.
+        A function that takes the finished share, from 0 to 1, or how much of how much is finished.
     """
     from rich.progress import Progress
 
@@ -195,4 +195,4 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[[float], None]]:
     out = console(stderr=True)
     with Progress(console=out, transient=True, disable=quiet or not out.is_terminal) as bar:
         task = bar.add_task(shown(what), total=1)
-        yield lambda share: bar.update(task, completed=share)
+        yield lambda done, of=1: bar.update(task, completed=done / of if of else 1)

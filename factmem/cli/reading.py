@@ -17,9 +17,7 @@ from factmem.cli.options import (
     ScopeOption,
     Scoring,
     Selection,
-    SinceOption,
     SubjectOption,
-    UntilOption,
     class_named,
     through_day,
 )
@@ -33,7 +31,7 @@ from factmem.values import Json, encode_value
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Filters, Memory, ProfileField, ProfileSchema
+    from factmem.memory import Memory, ProfileField, ProfileSchema
     from factmem.recall import RecallMatches
 
 __all__ = ["history", "load", "profile", "recall"]
@@ -63,8 +61,6 @@ async def recall(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Query, in words.")],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of results.")] = 10,
     selection: Selection = _ANY,
-    since: SinceOption = None,
-    until: UntilOption = None,
     as_of: AsOfOption = None,
     depth: Annotated[
         Depth,
@@ -81,7 +77,6 @@ async def recall(
     With --depth deep, the output also shows the confidence, the other queries and the gaps.
     """
     settings = scoring.settings()
-    filters: Filters = {**selection.filters(), "since": since, "until": until}
     if deep := depth is Depth.DEEP:
         session.check_model("deep recall")
     async with session.memory(subject=selection.subject, scope=selection.scope, asking=deep) as memory:
@@ -93,21 +88,21 @@ async def recall(
             min_score=scoring.min_score,
             settings=settings,
             history=earlier,
-            **filters,
+            **selection.filters(),
         )
         if matches.failure is not None and session.as_json:  # without JSON, it is logged and printed as a warning
             print(json.dumps({"warning": matches.failure}), file=sys.stderr)
         if not matches:
             await session.note_if_empty(memory, scope=selection.scope)
-    from factmem.cli.output import deep_block, deep_json, match_json
+    from factmem.cli.output import attributes, deep_block
 
     def render(out: Console) -> None:
         _print_matches(out, matches, explain=explain)
         for line in () if matches.deep is None else deep_block(matches.deep):
             out.print(line)
 
-    listed: list[Json] = [match_json(match) for match in matches]
-    session.show(listed if matches.deep is None else {"matches": listed, **deep_json(matches.deep)}, render)
+    listed: list[Json] = [attributes(match) for match in matches]
+    session.show(listed if matches.deep is None else attributes(matches.deep) | {"matches": listed}, render)
 
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "STDIN",
     "Session",
     "dumped",
+    "in_words",
     "report",
     "sentence",
 ]
@@ -253,11 +254,11 @@ class Session:
         """Print a result that is one line for people."""
         self.show(data, lambda out: out.print(line))
 
-    def show_changes(self, changes: tuple[Change, ...], label: str) -> None:
+    def show_changes(self, changes: Sequence[Change], label: str) -> None:
         """Print changes, each with a label for people."""
-        from factmem.cli.output import change_json, print_changes
+        from factmem.cli.output import attributes, print_changes
 
-        self.show([change_json(change) for change in changes], lambda out: print_changes(out, changes, label))
+        self.show([attributes(change) for change in changes], lambda out: print_changes(out, changes, label))
 
     def note(self, text: str) -> None:
         """Print a note for people to stderr, unless the output is JSON."""
@@ -266,8 +267,8 @@ class Session:
 
     def note_quarantined(self, number: int) -> None:
         """Print how to review what waits in quarantine, if anything does."""
-        if number and not self.as_json:
-            print(f"Review what waits in quarantine with  {self.command_line('quarantine', 'list')}")
+        if number:
+            self.note(f"Review what waits in quarantine with  {self.command_line('quarantine', 'list')}")
 
     async def note_if_empty(self, memory: Memory, *, scope: str | None = None) -> None:
         """Print a note if the store holds no facts at all, or none in the scope that was named."""
@@ -358,7 +359,7 @@ def report(error: FactMemError, *, as_json: bool, file: Path | None = None) -> N
         as_json: Whether to print it as a JSON object.
         file: The file that it is about.
     """
-    text = _in_words(error)
+    text = in_words(str(error))
     name = "stdin" if file == STDIN else str(file or "")
     message = text if text.startswith(name) else f"{name}: {text}"
     if as_json:
@@ -372,6 +373,7 @@ _COMMAND_LINE_TERMS: Final = (
         ", or set Policies(future=FuturePolicy.CLAMP) (at $.timestamp)",
         ", or leave it out to say now",
     ),
+    ("Name one with subject=, or read as one of them with for_user(name)", "Name one with --subject"),
     ("pass replace=True", "add --replace"),
     ("see list()", "`list` shows them"),
     ("see history()", "`show ID` shows its history"),
@@ -381,8 +383,6 @@ _COMMAND_LINE_TERMS: Final = (
         "pass the token that a listing with the same order printed",
     ),
     ("pass the next_page of the previous page (at $.page)", "pass the token printed at the end of the previous page"),
-    ("is base_url right?", "is its address right?"),
-    ("look at the model's name and base_url", "look at the model's name and address"),
     ("set the key's environment variable or pass api_key=", "set the key's environment variable"),
     (": try later or raise timeout=", ": try later"),
     ("ask a larger model, set another mode=, or allow more tries=", "ask a larger model"),
@@ -397,9 +397,8 @@ _COMMAND_LINE_TERMS: Final = (
 """Python terms in error messages, and the words for them on the command line."""
 
 
-def _in_words(error: FactMemError) -> str:
+def in_words(text: str) -> str:
     """Return an error's message in the terms of the command line."""
-    text = str(error)
     for term, replacement in _COMMAND_LINE_TERMS:
         text = text.replace(term, replacement)
     return text
@@ -407,5 +406,5 @@ def _in_words(error: FactMemError) -> str:
 
 def sentence(error: FactMemError) -> str:
     """Return an error's message as a sentence that another one may follow."""
-    text = _in_words(error)
+    text = in_words(str(error))
     return text if text.endswith((".", "?", "!")) else f"{text}."

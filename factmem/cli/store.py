@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from factmem.browse.texts import escaped_json, shown
 from factmem.cli.options import ExactOption, key_in
+from factmem.cli.output import attributes
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
@@ -56,21 +57,12 @@ async def tree(
         _grow(shown_tree, root)
         out.print(shown_tree)
 
-    session.show(_tree_json(root), render)
+    session.show(attributes(root), render)
 
 
 def _grow(branch: Tree, node: ScopeTree) -> None:
     for child in node.children:
         _grow(branch.add(f"{shown(child.name)}  {child.records}"), child)
-
-
-def _tree_json(node: ScopeTree) -> dict[str, Json]:
-    return {
-        "name": node.name,
-        "scope": str(node.scope) if node.scope else None,
-        "records": node.records,
-        "children": [_tree_json(child) for child in node.children],
-    }
 
 
 async def info(
@@ -347,7 +339,7 @@ async def rotate_key(
                 "encrypted:facts?key_env=FACTMEM_KEY"
             )
         with progress("encrypting", quiet=session.as_json) as advance:
-            await provider.rotate(key, progress=lambda done, of: advance(done / of if of else 1))
+            await provider.rotate(key, progress=advance)
 
     def render(out: Console) -> None:
         out.print("the store has its new key; the old one no longer opens it")

@@ -31,7 +31,7 @@ from factmem.cli.options import (
     metadata,
     scalar,
 )
-from factmem.cli.output import change_json, print_block, print_changes, record_block, record_json
+from factmem.cli.output import attributes, print_block, print_changes, record_block, record_json
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
@@ -124,7 +124,7 @@ def _pairs(texts: list[str] | None) -> dict[str, Json]:
 def _remembered_json(result: Remembered) -> dict[str, Json]:
     return {
         "records": [record_json(record) for record in result.records],
-        "changes": [change_json(change) for change in result.changes],
+        "changes": [attributes(change) for change in result.changes],
         "dropped": Tally.of([result]).to_json()["dropped"],
         "waiting": len(result.waiting),
         "failure": result.failure,
@@ -257,7 +257,7 @@ async def update(
             metadata=_pairs(metadata) or None,
             ttl=ttl,
         )
-    session.show(change_json(change), lambda out: print_changes(out, (change,)))
+    session.show(attributes(change), lambda out: print_changes(out, (change,)))
 
 
 async def undo(session: Session, ids: IdsArgument, reason: ReasonOption = None) -> None:
@@ -269,7 +269,7 @@ async def undo(session: Session, ids: IdsArgument, reason: ReasonOption = None) 
         changes = [
             change for id in await full_ids(memory, ids) for change in await undo_last(memory, id, reason=reason)
         ]
-    session.show_changes(tuple(changes), "undone")
+    session.show_changes(changes, "undone")
 
 
 async def retract(
@@ -300,4 +300,4 @@ async def rollback(
     """Return a record to a revision; a rollback can be rolled back."""
     async with session.memory(read_only=False) as memory:
         change = await memory.rollback(revision, reason=reason)
-    session.show(change_json(change), lambda out: print_changes(out, (change,), "rolled back"))
+    session.show(attributes(change), lambda out: print_changes(out, (change,), "rolled back"))

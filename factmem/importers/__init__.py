@@ -5,8 +5,9 @@
     report = await move_in(memory, read_system("mem0", "get_all.json"))
     print(report.imported, report.skipped, report.lost)
 
-`SYSTEMS` lists the systems. Each has a module with a pure parser; `contract` says what a parser is given and finds,
-`sources` opens files that may mean harm, and `moving` writes to a memory through its public methods.
+`SYSTEMS` lists the systems. Each has a reader, which is pure: `contract` says what it is given and finds, `rows` is
+the engine that makes facts of rows by a table of their keys, `sources` opens files that may mean harm, and `moving`
+writes to a memory through its public methods.
 """
 
 from factmem.importers.contract import (
@@ -16,11 +17,11 @@ from factmem.importers.contract import (
     ImportOptions,
     Lost,
     Problem,
-    Row,
     Skipped,
 )
 from factmem.importers.documents import DocumentPassage, DocumentReport, ingest_document, passages_in
 from factmem.importers.moving import ImportReport, move_in, preview
+from factmem.importers.rows import Row
 from factmem.importers.sources import Limits, Source
 from factmem.importers.systems import SYSTEMS, Reading, System, read_system, system_named
 

@@ -8,44 +8,30 @@ not cost the others; a source that cannot be read as a whole is a `FileFormatErr
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, ParamSpec, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from factmem.abc import Conversation
-from factmem.detection.conversations import said_at
+from factmem.detection.conversations import conversations_of
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
-from factmem.facts import STATEMENT, Fact, MultipleFacts, utc
-from factmem.json_stream import kind_of_json
+from factmem.facts import Fact, utc
 from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 
 __all__ = [
-    "DELETED_TEXT",
-    "NO_TEXT",
     "Dialogue",
     "Entry",
     "Found",
     "ImportOptions",
     "Lost",
     "Problem",
-    "Row",
     "Skipped",
-    "converted",
-    "guarded",
     "individual",
     "scope_at",
 ]
-
-P = ParamSpec("P")
-
-NO_TEXT: Final = "they hold no text"
-"""Reason to skip a row."""
-
-DELETED_TEXT: Final = "they were deleted there (--with-deleted keeps them as history)"
-"""Reason to skip a row."""
 
 _USER: Final = "user"
 _CLOCK_SKEW: Final = dt.timedelta(minutes=5)
@@ -129,157 +115,6 @@ Found: TypeAlias = Entry | Dialogue | Skipped | Lost | Problem
 """One thing that an importer finds."""
 
 
-@attrs.frozen
-class Row:
-    """One row of a source, with typed access to its fields. Every error names the field.
-
-    Attributes:
-        where: Its place in the source.
-        data: Its fields.
-    """
-
-    where: str
-    data: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, where: str, value: Any) -> Row:
-        """Return an object as a row.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        if not isinstance(value, Mapping):
-            raise FileFormatError(f"expected an object, found {kind_of_json(value)}", path=where)
-        return cls(where, value)
-
-    def text(self, *keys: str) -> str | None:
-        """Return the text under the first key that has one; None if there is none, or a blank one.
-
-        A whole number is a text as well, since ids are numbers in some systems.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        for key in keys:
-            match self.data.get(key):
-                case None:
-                    continue
-                case str() as text:
-                    if text.strip():
-                        return text
-                case bool() as other:
-                    raise self.fault(f"expected a text, found {kind_of_json(other)}", key)
-                case int() as number:
-                    return str(number)
-                case other:
-                    raise self.fault(f"expected a text, found {kind_of_json(other)}", key)
-        return None
-
-    def required(self, *keys: str) -> str:
-        """Return the text under the first key that has one.
-
-        Raises:
-            FileFormatError: There is none.
-        """
-        if (text := self.text(*keys)) is None:
-            raise self.fault(f"the row has no {' or '.join(keys)}")
-        return text
-
-    def time(self, *keys: str) -> dt.datetime | None:
-        """Return the time under the first key that has one, in UTC.
-
-        Raises:
-            FileFormatError: It is not a time.
-        """
-        for key in keys:
-            if (value := self.data.get(key)) not in (None, ""):
-                return said_at(value, f"{self.where}.{key}")
-        return None
-
-    def fraction(self, key: str) -> float | None:
-        """Return a number from 0 to 1.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        value = self.data.get(key)
-        if value is None or value == "":
-            return None
-        try:
-            number = None if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = None
-        if number is None or not 0 <= number <= 1:
-            raise self.fault("expected a number from 0 to 1", key)
-        return number
-
-    def flag(self, key: str) -> bool:
-        """Return a truth value; SQLite's 0 and 1 are some.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        match self.data.get(key):
-            case None | False | 0:
-                return False
-            case True | 1:
-                return True
-            case other:
-                raise self.fault(f"expected true or false, found {kind_of_json(other)}", key)
-
-    def mapping(self, key: str) -> Mapping[str, Any]:
-        """Return an object; an empty one if there is none.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        match self.data.get(key):
-            case None:
-                return {}
-            case dict() as mapping:
-                return mapping
-            case other:
-                raise self.fault(f"expected an object, found {kind_of_json(other)}", key)
-
-    def items(self, key: str) -> Sequence[Any]:
-        """Return a list; an empty one if there is none.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        match self.data.get(key):
-            case None:
-                return ()
-            case list() | tuple() as items:
-                return items
-            case other:
-                raise self.fault(f"expected a list, found {kind_of_json(other)}", key)
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Return a list of texts, without blank ones.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        found = self.items(key)
-        if not all(isinstance(item, str) for item in found):
-            raise self.fault("expected a list of texts", key)
-        return tuple(item for item in found if item.strip())
-
-    def rows(self, key: str) -> Iterator[Row]:
-        """Yield the objects of a list.
-
-        Raises:
-            FileFormatError: It is not a list of objects.
-        """
-        for index, item in enumerate(self.items(key)):
-            yield Row.of(f"{self.where}.{key}[{index}]", item)
-
-    def fault(self, message: str, key: str | None = None) -> FileFormatError:
-        """Return an error about this row, or about one of its fields."""
-        return FileFormatError(message, path=self.where if key is None else f"{self.where}.{key}")
-
-
 @attrs.frozen(kw_only=True)
 class ImportOptions:
     """Choices of the person who imports. Each system reads some of them; see `System.options`.
@@ -334,11 +169,6 @@ class ImportOptions:
         """
         if moment > self.now + _CLOCK_SKEW:
             raise FileFormatError("the row was said in the future: correct its date", path=where)
-
-    def statement(self, text: str, *, timestamp: dt.datetime, where: str, **entry: Any) -> Entry:
-        """Return a text as an entry; see `entries`."""
-        (found,) = self.entries(MultipleFacts(STATEMENT, (text,), timestamp=timestamp), where=where, **entry)
-        return found
 
     def entries(
         self,
@@ -397,30 +227,37 @@ class ImportOptions:
 
     def dialogue(
         self,
-        conversation: Conversation,
+        messages: Iterable[Mapping[str, Any]],
         *,
         where: str,
+        id: str,
         changed_at: dt.datetime,
         scope: MemoryScope | None = None,
-    ) -> Dialogue:
-        """Return a conversation to ingest.
+    ) -> Iterator[Dialogue | Skipped]:
+        """Yield messages as a conversation to ingest, if anything was said in them.
 
         Args:
-            conversation: The conversation.
-            where: Its place in the source.
+            messages: The messages, with role and content; see `factmem.detection.read_conversations`.
+            where: Their place in the source.
+            id: Id of the conversation.
             changed_at: Time of an undated one: that of the last change of its file.
-            scope: Its scope, if the row names one.
+            scope: Its scope, if the source names one.
 
         Raises:
-            InvalidDataError: It lies in the future, or has no owner.
+            InvalidDataError: A message has no known form, it lies in the future, or has no owner.
         """
+        said = list(messages)
+        if not any(message["content"] for message in said):
+            yield Skipped("nothing was said in them")
+            return
+        (conversation,) = conversations_of([(where, {"messages": said})])
         times = [message.timestamp for message in conversation.messages if message.timestamp]
         started = conversation.started_at or min(times, default=None) or self.dated or changed_at
         for moment in (started, *times):
             self.check_time(moment, where)
-        return Dialogue(
+        yield Dialogue(
             where=where,
-            conversation=attrs.evolve(conversation, started_at=started),
+            conversation=attrs.evolve(conversation, id=id, started_at=started),
             subject=self.subject,
             scope=scope or self.scope,
             owner=self.owner_of(self.subject),
@@ -449,27 +286,3 @@ def scope_at(segments: Sequence[str], default: MemoryScope) -> MemoryScope:
             return MemoryScope(ScopeKind(kind), (name, *rest))
         case path:
             return MemoryScope(ScopeKind.CROSS_PRODUCT, path)
-
-
-def converted(rows: Iterable[Row | Problem], convert: Callable[[Row], Iterable[Found]]) -> Iterator[Found]:
-    """Yield what is found in rows; a row that cannot be converted is a `Problem`."""
-    for row in rows:
-        if isinstance(row, Problem):
-            yield row
-            continue
-        yield from guarded(row.where, convert, row)
-
-
-def guarded(where: str, find: Callable[P, Iterable[Found]], *args: P.args, **kwargs: P.kwargs) -> Iterator[Found]:
-    """Yield what a function finds; if it finds a fault in the data, a `Problem`.
-
-    Args:
-        where: Place of the data in the source.
-        find: The function.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
-    """
-    try:
-        yield from find(*args, **kwargs)
-    except InvalidDataError as error:
-        yield Problem(where, error)

@@ -10,35 +10,30 @@ To write JSON Lines where CrewAI is installed::
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
-
 from factmem.errors import FileFormatError, MissingPackageError
-from factmem.importers.contract import NO_TEXT, Found, ImportOptions, Lost, Row, Skipped, converted
+from factmem.importers.contract import Found, ImportOptions, Lost
+from factmem.importers.rows import Fields, Row, converted, parsed
 from factmem.importers.sources import Source
-from factmem.records import FactDetails, Origin
 from factmem.scopes import MemoryScope
 
 __all__ = ["read"]
 
 _TABLE: Final = "memories"
-_COLUMNS: Final = (
-    "id",
-    "content",
-    "scope",
-    "categories_str",
-    "metadata_str",
-    "importance",
-    "created_at",
-    "last_accessed",
-    "source",
-    "private",
-)
 _ROWS_AT_ONCE: Final = 500
+
+_RECORD: Final = Fields(
+    value="content",
+    id="id",
+    said="created_at",
+    importance="importance",
+    categories="categories",
+    metadata="metadata",
+    source="source",
+)
 
 
 def read(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -60,10 +55,9 @@ def _table_rows(source: Source) -> Iterator[Row]:
     folder, name = _table(source.path)
     try:
         table = lancedb.connect(str(folder)).open_table(name)
-        columns = [column for column in _COLUMNS if column in table.schema.names]
-        batches = table.search().select(columns).to_batches(_ROWS_AT_ONCE)
+        columns = [column for column in table.schema.names if column != "vector"]
         number = 0
-        for batch in batches:
+        for batch in table.search().select(columns).to_batches(_ROWS_AT_ONCE):
             for row in batch.to_pylist():
                 number += 1
                 yield Row(f"row {number} of {name}", row)
@@ -80,48 +74,22 @@ def _table(folder: Path) -> tuple[Path, str]:
 
 
 def _record(row: Row, options: ImportOptions) -> Iterator[Found]:
-    if (text := row.text("content")) is None:
-        yield Skipped(NO_TEXT)
-        return
-    said, source, path = row.time("created_at"), row.text("source"), row.text("scope")
-    if said is None:
-        raise row.fault("the record has no created_at")
-    private = row.flag("private")
-    owner = source or options.owner
+    data: dict[str, Any] = {}
+    for name, value in row.data.items():  # the table keeps lists and objects as texts of JSON
+        written = name.endswith("_str") and isinstance(value, str)
+        data[name.removesuffix("_str")] = parsed(value, f"{row.where}.{name}") if written else value
+    record = Row(row.where, data)
+    private, path = record.flag("private"), record.text("scope")
+    owner = record.text("source") or options.owner
     if private and owner is None:
-        raise row.fault("the record is private and has no source: name its owner with --viewer", "private")
-    importance = row.fraction("importance")
-    details = FactDetails(
-        categories=_json(row, "categories", list, ()),
-        metadata=_json(row, "metadata", dict, {}),
-        source=source,
-        owner=owner if private else None,
-        origin=Origin.UNKNOWN,
-    )
-    yield options.statement(
-        text,
-        timestamp=said,
-        where=row.where,
-        key=row.required("id"),
+        raise record.fault("the record is private and has no source: name its owner with --viewer", "private")
+    yield from _RECORD.found(
+        record,
+        options,
         scope=MemoryScope.parse(path) if path and path.strip("/") else None,
-        details=details if importance is None else attrs.evolve(details, importance=importance),
+        owner=owner if private else None,
     )
-    if "categories_str" in row.data:  # a row of the table
+    if data.keys() != row.data.keys():  # a row of the table
         yield Lost("vectors, which are computed anew")
-    if row.data.get("last_accessed") not in (None, row.data.get("created_at")):
+    if data.get("last_accessed") not in (None, data.get("created_at")):
         yield Lost("times of the last access")
-
-
-def _json(row: Row, key: str, kind: type[Any], empty: Sequence[Any] | Mapping[str, Any]) -> Any:
-    """Return a field of a record, or the JSON that the table has for it."""
-    value = row.data.get(key)
-    if value is None and (text := row.text(f"{key}_str")) is not None:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            raise row.fault("not JSON", f"{key}_str") from None
-    if value is None:
-        return empty
-    if not isinstance(value, kind):
-        raise row.fault(f"expected a {kind.__name__}", key)
-    return value

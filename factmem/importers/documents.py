@@ -18,6 +18,7 @@ from anyio import to_thread
 from factmem.details import Evidence
 from factmem.detection import redact
 from factmem.detection.statements import statement_spans
+from factmem.facts import STATEMENT, MultipleFacts
 from factmem.importers.contract import ImportOptions
 from factmem.importers.sources import Source
 from factmem.memory import AuditAction, Filters, ImportReceipt, Memory
@@ -32,6 +33,7 @@ __all__ = [
     "PLAIN_TEXT",
     "DocumentPassage",
     "DocumentReport",
+    "blocks",
     "ingest_document",
     "is_document",
     "passages_in",
@@ -112,7 +114,7 @@ def passages_in(text: str, *, markdown: bool) -> Iterator[DocumentPassage]:
         markdown: Whether it is Markdown; otherwise it is paragraphs between blank lines.
     """
     starts = [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
-    for plain, (first, last), headings in _blocks(text) if markdown else _paragraphs(text):
+    for plain, (first, last), headings in blocks(text) if markdown else _paragraphs(text):
         start, end = starts[first], starts[last]
         source = text[start:end]
         heading = " > ".join(headings) or None
@@ -222,7 +224,7 @@ class _Read:
 
 def _entries(path: Path, options: ImportOptions) -> _Read:
     source = Source(path)
-    clean = redact(source.whole(path).replace("\r\n", "\n").replace("\r", "\n"))
+    clean = redact(source.whole(path))
     name, timestamp = path.resolve().as_posix(), options.dated or source.changed_at()
     entries: dict[Any, Recorded] = {}
     for number, passage in enumerate(passages_in(clean.text, markdown=path.suffix.lower() in MARKDOWN)):
@@ -238,9 +240,8 @@ def _entries(path: Path, options: ImportOptions) -> _Read:
         where: dict[str, Json] = {_DOCUMENT: name, "line": passage.line}
         if passage.heading is not None:
             where["heading"] = passage.heading
-        entry = options.statement(
-            passage.statement,
-            timestamp=timestamp,
+        (entry,) = options.entries(
+            MultipleFacts(STATEMENT, (passage.statement,), timestamp=timestamp),
             where=f"{path.as_posix()} line {passage.line}",
             key=f"{name}/{number}",
             details=FactDetails(origin=Origin.DOCUMENT, evidence=(quoted,), metadata=where),
@@ -319,12 +320,13 @@ def _paragraphs(text: str) -> Iterator[_Block]:
             said = []
 
 
-def _blocks(text: str) -> Iterator[_Block]:
-    """Yield the blocks of Markdown: paragraphs, top items of lists, tables, quotations and code."""
+def blocks(text: str, *, code: bool = True) -> Iterator[_Block]:
+    """Yield the blocks of Markdown: paragraphs, top items of lists, tables, quotations and, if wanted, code."""
     from markdown_it import MarkdownIt
 
     headings: dict[int, str] = {}
     skipped = _front_matter(text)
+    skipped_types = ("html_block", "hr") if code else ("html_block", "hr", "fence", "code_block")
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     for block in _top(tokens):
         first = block[0]
@@ -335,7 +337,7 @@ def _blocks(text: str) -> Iterator[_Block]:
             headings = {above: title for above, title in headings.items() if above < level}
             if title := _words(block):
                 headings[level] = title
-        elif first.type not in ("html_block", "hr") and (words := _words(block)):
+        elif first.type not in skipped_types and (words := _words(block)):
             yield words, (first.map[0], first.map[1]), tuple(headings.values())
 
 

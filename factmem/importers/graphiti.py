@@ -12,15 +12,16 @@ that facts come from. All three may also stand in one file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from factmem.errors import FileFormatError
-from factmem.facts import Concept, MultipleFacts
-from factmem.importers.contract import NO_TEXT, Found, ImportOptions, Lost, Row, Skipped, converted, scope_at
+from factmem.facts import Concept
+from factmem.importers.contract import Found, ImportOptions, Lost, scope_at
+from factmem.importers.rows import Fields, Row, converted
 from factmem.importers.sources import Source
-from factmem.records import AssertionState, Evidence, FactDetails, Origin
+from factmem.records import AssertionState, Evidence
 from factmem.subjects import MemorySubject
 
 __all__ = ["read"]
@@ -30,6 +31,15 @@ _LISTS: Final = ("nodes", "episodes", "edges", "facts")
 _EPISODE_CHARS: Final = 32 * 1024 * 1024
 """Characters of episodes that are held to look for the words of facts."""
 
+_EDGE: Final = Fields(
+    value="fact",
+    id="uuid",
+    said="reference_time created_at",
+    recorded="created_at",
+    valid_from="valid_at",
+    valid_to="invalid_at",
+)
+
 
 def read(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield the edges as facts about the node that they start from.
@@ -38,24 +48,17 @@ def read(source: Source, options: ImportOptions) -> Iterator[Found]:
         FileFormatError: The folder holds no edges, or a file cannot be read.
     """
     graph = _Graph(options)
-    if not source.is_folder:
-        # Edges name nodes that may stand behind them.
-        for row in source.rows(source.path, *_LISTS):
-            if isinstance(row, Row):
-                graph.learn(row)
-        yield from converted(source.rows(source.path, *_LISTS), graph.facts)
-        return
     files = {kind: source.file(f"{kind}.jsonl", f"{kind}.json") for kind in _FILES}
     if files["edges"] is None:
         raise FileFormatError(f"{source.path} holds no edges.jsonl: write the edges of EntityEdge.get_by_group_ids()")
-    for kind in _FILES[:2]:
-        if (path := files[kind]) is not None:
-            for row in source.rows(path, *_LISTS):
-                if isinstance(row, Row):
-                    graph.learn(row)
-    for kind in _FILES:
-        if (path := files[kind]) is not None:
-            yield from converted(source.rows(path, *_LISTS), graph.facts)
+    paths = [path for path in dict.fromkeys(files.values()) if path is not None]
+    # Edges name nodes and episodes that may stand behind them, or in other files.
+    for path in paths:
+        for row in source.rows(path, *_LISTS):
+            if isinstance(row, Row):
+                graph.learn(row)
+    for path in paths:
+        yield from converted(source.rows(path, *_LISTS), graph.facts)
 
 
 @attrs.define
@@ -95,32 +98,17 @@ class _Graph:
                 raise row.fault("neither an edge with a fact, nor a node, nor an episode")
 
     def _fact(self, row: Row) -> Iterator[Found]:
-        if (text := row.text("fact")) is None:
-            yield Skipped(NO_TEXT)
-            return
-        said = row.time("reference_time", "created_at")
-        if said is None:
-            raise row.fault("the edge has neither reference_time nor created_at")
-        group, ended = row.text("group_id"), row.time("expired_at")
-        target = self.nodes.get(row.text("target_node_uuid") or "")
-        metadata: dict[str, Any] = dict(row.mapping("attributes")) | ({"target": target[1]} if target else {})
-        (entry,) = self.options.entries(
-            MultipleFacts(
-                Concept.multiple((row.text("name") or "relates to").lower(), "A relation in a graph of Graphiti"),
-                (text,),
-                timestamp=said,
-                valid_from=row.time("valid_at"),
-                valid_to=row.time("invalid_at"),
-            ),
-            where=row.where,
-            key=row.required("uuid"),
+        group, target = row.text("group_id"), self.nodes.get(row.text("target_node_uuid") or "")
+        yield from _EDGE.found(
+            row,
+            self.options,
+            concept=Concept.multiple((row.text("name") or "relates to").lower(), "A relation in a graph of Graphiti"),
             subject=self._subject(row),
             scope=scope_at(("customer", group), self.options.scope) if group else None,
-            details=FactDetails(metadata=metadata, evidence=tuple(self._evidence(row, text)), origin=Origin.UNKNOWN),
-            state=AssertionState.ACTIVE if ended is None else AssertionState.RETRACTED,
-            recorded_at=row.time("created_at"),
+            state=AssertionState.ACTIVE if row.time("expired_at") is None else AssertionState.RETRACTED,
+            metadata=dict(row.inner("attributes").data) | ({"target": target[1]} if target else {}),
+            evidence=tuple(self._evidence(row, row.text("fact") or "")),
         )
-        yield entry
 
     def _subject(self, row: Row) -> MemorySubject | None:
         node = self.nodes.get(row.text("source_node_uuid") or "")

@@ -14,16 +14,17 @@ import binascii
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from factmem.errors import FileFormatError, InvalidDataError, KeyUnavailableError, WrongKeyError
-from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleFacts, SingleFact
-from factmem.importers.contract import Found, ImportOptions, Problem, Row, Skipped, converted, guarded
+from factmem.facts import STATEMENT, Concept, FactType, MultipleConcept, SingleConcept
+from factmem.importers.contract import Found, ImportOptions, Problem, Skipped
+from factmem.importers.rows import Fields, Row, converted, guarded, parsed
 from factmem.importers.sources import Source
 from factmem.private_files import make_folders, writing
-from factmem.records import FactDetails, FactRecord, Origin
+from factmem.records import FactRecord
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
@@ -37,6 +38,8 @@ _PACKAGE: Final = "ai.koog.agents.memory.model"
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _LONGEST_NAME: Final = 255
+
+_FACT: Final = Fields(said="timestamp")
 
 
 def read(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -76,41 +79,26 @@ def _file(path: Path, scope: MemoryScope, key: bytes | None, source: Source, opt
     text = source.whole(path)
     if not text.lstrip().startswith("{"):
         text = _opened(text, key, where)
-    try:
-        value = json.loads(text)
-    except RecursionError:
-        raise FileFormatError("the JSON is nested too deeply", path=where) from None
-    except ValueError:
-        raise FileFormatError("not JSON: Koog would read the file as an empty one", path=where) from None
-    name, colon, individual = path.name.partition(":")
-    subject = MemorySubject(name).individual(individual) if colon else MemorySubject(name)
-    document = Row.of(where, value)
-    for keyword in document.data:
-        for row in document.rows(keyword):
-            yield from converted([row], lambda row: _facts(row, subject, scope, options))
+    document = Row.of(where, parsed(text, where))
+    subject = MemorySubject.parse(path.name)
+    rows = (row for keyword in document.data for row in document.rows(keyword))
+    yield from converted(rows, lambda row: _facts(row, subject, scope, options))
 
 
 def _facts(row: Row, subject: MemorySubject, scope: MemoryScope, options: ImportOptions) -> Iterator[Found]:
-    concept = Row(f"{row.where}.concept", row.mapping("concept"))
-    keyword, description = concept.required("keyword"), concept.text("description") or ""
-    said = row.time("timestamp")
-    if said is None:
-        raise row.fault("the fact has no timestamp")
-    fact: Fact[Any]
+    named = row.inner("concept")
+    keyword, description = named.required("keyword"), named.text("description") or ""
     # The package before the name changed over the versions.
     match row.required("type").rpartition(".")[2]:
         case "SingleFact":
-            fact = SingleFact(Concept.single(keyword, description), row.required("value"), timestamp=said)
+            concept: SingleConcept[str] | MultipleConcept[str] = Concept.single(keyword, description)
+            values: Sequence[str] = (row.required("value"),)
         case "MultipleFacts":
-            known = STATEMENT if keyword == STATEMENT.keyword else Concept.multiple(keyword, description)
-            if not (values := row.texts("values")):
-                yield Skipped("they are facts without values")
-                return
-            fact = MultipleFacts(known, values, timestamp=said)
+            concept = STATEMENT if keyword == STATEMENT.keyword else Concept.multiple(keyword, description)
+            values = row.texts("values")
         case _:
             raise row.fault("neither a SingleFact nor MultipleFacts", "type")
-    details = FactDetails(origin=Origin.UNKNOWN)
-    yield from options.entries(fact, where=row.where, key=row.where, subject=subject, scope=scope, details=details)
+    yield from _FACT.found(row, options, concept=concept, values=values, subject=subject, scope=scope)
 
 
 def _key(text: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,20 +9,10 @@ from typing import Any, Final
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.facts import STATEMENT, Concept, Fact, MultipleFacts, SingleFact
-from factmem.importers.contract import (
-    Found,
-    ImportOptions,
-    Lost,
-    Problem,
-    Row,
-    Skipped,
-    converted,
-    individual,
-    scope_at,
-)
+from factmem.facts import STATEMENT, Concept
+from factmem.importers.contract import Found, ImportOptions, Problem, individual, scope_at
+from factmem.importers.rows import Fields, Row, converted, parsed
 from factmem.importers.sources import Source
-from factmem.records import FactDetails, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -32,6 +21,13 @@ __all__ = ["read"]
 _COLUMNS: Final = ("prefix", "key", "value", "created_at", "updated_at")
 _TEXTS: Final = ("content", "text", "memory", "fact", "data")
 """Fields of a value that hold its words, the first one first."""
+
+_ITEM: Final = Fields(
+    said="updated_at created_at",
+    recorded="created_at",
+    expires_at="expires_at",
+    overwritten="earlier values, which the store had overwritten",
+)
 
 _COPY: Final = re.compile(r"COPY (?:\w+\.)?store \(([\w, ]+)\) FROM stdin;\s*")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
@@ -144,45 +140,25 @@ class _Namespaces:
 
 def _item(row: Row, namespaces: _Namespaces, options: ImportOptions) -> Iterator[Found]:
     key, value = row.required("key"), _value(row)
-    said, expires = row.time("updated_at", "created_at"), row.time("expires_at")
-    if said is None:
-        raise row.fault("the item has no updated_at")
-    if expires is not None and expires <= options.now:
-        yield Skipped("they had expired there")
-        return
     segments = namespaces.split(row)
     subject, scope = namespaces.place(segments, options)
     text, others = _words(value)
-    fact: Fact[Any] = (
-        SingleFact(Concept.single(key, "", object), value, timestamp=said)
-        if text is None
-        else MultipleFacts(STATEMENT, (text,), timestamp=said)
-    )
-    created = row.time("created_at")
-    yield from options.entries(
-        fact,
-        where=row.where,
+    yield from _ITEM.found(
+        row,
+        options,
+        concept=Concept.single(key, "", object) if text is None else STATEMENT,
+        values=(value if text is None else text,),
         key="/".join((*segments, key)),
         subject=subject,
         scope=scope,
-        details=FactDetails(metadata={"key": key, **others} if text else {}, expires_at=expires, origin=Origin.UNKNOWN),
-        recorded_at=created,
+        metadata={"key": key, **others} if text else {},
     )
-    if created is not None and created < said:
-        yield Lost("earlier values, which the store had overwritten")
 
 
 def _value(row: Row) -> Any:
     value = row.data.get("value")
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", errors="replace")
-    if isinstance(value, str) and "namespace" not in row.data:  # a column of JSON
-        try:
-            value = json.loads(value)
-        except RecursionError:
-            raise row.fault("the JSON is nested too deeply", "value") from None
-        except ValueError:
-            raise row.fault("not JSON", "value") from None
+    if isinstance(value, str | bytes) and "namespace" not in row.data:  # a column of JSON
+        value = parsed(value, f"{row.where}.value")
     if value is None:
         raise row.fault("the item has no value")
     return value

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from factmem.errors import FileFormatError
-from factmem.importers.contract import Found, ImportOptions, Lost, Row, converted, individual
-from factmem.importers.conversing import conversation
+from factmem.importers.contract import Found, ImportOptions, Lost, individual
+from factmem.importers.rows import Fields, Row, converted
 from factmem.importers.sources import Source
-from factmem.records import FactDetails, Origin
+from factmem.records import Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -18,6 +18,8 @@ __all__ = ["read"]
 
 _SAYING: Final = "send_message"
 """The tool by which agents of earlier versions speak; the text of such a message is what the agent thought."""
+
+_LINE: Final = Fields(origin=Origin.ASSISTANT)
 
 
 def read(source: Source, options: ImportOptions) -> Iterator[Found]:
@@ -45,9 +47,10 @@ def _agent(agent: Row, blocks: Mapping[str | None, Row], source: Source, options
     said = [message for row in agent.rows("messages") if (message := _message(row)) is not None]
     if said:
         yield Lost("messages before the last ones, which an agent file does not hold")
-        yield options.dialogue(
-            conversation(agent.where, said, id=f"letta/{agent.text('id') or name}"),
+        yield from options.dialogue(
+            said,
             where=agent.where,
+            id=f"letta/{agent.text('id') or name}",
             changed_at=source.changed_at(),
             scope=MemoryScope.agent(name),
         )
@@ -56,17 +59,16 @@ def _agent(agent: Row, blocks: Mapping[str | None, Row], source: Source, options
 def _block(block: Row, agent: str, source: Source, options: ImportOptions) -> Iterator[Found]:
     label = block.required("label")
     lines = [line.strip() for line in (block.text("value") or "").splitlines() if line.strip()]
-    if lines and options.dated is None:
-        yield Lost("dates of blocks (they are dated by the file; --date sets another date)")
     for number, line in enumerate(lines, 1):
-        yield options.statement(
-            line,
-            timestamp=options.dated or source.changed_at(),
-            where=f"{block.where}.value line {number}",
+        yield from _LINE.found(
+            Row(f"{block.where}.value line {number}", {}),
+            options,
+            values=(line,),
+            undated=source.changed_at(),
             key=f"{agent}/{label}/{number}",
             subject=_subject(label, agent, options),
             scope=MemoryScope.agent(agent),
-            details=FactDetails(categories=(label,), origin=Origin.ASSISTANT),
+            categories=(label,),
         )
 
 
@@ -96,7 +98,7 @@ def _message(row: Row) -> dict[str, Any] | None:
 
 
 def _sent(call: Row) -> str | None:
-    function = call.mapping("function")
+    function = call.inner("function").data
     if function.get("name") != _SAYING:
         return None
     try:

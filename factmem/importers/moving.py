@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import attrs
 from anyio import to_thread
@@ -53,19 +53,14 @@ class ImportReport:
 
     def to_json(self) -> dict[str, Json]:
         """Return it as JSON."""
-        return {
-            "imported": self.imported,
-            "known": self.known,
-            "quarantined": self.quarantined,
-            "accepted": self.accepted,
-            "conversations": self.conversations,
+        problems = [
+            {"where": problem.where, "type": type(problem.error).__name__, "message": str(problem.error)}
+            for problem in self.problems
+        ]
+        return attrs.asdict(self, recurse=False) | {
             "skipped": dict(self.skipped),
             "lost": dict(self.lost),
-            "errors": self.errors,
-            "problems": [
-                {"where": problem.where, "type": type(problem.error).__name__, "message": str(problem.error)}
-                for problem in self.problems
-            ],
+            "problems": problems,
         }
 
 
@@ -119,8 +114,7 @@ async def preview(found: Iterable[Found], *, progress: Callable[[float], None] |
     tally = _Tally()
     async for batch in _batches(found, progress):
         tally.note(batch)
-        tally.imported += len(batch.entries)
-        tally.conversations += len(batch.dialogues)
+        tally.counts.update(imported=len(batch.entries), conversations=len(batch.dialogues))
     return tally.report()
 
 
@@ -177,19 +171,12 @@ def _parted(found: Iterator[Found]) -> Iterator[_Batch]:
     yield batch
 
 
-@attrs.define
 class _Tally:
     """The numbers of a report, while it is made."""
 
-    imported: int = 0
-    known: int = 0
-    quarantined: int = 0
-    accepted: int = 0
-    conversations: int = 0
-    skipped: Counter[str] = attrs.field(factory=Counter)
-    lost: Counter[str] = attrs.field(factory=Counter)
-    errors: int = 0
-    problems: list[Problem] = attrs.field(factory=list)
+    def __init__(self) -> None:
+        self.counts, self.skipped, self.lost = Counter[str](), Counter[str](), Counter[str]()
+        self.problems: list[Problem] = []
 
     def note(self, batch: _Batch) -> None:
         for item in batch.others:
@@ -204,14 +191,12 @@ class _Tally:
                     assert_never(item)
 
     def fail(self, problem: Problem) -> None:
-        self.errors += 1
+        self.counts["errors"] += 1
         if len(self.problems) < _PROBLEMS_KEPT:
             self.problems.append(problem)
 
     def report(self) -> ImportReport:
-        tallied: dict[str, Any] = {field.name: getattr(self, field.name) for field in attrs.fields(_Tally)}
-        tallied["problems"] = tuple(self.problems)
-        return ImportReport(**tallied)
+        return ImportReport(**self.counts, skipped=self.skipped, lost=self.lost, problems=tuple(self.problems))
 
 
 async def _keep_entries(memory: Memory, entries: Sequence[Entry], tally: _Tally, *, trust: bool) -> None:
@@ -253,10 +238,7 @@ async def _import(memory: Memory, histories: Sequence[list[Entry]], tally: _Tall
         await _import(memory, histories[:middle], tally, trust=trust)
         await _import(memory, histories[middle:], tally, trust=trust)
     else:
-        tally.imported += receipt.imported
-        tally.known += len(entries) - receipt.imported
-        tally.quarantined += receipt.quarantined
-        tally.accepted += receipt.accepted
+        tally.counts.update(attrs.asdict(receipt), known=len(entries) - receipt.imported)
 
 
 async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dict[str | None, int]) -> None:
@@ -284,10 +266,12 @@ async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dic
         return
     new = sum(record.revision > newest[dialogue.owner] for record in outcome.records)
     newest[dialogue.owner] = max([newest[dialogue.owner], *(record.revision for record in outcome.records)])
-    tally.conversations += 1
-    tally.imported += new
-    tally.known += len(outcome.records) - new
-    tally.quarantined += sum(record.state is AssertionState.QUARANTINED for record in outcome.records)
+    tally.counts.update(
+        conversations=1,
+        imported=new,
+        known=len(outcome.records) - new,
+        quarantined=sum(record.state is AssertionState.QUARANTINED for record in outcome.records),
+    )
     for reason, count in outcome.dropped.items():
         what = tally.lost if reason is DropReason.NOT_TEXT else tally.skipped
         what[reason.value] += count

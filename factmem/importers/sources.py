@@ -24,7 +24,8 @@ from urllib.parse import quote
 import attrs
 
 from factmem.errors import FileFormatError
-from factmem.importers.contract import Problem, Row
+from factmem.importers.contract import Problem
+from factmem.importers.rows import Row, guarded, parsed
 from factmem.json_stream import json_rows, json_values
 from factmem.validators import positive
 
@@ -173,11 +174,13 @@ class Source:
             if name.endswith(_LINES):
                 yield from self.json_lines(text)
             else:
-                yield from _checked(json_rows(text, *keys, most=self.limits.row_chars))
+                for where, value in json_rows(text, *keys, most=self.limits.row_chars):
+                    yield from guarded(where, _row, where, value)
 
     def json_lines(self, text: TextIO) -> Iterator[Row | Problem]:
         """Yield the rows of JSON Lines; a malformed line is a `Problem`."""
-        return _json_lines(self.lines(text))
+        for where, line in self.lines(text):
+            yield from guarded(where, _line, where, line)
 
     def lines(self, text: TextIO) -> Iterator[tuple[str, str]]:
         """Yield the lines that are not blank, with their places.
@@ -207,7 +210,7 @@ class Source:
         return Row.of(*values[0])
 
     def whole(self, path: Path) -> str:
-        """Return the text of a small file.
+        """Return the text of a small file, with its lines separated by line feeds.
 
         Raises:
             FileFormatError: It is too large, or no text.
@@ -216,17 +219,27 @@ class Source:
             found = text.read(self.limits.file_bytes + 1)
         if len(found) > self.limits.file_bytes:
             raise FileFormatError(f"{path} is larger than {self.limits.file_bytes:,} bytes: split it")
-        return found
+        return found.replace("\r\n", "\n").replace("\r", "\n")
 
     # -- Folders --------------------------------------------------------------------------------------------------
 
-    def walk(self) -> Iterator[Path | Problem]:
-        """Yield the files below the folder in the order of their paths; a link in it is a `Problem`.
+    def walk(self, suffix: str = "") -> Iterator[Path | Problem]:
+        """Yield the files of a folder in the order of their paths, or the file that the source is.
+
+        A link in a folder is a `Problem`.
+
+        Args:
+            suffix: Suffix of the files of a folder that are wanted (default: all files).
 
         Raises:
             FileFormatError: There are too many, or too deep.
         """
-        yield from self._below(self.path, self.limits.depth, itertools.count(1))
+        if not self.is_folder:
+            yield self.path
+            return
+        for path in self._below(self.path, self.limits.depth, itertools.count(1)):
+            if isinstance(path, Problem) or path.name.endswith(suffix):
+                yield path
 
     def _below(self, folder: Path, depth: int, numbers: Iterator[int]) -> Iterator[Path | Problem]:
         if depth == 0:
@@ -441,24 +454,12 @@ def _decoded(raw: io.RawIOBase) -> Iterator[TextIO]:
         buffered.detach()
 
 
-def _json_lines(lines: Iterable[tuple[str, str]]) -> Iterator[Row | Problem]:
-    for where, line in lines:
-        try:
-            value = json.loads(line)
-        except RecursionError:
-            yield Problem(where, FileFormatError("the JSON is nested too deeply", path=where))
-        except ValueError:
-            yield Problem(where, FileFormatError("not JSON: correct the line, or remove it", path=where))
-        else:
-            yield from _checked([(where, value)])
+def _row(where: str, value: Any) -> list[Row]:
+    return [Row.of(where, value)]
 
 
-def _checked(values: Iterable[tuple[str, Any]]) -> Iterator[Row | Problem]:
-    for where, value in values:
-        try:
-            yield Row.of(where, value)
-        except FileFormatError as error:
-            yield Problem(where, error)
+def _line(where: str, line: str) -> list[Row]:
+    return [Row.of(where, parsed(line, where))]
 
 
 @contextlib.contextmanager

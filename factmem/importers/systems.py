@@ -23,14 +23,14 @@ class System:
     Attributes:
         name: Its name on the command line.
         reads: The files that are read, in a few words.
-        module: Its module below `factmem.importers`; imported when something is read.
+        reader: Its function below `factmem.importers`; its module is imported when something is read.
         options: Fields of `ImportOptions` that it reads beside subject, scope, source, private and dates.
         words: Whether it holds conversations, which are ingested, rather than facts.
     """
 
     name: str
     reads: str
-    module: str
+    reader: str
     options: frozenset[str] = frozenset()
     words: bool = False
 
@@ -41,31 +41,46 @@ SYSTEMS: Final[Mapping[str, System]] = {
         System(
             name="mem0",
             reads="get_all() as JSON, history.db, or a folder with both",
-            module="mem0",
+            reader="mem0.read",
             options=frozenset({"with_deleted"}),
         ),
-        System(name="crewai", reads="the folder of its LanceDB table, or its records as JSON Lines", module="crewai"),
-        System(name="graphiti", reads="edges as JSON Lines, with nodes and episodes beside them", module="graphiti"),
-        System(name="letta", reads="an agent file (.af)", module="letta"),
+        System(
+            name="crewai", reads="the folder of its LanceDB table, or its records as JSON Lines", reader="crewai.read"
+        ),
+        System(
+            name="graphiti", reads="edges as JSON Lines, with nodes and episodes beside them", reader="graphiti.read"
+        ),
+        System(name="letta", reads="an agent file (.af)", reader="letta.read"),
         System(
             name="langgraph",
             reads="the store's SQLite file, a dump of PostgreSQL, or items as JSON",
-            module="langgraph",
+            reader="langgraph.read",
             options=frozenset({"namespace"}),
         ),
         System(
-            name="koog", reads="the folder of its memory, plain or encrypted", module="koog", options=frozenset({"key"})
+            name="koog",
+            reads="the folder of its memory, plain or encrypted",
+            reader="koog.read",
+            options=frozenset({"key"}),
         ),
-        System(name="memory-bank", reads="the answers of its REST API as JSON", module="memory_bank"),
-        System(name="mcp-memory", reads="the memory.jsonl of the MCP reference server", module="mcp_memory"),
-        System(name="memory-folder", reads="a folder of notes, such as /memories", module="memory_folder"),
-        System(name="chatgpt", reads="the data export", module="chatgpt", words=True),
-        System(name="claude", reads="the data export", module="claude", words=True),
-        System(name="langchain", reads="histories of messages as JSON", module="langchain", words=True),
-        System(name="openai-agents", reads="the database of SQLiteSession", module="openai_agents", words=True),
-        System(name="pydantic-ai", reads="messages as JSON", module="pydantic_ai", words=True),
+        System(name="memory-bank", reads="the answers of its REST API as JSON", reader="memory_bank.read"),
+        System(name="mcp-memory", reads="the memory.jsonl of the MCP reference server", reader="mcp_memory.read"),
+        System(name="memory-folder", reads="a folder of notes, such as /memories", reader="notes.read"),
+        System(name="chatgpt", reads="the data export", reader="chats.read_chatgpt", words=True),
+        System(name="claude", reads="the data export", reader="chats.read_claude", words=True),
+        System(name="langchain", reads="histories of messages as JSON", reader="chats.read_langchain", words=True),
         System(
-            name="table", reads="csv, tsv, jsonl or json with columns", module="tables", options=frozenset({"columns"})
+            name="openai-agents",
+            reads="the database of SQLiteSession",
+            reader="chats.read_openai_agents",
+            words=True,
+        ),
+        System(name="pydantic-ai", reads="messages as JSON", reader="chats.read_pydantic_ai", words=True),
+        System(
+            name="table",
+            reads="csv, tsv, jsonl or json with columns",
+            reader="tables.read",
+            options=frozenset({"columns"}),
         ),
     )
 }
@@ -92,9 +107,10 @@ class Reading:
         Raises:
             FileFormatError: The source is damaged, unsafe, or not of the system. What was yielded before stays valid.
         """
-        read: Callable[[Source, ImportOptions], Iterator[Found]] = importlib.import_module(
-            f"factmem.importers.{self.system.module}"
-        ).read
+        module, _, name = self.system.reader.partition(".")
+        read: Callable[[Source, ImportOptions], Iterator[Found]] = getattr(
+            importlib.import_module(f"factmem.importers.{module}"), name
+        )
         return read(self.source, self.options)
 
     @property

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from factmem.errors import FileFormatError, InvalidDataError
-from factmem.facts import STATEMENT, Concept, Fact, MultipleFacts, SingleFact
-from factmem.importers.contract import NO_TEXT, Found, ImportOptions, Lost, Problem, Row, Skipped, converted
+from factmem.facts import STATEMENT, Concept, MultipleConcept, SingleConcept
+from factmem.importers.contract import Found, ImportOptions, Problem
+from factmem.importers.rows import Fields, Row, converted, parsed
 from factmem.importers.sources import Source
-from factmem.records import FactDetails, Origin
+from factmem.records import Origin
 from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -41,6 +39,17 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """Fields of a row and their meanings. A column of the same name is taken without a mapping; others are metadata."""
 
+_ROW: Final = Fields(
+    value="value",
+    id="id",
+    said="timestamp",
+    valid_from="valid_from",
+    valid_to="valid_to",
+    expires_at="expires_at",
+    importance="importance",
+    source="source",
+    owner="owner",
+)
 _TRUE: Final = ("true", "yes", "1")
 _FALSE: Final = ("false", "no", "0", "")
 
@@ -98,40 +107,20 @@ def _csv_rows(source: Source, columns: Mapping[str, str]) -> Iterator[Row | Prob
 def _fact(row: Row, columns: Mapping[str, str], source: Source, options: ImportOptions) -> Iterator[Found]:
     mapped = set(columns.values())
     cells = Row(row.where, {field: row.data[column] for field, column in columns.items() if column in row.data})
-    value = cells.data.get("value")
-    if value is None or (isinstance(value, str) and not value.strip()):
-        yield Skipped(NO_TEXT)
-        return
-    said = cells.time("timestamp")
-    if said is None and options.dated is None:
-        yield Lost("dates (undated rows are dated by the file; --date sets another date)")
-    times: dict[str, Any] = {
-        "timestamp": said or options.dated or source.changed_at(),
-        "valid_from": cells.time("valid_from"),
-        "valid_to": cells.time("valid_to"),
-    }
-    subject, scope, importance = cells.text("subject"), cells.text("scope"), cells.fraction("importance")
-    details = FactDetails(
-        categories=tuple(label.strip() for label in (cells.text("category") or "").split(";") if label.strip()),
-        metadata={name: item for name, item in row.data.items() if name not in mapped},
-        source=cells.text("source"),
-        owner=cells.text("owner"),
-        origin=_origin(cells),
-        expires_at=cells.time("expires_at"),
-    )
-    yield from options.entries(
-        _typed(cells, times),
-        where=row.where,
-        key=cells.text("id") or row.where,
-        subject=_subject(subject) if subject else None,
+    subject, scope, labels = cells.text("subject"), cells.text("scope"), cells.text("category") or ""
+    concept, values = _typed(cells)
+    yield from _ROW.found(
+        cells,
+        options,
+        concept=concept,
+        values=values,
+        undated=source.changed_at(),
+        subject=MemorySubject.parse(subject) if subject else None,
         scope=MemoryScope.parse(scope) if scope else None,
-        details=details if importance is None else attrs.evolve(details, importance=importance),
+        categories=[label.strip() for label in labels.split(";") if label.strip()],
+        metadata={name: item for name, item in row.data.items() if name not in mapped},
+        origin=_origin(cells),
     )
-
-
-def _subject(text: str) -> MemorySubject:
-    name, colon, individual = text.partition(":")
-    return MemorySubject(name).individual(individual) if colon else MemorySubject(name)
 
 
 def _origin(cells: Row) -> Origin:
@@ -142,24 +131,22 @@ def _origin(cells: Row) -> Origin:
         raise cells.fault(f"no origin: write one of {', '.join(item.value for item in Origin)}", "origin") from None
 
 
-def _typed(cells: Row, times: Mapping[str, Any]) -> Fact[Any]:
-    """Return the fact of a row."""
-    keyword = cells.text("keyword")
-    if keyword is None:
-        return MultipleFacts(STATEMENT, (cells.required("value"),), **times)
-    scalar, written = scalar_named(cells.text("type") or "str"), cells.data["value"]
+def _typed(cells: Row) -> tuple[SingleConcept[Any] | MultipleConcept[Any], Sequence[Any] | None]:
+    """Return the concept and the values of a row; None for the words of a statement."""
+    keyword, written = cells.text("keyword"), cells.data.get("value")
+    if keyword is None or written is None or (isinstance(written, str) and not written.strip()):
+        return STATEMENT, None
+    scalar = scalar_named(cells.text("type") or "str")
     try:
         # A cell of CSV is a text; a value of JSON may have its type already.
         if isinstance(written, str) and scalar.parse is not None:
             value = scalar.parse(written)
         else:
-            value = scalar.read(json.loads(written) if isinstance(written, str) else written)
-    except (ValueError, OverflowError, RecursionError):
+            value = scalar.read(parsed(written, cells.where) if isinstance(written, str) else written)
+    except (ValueError, OverflowError, FileFormatError):
         raise cells.fault(f"not a valid {scalar.shape}", "value") from None
-    description = cells.text("description") or ""
-    if _true(cells, "multiple"):
-        return MultipleFacts(Concept.multiple(keyword, description, scalar.type), (value,), **times)
-    return SingleFact(Concept.single(keyword, description, scalar.type), value, **times)
+    about = (keyword, cells.text("description") or "", scalar.type)
+    return (Concept.multiple(*about) if _true(cells, "multiple") else Concept.single(*about)), (value,)
 
 
 def _true(cells: Row, key: str) -> bool:

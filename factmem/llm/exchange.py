@@ -279,7 +279,7 @@ def failure_of(exchange: ModelExchange[Any], *, unanswered: str) -> ModelError:
         return _too_slow(exchange)
     if error is not None and is_passing(error):
         return ModelUnavailableError(
-            f"the language model cannot be reached ({_tried(exchange)}): is its server running, is base_url right?"
+            f"the language model cannot be reached ({_tried(exchange)}): is its server running, is its address right?"
         )
     if exchange.answers:
         return ModelAnswerError(
@@ -344,7 +344,7 @@ def _refused_request(exchange: ModelExchange[Any], status: int) -> ModelError:
         case 401 | 403:
             step = "it does not accept the API key: set the key's environment variable or pass api_key="
         case 404:
-            step = "it knows no such model or address: look at the model's name and base_url"
+            step = "it knows no such model or address: look at the model's name and address"
         case 402 | 429:
             step = f"overloaded or out of quota ({_tried(exchange)}): try later or look at the account's limits"
         case 400 | 413 | 422:

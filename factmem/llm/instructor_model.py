@@ -184,7 +184,7 @@ class InstructorModel:
         exchange.too_slow = scope.cancelled_caught
         if exchange.found is None:
             raise failure_of(
-                exchange, unanswered="the endpoint did not answer with a chat completion ({}): is base_url right?"
+                exchange, unanswered="the endpoint did not answer with a chat completion ({}): is its address right?"
             )
         return exchange.found
 

@@ -27,7 +27,6 @@ __all__ = [
     "changed_addresses",
     "facts_address",
     "record_address",
-    "subject_named",
 ]
 
 T = TypeVar("T")
@@ -38,17 +37,6 @@ ServedMemory: TypeAlias = "Memory | AgentMemory | Callable[[], Memory]"
 
 QUOTA: Final = QuarantineQuota(total=1_000, per_writer=200)
 """Default limits of what clients leave in quarantine."""
-
-
-def subject_named(text: str) -> MemorySubject:
-    """Parse a subject from ``name`` or ``name:individual``.
-
-    Raises:
-        InvalidNameError: A name is not legal.
-    """
-    name, colon, individual = text.partition(":")
-    subject = MemorySubject(name)
-    return subject.individual(individual) if colon else subject
 
 
 class Access:
@@ -137,7 +125,7 @@ class Access:
         """
         if name is None:
             return None
-        wanted = subject_named(name)
+        wanted = MemorySubject.parse(name)
         if not self.subjects:
             return wanted
         if self._run is not None and wanted.key == self._run.config.user.key:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
-from factmem.records import AssertionState, Evidence, FactRecord
+from factmem.records import AssertionState, FactRecord
 from factmem.scalars import scalar_named, typed_names
 from factmem.values import Json, decode_value, encode_value
 
@@ -262,7 +262,7 @@ def _concise_argument(argument: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Answer(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, from_attributes=True)
 
 
 class WordsAnswer(_Answer):
@@ -273,17 +273,6 @@ class WordsAnswer(_Answer):
     speaker: str | None = Field(description="Name of the speaker.")
     conversation_id: str | None
     message_id: str | None
-
-    @classmethod
-    def of(cls, evidence: Evidence) -> WordsAnswer:
-        """Return evidence as an answer."""
-        return cls(
-            quote=evidence.quote,
-            role=evidence.role,
-            speaker=evidence.speaker,
-            conversation_id=evidence.conversation_id,
-            message_id=evidence.message_id,
-        )
 
 
 class FactAnswer(_Answer):
@@ -333,7 +322,7 @@ class FactAnswer(_Answer):
             private=record.private,
             expires_at=details.expires_at,
             state=record.state.value,
-            evidence=[WordsAnswer.of(item) for item in details.evidence],
+            evidence=[WordsAnswer.model_validate(item) for item in details.evidence],
         )
 
 

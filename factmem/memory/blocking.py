@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, cast
 
-from anyio.from_thread import start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 from factmem.abc import DropReason, Message
 from factmem.errors import ProviderClosedError
@@ -121,6 +124,32 @@ class BlockingDeadLetters(_Twin):
     dismiss: Final = _blocking(DeadLetters.dismiss)
 
 
+class _LoopInThread:
+    """An event loop in a thread of its own.
+
+    A forked process may drop it. It could not drop `anyio.from_thread.start_blocking_portal`, whose generator waits for
+    the thread of the parent process when it is collected.
+    """
+
+    def __enter__(self) -> BlockingPortal:
+        self._opened: Future[BlockingPortal] = Future()
+        self._thread = threading.Thread(target=anyio.run, args=(self._serve,), name="factmem", daemon=True)
+        self._thread.start()
+        return self._opened.result()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        portal = self._opened.result()
+        portal.call(portal.stop, exc is not None)
+        self._thread.join()
+
+    async def _serve(self) -> None:
+        async with BlockingPortal() as portal:
+            self._opened.set_result(portal)
+            await portal.sleep_until_stopped()
+
+
 class BlockingMemory(_Twin):
     """Blocking twin of `Memory`, opened with ``with``; its event loop runs in a thread of its own.
 
@@ -138,7 +167,7 @@ class BlockingMemory(_Twin):
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as opening:  # a memory that cannot be opened leaves no thread behind
-            portal = opening.enter_context(start_blocking_portal(backend="asyncio"))
+            portal = opening.enter_context(_LoopInThread())
             calls = opening.enter_context(portal.wrap_async_context_manager(Calls()))
             opening.enter_context(portal.wrap_async_context_manager(self._memory))
             self._open = opening.pop_all()

@@ -45,7 +45,6 @@ from factmem.recall import (
     events_in,
     explored,
     followed,
-    in_seconds,
     kinds_asked,
     less_named,
     marked,
@@ -54,7 +53,7 @@ from factmem.recall import (
     selected,
     sentence_of,
     timed,
-    times_in,
+    times_and_rest,
     whose_words,
 )
 from factmem.recall import embedded as embed_texts
@@ -378,10 +377,9 @@ class _Search:
 
     def query(self, text: str, vector: NDArray[np.float32] | None) -> Query:
         """Return the query of a text."""
-        return Query(
+        query = Query(
             terms=self.mirror.terms(text) if self.lexical else (),
             vector=vector,
-            times=self._times(text) if self.lexical else (),
             asked=whose_words(text) if self.lexical else Asked.USER,
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
             sight=self.sight,
@@ -389,9 +387,8 @@ class _Search:
             settings=self.weights,
             calibration=self.calibration,
         )
-
-    def _times(self, text: str) -> tuple[tuple[float, float], ...]:
-        return tuple(map(in_seconds, times_in(text, self.now)))
+        times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
+        return query.at(times, rest) if times else query
 
 
 def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:

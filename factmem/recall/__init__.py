@@ -25,7 +25,7 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.recall.embedding_vendors import VENDORS, OpenAIEmbedder, RemoteEmbedder
-from factmem.recall.events import TELLING, EventTime, events_in, in_seconds, sentence_of, timed
+from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
 from factmem.recall.filters import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.recall.hops import Asking, followed
 from factmem.recall.index.column_fold import CurrentRows
@@ -42,7 +42,7 @@ from factmem.recall.scoring import Additive, Boost, Calibration, RecallSettings,
 from factmem.recall.strength import chosen
 from factmem.recall.text.analysis import analyse, indexed_text
 from factmem.recall.text.signs import Asked, Kind, kinds_asked, whose_words
-from factmem.recall.text.times import TimeSpan, times_in
+from factmem.recall.text.times import TimeSpan, times_and_rest, times_in
 
 __all__ = [
     "COMPARED",
@@ -96,7 +96,6 @@ __all__ = [
     "explored",
     "followed",
     "hydrate",
-    "in_seconds",
     "indexed_text",
     "kinds_asked",
     "less_named",
@@ -109,6 +108,7 @@ __all__ = [
     "sentence_of",
     "still_true",
     "timed",
+    "times_and_rest",
     "times_in",
     "value_number",
     "whose_words",

@@ -46,7 +46,7 @@ import attrs
 from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm import Spent, metered
-from factmem.recall.events import event_spans, events_in, sentence_of, span_between
+from factmem.recall.events import event_span, events_in, sentence_of, span_between
 from factmem.recall.results import DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in
 from factmem.validators import check_text, count, fraction, positive, seconds
@@ -357,7 +357,8 @@ class _Flow:
         if not (events := events_in(self.question, self.now)):
             return ()
         found = await self.searcher.found([Look(event.phrase) for event in events])
-        return event_spans(events, [found[Look(event.phrase)] for event in events], self.now)
+        spans = (event_span(event, found[Look(event.phrase)], self.now) for event in events)
+        return tuple(span for span in spans if span is not None)
 
     async def _search_for(self, questions: Iterable[SubQuestion]) -> list[str]:
         """Make all searches with additional questions; return the new ones."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import json
-import math
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Final, assert_never
 
 import attrs
@@ -22,7 +21,7 @@ from factmem.recall.ranking import Query
 from factmem.recall.results import RecallMatch
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import term_of
-from factmem.recall.text.times import OFFSET, Offset, TimeSpan, offset_in, times_in
+from factmem.recall.text.times import OFFSET, Offset, TimeSpan, midnight, offset_in, times_in
 from factmem.records import FactRecord, Origin
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
@@ -31,9 +30,8 @@ __all__ = [
     "TELLING",
     "EventTime",
     "Turn",
-    "event_spans",
+    "event_span",
     "events_in",
-    "in_seconds",
     "sentence_of",
     "span_between",
     "timed",
@@ -61,7 +59,7 @@ class Turn(enum.Enum):
     AROUND = "around"
 
 
-_TURNS: Final = {
+_TURNS: Final[dict[str, Turn]] = {
     **dict.fromkeys(("before", "until", "till"), Turn.BEFORE),
     **dict.fromkeys(("since", "after"), Turn.AFTER),
 }
@@ -86,10 +84,8 @@ _DONE: Final = lazy_pattern(r"\b(?:was|were|went|got|finally|first day|\w+ed)\b"
 _JUST_NOW: Final = lazy_pattern(r"\b(?:today|tonight|yesterday|just|this morning|last night)\b", re.IGNORECASE)
 """Words of a record about an event on its day."""
 
-_LIGHT: Final = frozenset(
-    ["get", "got", "gotten", "go", "went", "gone", "come", "came", "take", "took", "make", "start"]
-)
-"""Verbs that others may replace: "got the dog" and "adopted the dog"."""
+_LIGHT: Final = frozenset(["get", "go", "come", "take", "make", "start"])
+"""Stems of verbs that others may replace: "got the dog" and "adopted the dog"."""
 
 _RELATED: Final = 0.1
 """Least weight at which a related word stands for a word of a phrase."""
@@ -102,11 +98,13 @@ class EventTime:
     Attributes:
         turn: Position before, after or around the event.
         phrase: The event, in the query's words.
+        rest: The query without them.
         offset: Distance before or after the event; None for any distance.
     """
 
     turn: Turn
     phrase: str
+    rest: str = attrs.field(default="", kw_only=True, eq=False)
     offset: Offset | None = attrs.field(default=None, kw_only=True)
 
     def is_in(self, text: str, *, related: bool = False) -> bool:
@@ -140,7 +138,7 @@ class EventTime:
                     return TimeSpan(start=moment - _AROUND, end=moment + _AROUND)
                 case Turn.BEFORE:
                     if self.offset is None:
-                        return TimeSpan(start=None, end=moment)
+                        return TimeSpan(start=None, end=midnight(moment))
                     start, end = self.offset.before(moment)
                     return TimeSpan(start=start - _A_DAY, end=end)
                 case Turn.AFTER:
@@ -160,15 +158,10 @@ def _stands_for(number: int, among: Set[int]) -> bool:
     return any(other in among and weight >= _RELATED for other, weight in related)
 
 
-def in_seconds(span: TimeSpan) -> tuple[float, float]:
-    """Return an interval in seconds since 1970, as in `Query.times`."""
-    return -math.inf if span.start is None else span.start.timestamp(), span.end.timestamp()
-
-
 def timed(
     query: Query, events: Sequence[EventTime], find: Callable[[str], Sequence[RecallMatch]], now: dt.datetime
 ) -> Query:
-    """Return a query with the times of its events added; unchanged if words do not count.
+    """Return a query with the times of its events, whose words do not count besides; unchanged if words do not count.
 
     Args:
         query: The query.
@@ -178,29 +171,22 @@ def timed(
     """
     if not events or not query.lexical_weight:
         return query
-    spans = event_spans(events, [find(event.phrase) for event in events], now)
-    return attrs.evolve(query, times=(*query.times, *map(in_seconds, spans)))
+    for event in events:
+        if span := event_span(event, find(event.phrase), now):
+            query = query.at([span], event.rest)
+    return query
 
 
-def event_spans(
-    events: Iterable[EventTime], found: Iterable[Sequence[RecallMatch]], now: dt.datetime
-) -> tuple[TimeSpan, ...]:
-    """Return the intervals that events name. The date of an event is that of the best record about it.
-
-    Args:
-        events: The events.
-        found: The matches of each event's phrase.
-        now: The present, aware.
-    """
-    spans = (_event_span(event, matches, now) for event, matches in zip(events, found, strict=True))
-    return tuple(dict.fromkeys(span for span in spans if span is not None))
-
-
-def _event_span(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
-    """Return the interval that an event names, by the most similar record about it.
+def event_span(event: EventTime, found: Sequence[RecallMatch], now: dt.datetime) -> TimeSpan | None:
+    """Return the interval that an event names, by the most similar record about it; None if there is none.
 
     Records of the event's own day come first, then those of a past event, then those that say neither, then those of a
     future event. Related words count only if no record has the words themselves.
+
+    Args:
+        event: The event.
+        found: The matches of its phrase.
+        now: The present, aware.
     """
     for related in (False, True):
         telling = [match for match in found if event.is_in(sentence_of(match.record), related=related)]
@@ -257,13 +243,14 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
     found: dict[EventTime, None] = {}
     query = " ".join(query[:_READ].split())
     for match in _EVENT.finditer(query):
-        phrase = _ASKS.split(match["phrase"], maxsplit=1)[0].strip()
+        phrase = _ASKS.split(match["phrase"], maxsplit=1)[0].rstrip()
         if match["doing"] and not _IN_THE_PAST.search(query):  # "before going to bed" is a habit
             continue
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
             turn = _TURNS.get(match["turn"].lower(), Turn.AROUND)
             offset = None if turn is Turn.AROUND else offset_in(match)
-            found[EventTime(turn, phrase, offset=offset)] = None
+            rest = f"{query[: match.start()]} {query[match.start('phrase') + len(phrase) :]}"
+            found[EventTime(turn, phrase, rest=rest, offset=offset)] = None
         if len(found) == _MOST:
             break
     return tuple(found)

@@ -1,10 +1,8 @@
 """Marks on results: statements that a newer record overtakes, and statements whose fact was retracted.
 
-Results keep their scores and their order. Marks come from the corpus of the search, so they are of its moment, and from
-records that the caller may see:
+Marks come from the corpus of the search, so they are of its moment, and from records that the caller may see:
 
-- A later statement of the same person, at the same place and of the same owner, overtakes a statement; see
-  `factmem.recall.text.updates`. Only rows that hold a clue and share a term (or one of the same matter) are read.
+- A later statement of the same matter overtakes a statement; see `factmem.recall.index.matters`. It scores higher too.
 - A fact found in the same message has another value by now.
 - A fact found in the same message was retracted or removed. Nothing is written for this: restoring the fact removes the
   mark.
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -22,31 +20,16 @@ import numpy as np
 from factmem.facts import STATEMENT, Concept
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import takes_part
-from factmem.recall.index.columns import Columns
-from factmem.recall.index.corpus import Corpus, Seen
-from factmem.recall.index.outline_codec import REMOVED, microseconds, term_numbers
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.outline_codec import REMOVED, microseconds
 from factmem.recall.results import RecallMatch, hydrate
-from factmem.recall.text.updates import EVERYDAY, clauses, matters, may_be_overtaken, overtakes
-from factmem.records import Evidence, FactRecord, Origin, Recorded, record_of
+from factmem.records import Evidence, FactRecord, Recorded, record_of
 from factmem.views import Sight
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["marked", "rows_of_marks", "still_true"]
-
-_MOST_ROWS: Final = 128
-"""Terms in more visible records than this, and in more than one of a hundred, are too common to search for."""
-
-_LEAST_SHARED: Final = 0.3
-"""Least share of a statement's terms, or of related ones, in a statement about the same matter."""
-
-_LONGEST: Final = 400
-"""Maximum number of characters of a statement that one sentence can overtake."""
-
-_MOST_READ: Final = 2
-"""Maximum number of later statements that are read for each result."""
-
 
 _Message: TypeAlias = tuple[str, str]
 
@@ -67,8 +50,7 @@ def marked(
         corpus: The corpus of the search.
         matches: The results.
         sight: What the caller may see.
-        wanted: The filter of the search. `RecallMatch.newer` passes it too, but for its concepts: a statement may be
-            overtaken by the new value of a fact.
+        wanted: The filter of the search, of which the places bound what is read.
         concepts: The declared concepts by keyword.
     """
     marks = _Marks.of(corpus, sight, wanted)
@@ -128,11 +110,6 @@ class _Result:
     row: int
     record: FactRecord[Any]
 
-    @property
-    def size(self) -> int:
-        """The number of its characters."""
-        return len(self.record.value)
-
 
 def _results(corpus: Corpus, records: Sequence[FactRecord[Any]]) -> list[_Result | None]:
     """Return the results that may be marked: statements in the corpus; None for the others."""
@@ -161,8 +138,6 @@ class _Marks:
     @classmethod
     def of(cls, corpus: Corpus, sight: Sight, wanted: RecallFilter) -> _Marks:
         """Return the marks of a search; see `marked`."""
-        if wanted.keywords is not None or wanted.without_keywords is not None:
-            wanted = attrs.evolve(wanted, keywords=None, without_keywords=None)
         return cls(corpus.shown(sight), sight, wanted)
 
     def may_read(self, rows: NDArray[np.intp]) -> list[int]:
@@ -170,7 +145,7 @@ class _Marks:
         columns = self.corpus.columns
         statement = columns.keywords.find(STATEMENT.keyword)
         said = [] if statement is None else rows[columns.of_rows("keyword", rows) == statement].tolist()
-        later = list(dict.fromkeys(row for found in self._candidates(said) for row in found))
+        later = list(dict.fromkeys(self._newest(said).values()))
         gone = self._retired_near(np.array([*said, *later], np.intp))
         if not gone:
             return later
@@ -190,93 +165,16 @@ class _Marks:
 
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
         """Return the newest statement that overtakes each result, by rows; only results that have one."""
-        short = [item for item in results if item.record.details.origin is Origin.USER and item.size <= _LONGEST]
-        asked = [
-            (item, said, rows)
-            for item, rows in zip(short, self._candidates([item.row for item in short]), strict=True)
-            if may_be_overtaken(said := clauses(item.record.value) if rows else ())
-        ]
-        read = self._read(list(dict.fromkeys(row for *_, rows in asked for row in rows)))
-        found: dict[int, int] = {}
-        for item, said, rows in asked:
-            speaker = _speaker(item.record.evidence)
-            for row, by in [(row, read[row]) for row in rows if row in read]:  # the newest first
-                details = by.assertion.details
-                if details.origin is not Origin.USER or _speaker(details.evidence) != speaker:
-                    continue
-                if overtakes(clauses(by.assertion.data), said) and not self._is_taken_back(row, by):
-                    found[item.row] = row
-                    break
-        return found
+        found = self._newest([item.row for item in results])
+        read = self._read(list(dict.fromkeys(found.values())))
+        return {row: by for row, by in found.items() if by in read and not self._is_taken_back(by, read[by])}
 
-    def _candidates(self, rows: Sequence[int]) -> list[Sequence[int]]:
-        """Return the few rows of later statements that share the most with each statement, the newest first."""
-        seen = self.corpus.seen(self.sight)
-        found = {row: self.corpus.known_updates(seen, row) for row in rows}
-        new = [row for row, known in found.items() if known is None]
-        if new:
-            searched = dict(zip(new, self._searched(seen, np.array(new, np.intp)), strict=True))
-            self.corpus.keep_updates(seen, searched)
-            found |= searched
-        return [found[row] or () for row in rows]
-
-    def _searched(self, seen: Seen, own: NDArray[np.intp]) -> list[Sequence[int]]:
-        """Return the candidates of each statement, as `_candidates` does."""
-        candidates: list[Sequence[int]] = [()] * len(own)
-        columns = self.corpus.columns
-        terms, owners, sizes = _terms_of(columns, own)
-        places = [part.segment.places_of(terms) for part in self.corpus.parts]
-        rare = self._rare(seen, len(terms), places)
-        heads, said_at, seqs = columns["head"], columns["said_at"], columns["seq"]
-        found: list[tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]] = []
-        for part, (held, at), mask in zip(self.corpus.parts, places, seen.masks, strict=True):
-            segment = part.segment
-            wanted = rare[held]
-            counts, at = segment.updates_at(at[wanted])
-            of = owners[held[wanted]].repeat(counts)
-            if mask is not None:
-                of, at = of[mask[at]], at[mask[at]]
-            rows, mine = segment.rows[at].astype(np.intp), own[of]
-            after = heads[rows] == heads[mine]
-            after &= (said_at[rows] > said_at[mine]) | ((said_at[rows] == said_at[mine]) & (seqs[rows] > seqs[mine]))
-            if not after.any():
-                continue
-            pairs, shared = np.unique(of[after] * len(segment) + at[after], return_counts=True)
-            of, at = np.divmod(pairs, len(segment))
-            near = shared >= _LEAST_SHARED * sizes[of]
-            found.append((of[near], segment.rows[at[near]].astype(np.intp), shared[near] / sizes[of[near]]))
-        if not found:
-            return candidates
-        of, rows, shares = map(np.concatenate, zip(*found, strict=True))
-        for number in np.unique(of).tolist():
-            mine = of == number
-            nearest = rows[mine][np.lexsort((seqs[rows[mine]], said_at[rows[mine]], shares[mine]))[-_MOST_READ:]]
-            candidates[number] = nearest[np.lexsort((seqs[nearest], said_at[nearest]))[::-1]].tolist()
-        return candidates
-
-    def _rare(
-        self, seen: Seen, count: int, places: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]
-    ) -> NDArray[np.bool_]:
-        """Return which terms are in few of the visible records, so that searching for them pays.
-
-        Args:
-            seen: The visible records.
-            count: Number of terms.
-            places: By part, their `Segment.places_of`.
-        """
-        most = max(_MOST_ROWS, seen.counts[0] // 100)
-        numbers = np.zeros(count, np.intp)
-        for part, (held, at) in zip(self.corpus.parts, places, strict=True):
-            numbers[held] += part.segment.holding(at)
-        rare: NDArray[np.bool_] = numbers <= most
-        if not rare.all() and any(mask is not None for mask in seen.masks):  # hidden rows are counted so far
-            doubtful = ~rare
-            numbers[doubtful] = 0
-            for part, (held, at), mask in zip(self.corpus.parts, places, seen.masks, strict=True):
-                asked = doubtful[held]
-                numbers[held[asked]] += part.segment.holding(at[asked], mask)
-            rare = numbers <= most
-        return rare
+    def _newest(self, rows: Sequence[int]) -> dict[int, int]:
+        overtaken = self.corpus.seen(self.sight).overtaken
+        if not len(overtaken):
+            return {}
+        among = np.isin(overtaken.older, rows)
+        return dict(zip(overtaken.older[among].tolist(), overtaken.newest[among].tolist(), strict=True))
 
     def drawn(self, results: Sequence[_Result]) -> dict[int, tuple[int | None, bool]]:
         """Return the fate of the facts found in the same messages, by the rows of results.
@@ -285,7 +183,7 @@ class _Marks:
         whether a fact was retracted.
         """
         near = self._retired_near(np.array([item.row for item in results], np.intp))
-        gone = {row: item for row, item in self._read(near, filtered=False).items() if _found(item)}
+        gone = {row: item for row, item in self._read(near).items() if _found(item)}
         by_message: dict[_Message, list[int]] = {}
         for row, item in gone.items():
             for message in _messages(item.assertion.details.evidence):
@@ -326,7 +224,7 @@ class _Marks:
 
     def _holds(self, result: _Result, messages: Sequence[_Message]) -> bool:
         """Return whether a fact found in one of a statement's messages is current."""
-        read = self._read(self._beside(result.row), filtered=False)
+        read = self._read(self._beside(result.row))
         return any(
             _found(item)
             and set(messages) & set(_messages(item.assertion.details.evidence))
@@ -352,7 +250,7 @@ class _Marks:
                 return None, False
             if not counts[row]:
                 return None, self._taken_back(row)
-            return (standing, False) if standing != result and self.wanted.keeps(now) else (None, False)
+            return (standing, False) if standing != result and self._sees(now) else (None, False)
         if not counts[row]:
             return None, self._taken_back(row)
         removed = counts[rivals] & ((columns["flags"][rivals] & REMOVED) != 0)
@@ -379,13 +277,13 @@ class _Marks:
                 return int(part.segment.rows[at[0]])
         return None
 
-    def _read(self, rows: Sequence[int], *, filtered: bool = True) -> dict[int, Recorded]:
-        """Read the rows that the caller may see, at the filter's places; within the whole filter if ``filtered``."""
+    def _read(self, rows: Sequence[int]) -> dict[int, Recorded]:
+        """Read the rows that the caller may see, at the filter's places."""
         read = zip(rows, self.corpus.documents.read(rows), strict=True)
-        return {row: item for row, item in read if item is not None and self._sees(item, filtered)}
+        return {row: item for row, item in read if item is not None and self._sees(item)}
 
-    def _sees(self, item: Recorded, filtered: bool) -> bool:
-        return self.sight.sees(item.assertion) and (self.wanted if filtered else self._places).keeps(item)
+    def _sees(self, item: Recorded) -> bool:
+        return self.sight.sees(item.assertion) and self._places.keeps(item)
 
     @functools.cached_property
     def _places(self) -> RecallFilter:
@@ -401,39 +299,6 @@ class _Marks:
         )
 
 
-def _terms_of(
-    columns: Columns, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.uint64], NDArray[np.intp], NDArray[np.float64]]:
-    """Return the terms that an update of each statement may hold, the statement of each, and the numbers of own terms.
-
-    The first term of a statement, which is its speaker, and everyday words are left out.
-    """
-    related, everyday = _numbered()
-    terms = columns.terms
-    starts, counts = columns["terms_start"][rows].tolist(), columns["terms_count"][rows].tolist()
-    numbers: list[int] = []
-    owners: list[int] = []
-    sizes = np.ones(len(rows))
-    for at, (start, count) in enumerate(zip(starts, counts, strict=True)):
-        own = set(terms[start + 1 : start + count].tolist())
-        known = own & related.keys()
-        sought = own - everyday | known
-        sizes[at] = max(len(sought), 1)
-        for number in known:
-            sought.update(related[number])
-        numbers += sought
-        owners += [at] * len(sought)
-    return np.array(numbers, np.uint64), np.array(owners, np.intp), sizes
-
-
-@functools.cache
-def _numbered() -> tuple[Mapping[int, Sequence[int]], frozenset[int]]:
-    """Return the related stems of `matters` and the everyday stems, as numbers."""
-    known = matters()
-    related = dict(zip(term_numbers(known), map(term_numbers, known.values()), strict=True))
-    return related, frozenset(term_numbers(EVERYDAY))
-
-
 def _found(item: Recorded) -> bool:
     """Return whether an assertion is a fact found in a text, and not the text itself."""
     said = item.assertion
@@ -447,7 +312,3 @@ def _messages(evidence: Sequence[Evidence]) -> list[_Message]:
         for item in evidence
         if item.conversation_id is not None and item.message_id is not None
     ]
-
-
-def _speaker(evidence: Sequence[Evidence]) -> tuple[str | None, str | None]:
-    return (evidence[0].speaker, evidence[0].role) if evidence else (None, None)

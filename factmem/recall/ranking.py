@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -26,6 +26,7 @@ from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.corpus import Corpus, Seen
+from factmem.recall.index.matters import Overtaken
 from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.segments import Hits, RowWeights, Segment, conversation_keys, row_before
 from factmem.recall.index.selection import kept_by_part, without
@@ -34,6 +35,7 @@ from factmem.recall.scoring import Calibration, Evidence, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import Asked, Kind
+from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.views import Sight
 
@@ -83,6 +85,7 @@ class Query:
         terms: The distinct terms.
         vector: The embedding of length 1, or None to go by words alone.
         times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
+        timed: The part of the evidence of words that is the closeness to a time.
         asked: Whose words it asks for.
         kinds: The kinds of values that would answer it.
         sight: What the caller may see, on which all statistics depend.
@@ -94,6 +97,7 @@ class Query:
     terms: Sequence[Term]
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
+    timed: float = 0.0
     asked: Asked = Asked.USER
     kinds: Kind = Kind.NONE
     sight: Sight
@@ -105,6 +109,19 @@ class Query:
     def lexical_weight(self) -> float:
         """The weight of words: 1 without a vector."""
         return self.calibration.lexical_weight if self.vector is not None else 1.0
+
+    def at(self, times: Iterable[TimeSpan], rest: str) -> Query:
+        """Return the query with times, whose words do not count besides.
+
+        Args:
+            times: The times.
+            rest: The text of the query without the words of the times.
+        """
+        kept = set(term_numbers(analyse(rest)))
+        terms = [term for term in self.terms if term.number in kept]
+        timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
+        seconds = (*self.times, *(span.seconds for span in times))
+        return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
 
 
 def less_named(
@@ -280,6 +297,7 @@ def _evidence(
         concept=concept,
         covered=covered,
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
+        timed=query.timed,
         kind=(_of(segment.kinds, rows) & query.kinds) != 0 if query.kinds else None,
         other=_others(segment, asked, rows, lead),
     )
@@ -427,7 +445,8 @@ class Scored:
         counts: See `Segment`.
         slots: See `Segment`.
         said_at: When each was said, in seconds since 1970.
-        score: The composite.
+        score: The composite; see `search`.
+        newest: Whether a statement that this one overtakes answers better, and raises its score.
         similarity: See `ScoreParts`, as the others.
     """
 
@@ -444,6 +463,7 @@ class Scored:
     cosine: NDArray[np.float64]
     recency: NDArray[np.float64]
     importance: NDArray[np.float64]
+    newest: NDArray[np.bool_]
 
     def at(self, rows: Rows) -> Scored:
         """Return some of the rows."""
@@ -497,11 +517,14 @@ def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) ->
         cosine=evidence.cosine,
         recency=recency,
         importance=weights.importance,
+        newest=np.zeros(len(rows), np.bool_),
     )
 
 
 def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int) -> Scored | None:
     """Return the best rows and all that equal the last of them, in no order; None if there are none.
+
+    A statement that overtakes others scores like the best of them, and they score just below it, whatever the filter.
 
     Args:
         corpus: The corpus, as `Corpus.shown` to the caller.
@@ -512,30 +535,57 @@ def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int
     seen = corpus.seen(query.sight)
     keep = [few if rows is None else rows for rows, few in zip(keep, seen.rows, strict=True)]
     few = [rows is not None and _is_few(rows, part.segment) for part, rows in zip(corpus.parts, keep, strict=True)]
-    among = _around(corpus, keep) if all(few) else None
-    asked = CorpusQuery.of(corpus, query, among=among)
-    chosen: list[tuple[int, Rows]] = []
-    approximate: list[tuple[int, NDArray[np.float32]]] = []
-    for number, rows in enumerate(keep):
-        if rows is not None and few[number]:
-            chosen.append((number, rows))
-            continue
-        scores, mask = _first_pass(corpus, number, asked), seen.masks[number]
-        if rows is not None:
-            mask = np.zeros(len(scores), np.bool_)
-            mask[rows] = True
-        if mask is not None:
-            scores[~mask] = _HIDDEN
-        approximate.append((number, scores))
-    chosen += _candidates(approximate, limit, _slack(asked))
-    parts = [_second_pass(corpus, number, asked, rows) for number, rows in chosen if len(rows)]
+    chosen = {number: rows for number, rows in enumerate(keep) if rows is not None and few[number]}
+    groups = seen.overtaken
+    if all(few):
+        scored = groups.whole(chosen)
+        asked = CorpusQuery.of(corpus, query, among=_around(corpus, scored))
+    else:
+        asked = CorpusQuery.of(corpus, query, among=None)
+        approximate: list[tuple[int, NDArray[np.float32]]] = []
+        best = np.full(len(groups), np.inf, np.float32)
+        for number, rows in enumerate(keep):
+            if number in chosen:
+                continue
+            scores, mask = _first_pass(corpus, number, asked), seen.masks[number]
+            groups.read(number, scores, best)
+            if rows is not None:
+                mask = np.zeros(len(scores), np.bool_)
+                mask[rows] = True
+            if mask is not None:
+                scores[~mask] = _HIDDEN
+            approximate.append((number, scores))
+        cut, candidates = _candidates(approximate, limit, _slack(asked))
+        chosen |= groups.with_newest(dict(candidates), best >= cut, keep)
+        scored = groups.whole(chosen)
+    parts = [_second_pass(corpus, number, asked, rows) for number, rows in scored.items() if len(rows)]
     if not parts:
         return None
-    return parts[0] if len(parts) == 1 else _joined(parts)
+    found = parts[0] if len(parts) == 1 else _joined(parts)
+    return found if not len(groups) else _newest_first(found, groups, _of_columns(corpus, chosen))
 
 
-def _around(corpus: Corpus, keep: Sequence[Rows | None]) -> list[NDArray[np.bool_]]:
-    return [part.segment.around(rows) for part, rows in zip(corpus.parts, keep, strict=True) if rows is not None]
+def _newest_first(scored: Scored, overtaken: Overtaken, kept: Rows) -> Scored:
+    """Return the kept rows, the newest statement of each matter scored like the best one; see `scoring.outranked`."""
+    order = np.argsort(scored.rows)
+    known = scored.rows[order]
+    there = np.isin(overtaken.older, known)
+    older, newest = (order[known.searchsorted(rows[there])] for rows in (overtaken.older, overtaken.newest))
+    score = scored.score.copy()
+    np.maximum.at(score, newest, scored.score[older])
+    raised = score > scored.score
+    score[older] = scoring.outranked(score[older], score[newest])
+    left = np.isin(scored.rows, kept)
+    return attrs.evolve(scored, score=score, newest=raised).at(np.flatnonzero(left))
+
+
+def _of_columns(corpus: Corpus, chosen: Mapping[int, Rows]) -> Rows:
+    found = [corpus.parts[number].segment.rows[rows].astype(np.intp) for number, rows in chosen.items()]
+    return np.concatenate([np.empty(0, np.intp), *found])
+
+
+def _around(corpus: Corpus, scored: Mapping[int, Rows]) -> list[NDArray[np.bool_]]:
+    return [corpus.parts[number].segment.around(rows) for number, rows in sorted(scored.items())]
 
 
 def _joined(parts: Sequence[Scored]) -> Scored:
@@ -548,12 +598,15 @@ def _is_few(rows: Rows, segment: Segment) -> bool:
 
 def _candidates(
     approximate: Sequence[tuple[int, NDArray[np.float32]]], limit: int, slack: float
-) -> list[tuple[int, Rows]]:
-    """Return the rows of each part that may be among the best, by scores with an error of at most half the slack."""
+) -> tuple[float, list[tuple[int, Rows]]]:
+    """Return the least score of the best, and the rows of each part that may be among them.
+
+    The scores have an error of at most half the slack.
+    """
     cut = max(_last_of_best([_highest(scores, limit) for _, scores in approximate], limit) - slack, _HIDDEN / 2)
     found = [(number, scores, np.flatnonzero(scores >= cut)) for number, scores in approximate]
     cut = _last_of_best([scores[rows] for _, scores, rows in found], limit) - slack
-    return [(number, rows[scores[rows] >= cut]) for number, scores, rows in found]
+    return cut, [(number, rows[scores[rows] >= cut]) for number, scores, rows in found]
 
 
 def _last_of_best(several: Sequence[NDArray[np.float32]], limit: int) -> float:
@@ -669,10 +722,11 @@ def _matches(ranking: _Ranking, concepts: Mapping[str, Concept[Any, Any]]) -> li
     scores = ranking.scored.score.tolist()
     parts = [ScoreParts(**dict(zip(_PARTS, of_one, strict=True))) for of_one in zip(*columns, strict=True)]
     records = [hydrate(current, concepts) for current in ranking.currents]
-    return [_match(*found) for found in zip(records, scores, parts, strict=True)]
+    newest = ranking.scored.newest.tolist()
+    return [_match(*found) for found in zip(records, scores, parts, newest, strict=True)]
 
 
-def _match(record: FactRecord[Any], score: float, parts: ScoreParts) -> RecallMatch:
+def _match(record: FactRecord[Any], score: float, parts: ScoreParts, newest: bool) -> RecallMatch:
     reasons = (
         ("lexical", parts.lexical > 0),
         ("semantic", parts.cosine >= 0.3),
@@ -680,6 +734,7 @@ def _match(record: FactRecord[Any], score: float, parts: ScoreParts) -> RecallMa
         ("dated", parts.dated == 1),
         ("recent", parts.recency > 0.5),
         ("important", parts.importance > 0.5),
+        ("newest", newest),
     )
     held = tuple(name for name, holds in reasons if holds)
     return RecallMatch(record=record, score=score, parts=parts, reasons=held)

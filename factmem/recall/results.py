@@ -51,6 +51,10 @@ class ScoreParts:
     importance: float
     reranked: float | None = None
 
+    def by_name(self) -> dict[str, float]:
+        """Return the parts by name, without what was not measured."""
+        return {name: part for name, part in attrs.asdict(self).items() if part is not None}
+
 
 @attrs.frozen(kw_only=True)
 class RecallMatch:
@@ -66,12 +70,12 @@ class RecallMatch:
             one that shares words.
         parts: Parts of the score.
         reasons: Reasons for the match: ``lexical``, ``semantic``, ``named``, ``dated``, ``recent``, ``important``,
-            ``linked``.
+            ``newest`` (it overtakes a statement that answers better, and scores like it), ``linked``.
         path: Records whose values are subjects, which led from the subject that the question names to that of this
             record, in order; empty without ``linked``. Their fit raises the score.
-        newer: The newer record that overtakes this statement, if there is one: a later statement of the same person,
-            or the present value of a fact that was found in the same message. It passes the filters of the search.
-            The order of results does not depend on it.
+        newer: The newest record that overtakes this statement, if there is one: a later statement of the same matter
+            and person, which scores higher, or the present value of a fact that was found in the same message. Of the
+            filters only places change it.
         retracted: Whether a fact that was found in this statement's message was retracted or removed since, and not
             restored.
         earlier: Earlier revisions of the record, newest first, each with its state; empty unless requested.

@@ -6,7 +6,8 @@ by names, times and kinds, and lowered where the query asks for somebody else's 
 
     fused      = (W · lexical + M · semantic) / (W + M)
     W, M       = w · (1 + 2g),  (1 - w) · (1 + g);  W · ½ for a record alone in its conversation
-    lexical    = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
+    lexical    = (1 - t) · words + t · dated
+    words      = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
     semantic   = (((cosine + g · (near + g' · cosine')) / (1 + g)) - unrelated) / (1 - unrelated),   at least 0
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
     signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
@@ -22,6 +23,9 @@ its neighbours, and of its whole conversation, each with document frequencies of
 the record and its neighbours; negative cosines count as 0. The context counts less the longer the record is (``g``): a
 short chat turn needs its neighbours, a long message is blurred by them. Primes mark the statement before, where that
 one ends with a question: the answer inherits what its question matched.
+
+A time in the query is a term like others: it weighs half of its words (``t``), which do not count besides. Statements
+follow what happened by up to some days.
 
 A sign raises what answers in part, and nothing that does not answer. ``lead`` is 1 if the query names the speaker or
 the subject: if it holds the first word of the record's text. ``dated`` is the closeness to a time in the query, see
@@ -75,8 +79,10 @@ __all__ = [
     "DATED",
     "DAY",
     "FEW_WORDS",
+    "LAG",
     "MISFIT",
     "SIGN",
+    "TIMED",
     "Additive",
     "Boost",
     "Calibration",
@@ -89,6 +95,7 @@ __all__ = [
     "confidence",
     "context_weight",
     "idf",
+    "outranked",
     "raised",
     "recency",
     "says_little",
@@ -111,6 +118,12 @@ SIGN: Final = 0.5
 DATED: Final = 0.8
 """``λ`` of a time."""
 
+TIMED: Final = 0.5
+"""The weight of a time in a query, as a share of that of its words."""
+
+LAG: Final = 5 * 86_400.0
+"""The seconds by which a statement may follow what happened."""
+
 MISFIT: Final = 0.75
 """``μ``: the weight of what is somebody else's than the query asks for, and of a text that says hardly anything."""
 
@@ -125,6 +138,9 @@ CONCEPT: Final = 0.4
 
 BOTH: Final = 0.6
 """``β``: the gain if the query names both the concept and the subject."""
+
+_BELOW: Final = 1e-6
+"""Share by which the score of an overtaken statement is less than that of the newest at least."""
 
 DAY: Final = 86_400.0
 """The seconds of a day."""
@@ -302,6 +318,7 @@ class Evidence(Generic[Floats]):
         concept: 1 if the query names the concept, else 0; None for no record, as for ``covered``.
         covered: Share of the query that the names cover.
         dated: Closeness to a time in the query; None if the query names none.
+        timed: ``t``, the part of the evidence of words that is the closeness to a time.
         kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
         other: Whether it is a fact about somebody whom the query does not ask about; None for no record.
     """
@@ -323,6 +340,7 @@ class Evidence(Generic[Floats]):
     concept: Floats | None = None
     covered: Floats | None = None
     dated: Floats | None = None
+    timed: float = 0.0
     kind: Any = None
     other: Any = None
 
@@ -333,6 +351,8 @@ class Evidence(Generic[Floats]):
         if self.answered is not None and self.question is not None:
             around = around + self.answered * self.question
         share: Any = np.minimum((self.own + self.context * around) / (1 + 2 * self.context), 1)
+        if self.dated is not None:
+            share = share + self.timed * (self.dated - share)
         words: Floats = share
         return words
 
@@ -430,6 +450,8 @@ def confidence(
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:
     """Return the closeness of records to the closest of some intervals: 1 within, 0 from half its length away.
 
+    After the interval, it is 0 from `LAG` away at the earliest.
+
     Args:
         said_at: Times of the records, in seconds since 1970.
         times: Beginnings and ends of the intervals; their length counts as a day at least and a month at most.
@@ -437,8 +459,8 @@ def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]
     closest = np.zeros(len(said_at))
     for start, end in times:
         reach = min(max(end - start, DAY), _MONTH) / 2
-        away = np.maximum(np.maximum(start - said_at, said_at - end), 0)
-        np.maximum(closest, 1 - away / reach, out=closest)
+        away = np.maximum((start - said_at) / reach, (said_at - end) / max(reach, LAG))
+        np.maximum(closest, 1 - np.maximum(away, 0), out=closest)
     return closest
 
 
@@ -468,3 +490,10 @@ def composite(similarity: Floats, recency: Floats, importance: Floats, settings:
             return (w_s * similarity + w_r * recency + w_i * importance) / (w_s + w_r + w_i)
         case never:
             assert_never(never)
+
+
+def outranked(score: Floats, newest: Floats) -> Floats:
+    """Return the scores of overtaken statements, just below that of the one that overtakes them."""
+    bounded: Any = np.minimum(score, newest * (1 - _BELOW))
+    below: Floats = bounded
+    return below

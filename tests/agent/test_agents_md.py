@@ -9,9 +9,30 @@ from pathlib import Path
 
 import anyio
 import pytest
+from blockbuster import blockbuster_ctx
+from hypothesis import given
+from hypothesis import strategies as st
 
-from factmem.agent.agents_md import AgentsMd, AgentsMdText, Limits
-from factmem.errors import InvalidDataError, MemoryFileError
+from factmem import ChangeKind, Memory, MemoryScope, MultipleFacts, SingleFact
+from factmem.agent.agents_md import AgentsMd, AgentsMdFacts, AgentsMdText, Limits, visible
+from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
+from factmem.records import AssertionState, Origin
+from tests.agent.facts_in_file import (
+    FAIR,
+    USER,
+    allow,
+    beside,
+    changed,
+    edit,
+    knowing,
+    mode,
+    of,
+    put,
+    read,
+    size,
+    without,
+)
+from tests.memory.telling import CITY, PETS, SEATS
 
 
 def says(text: AgentsMdText) -> list[str]:
@@ -108,10 +129,10 @@ async def test_a_long_file_is_cut_at_a_line_with_a_notice_and_a_warning(
 
 @pytest.mark.parametrize("letter", ["é", "語", "😀"])
 async def test_a_character_is_never_cut_in_two(tmp_path: Path, letter: str) -> None:
-    for size in range(1, 9):
+    for most in range(1, 9):
         agents_md = on_disk(tmp_path, a=letter * 200)
-        text = await AgentsMd(agents_md.sources, tmp_path, limits=Limits(source=size)).read()
-        assert text.sources[0].text == letter * (size // len(letter.encode()))
+        text = await AgentsMd(agents_md.sources, tmp_path, limits=Limits(source=most)).read()
+        assert text.sources[0].text == letter * (most // len(letter.encode()))
 
 
 async def test_over_the_budget_the_most_specific_file_is_rendered_first(tmp_path: Path) -> None:
@@ -225,3 +246,421 @@ async def test_no_text_renders_as_nothing(tmp_path: Path) -> None:
     assert not text
     assert text.prompt() == ""
     assert (await AgentsMd([]).read()).prompt() == ""
+
+
+# Comments in AGENTS.md are left out; text that only resembles one stays.
+
+HIDDEN = [
+    ("a <!-- x --> b", "a  b"),
+    ("a\n<!-- x -->\nb", "a\nb"),
+    ("a\r\n  <!-- x -->\t\r\nb", "a\r\nb"),
+    ("<!-- x --> <!-- y -->\nb", "b"),
+    ("<!--\nmany\n\nlines\n-->\nb", "b"),
+    ("a <!-- over\n\nlines --> b", "a  b"),
+    ("<!-- ``` -->\nb\n<!-- ``` -->", "b\n"),
+    ("<!-->still here", "still here"),
+    ("<!--->still here", "still here"),
+    ("- a\n  <!-- x -->\n- b", "- a\n- b"),
+    ("- a\n\n    <!-- x -->\n\n  b", "- a\n\n\n  b"),
+    ("1. a\n\n       code\n\n   <!-- x -->\nb", "1. a\n\n       code\n\nb"),
+    ("a\n    <!-- x -->\nb", "a\nb"),
+    ("``` not ` a fence\n<!-- x -->\nb", "``` not ` a fence\nb"),
+    ("- ```\n  code\n<!-- x -->\nb", "- ```\n  code\nb"),
+    ("`a` <!-- x --> `b`", "`a`  `b`"),
+    ("` <!-- x -->", "` "),
+    ("\\` <!-- x --> `", "\\`  `"),
+]
+SHOWN = [
+    "```\n<!-- x -->\n```",
+    "```html\n<!-- x -->\n``\n~~~\n<!-- y -->\n````",
+    "~~~ ` html\n<!-- x -->\n```\n<!-- y -->\n~~~",
+    "```\n<!-- the fence is never closed -->\n",
+    "   ```\n<!-- x -->\n   ```",
+    "    <!-- x -->\n",
+    "\t<!-- x -->\n\n    <!-- y -->\n",
+    "# title\n    <!-- x -->\n",
+    "- a\n\n      <!-- x -->\n",
+    "- ```\n  <!-- x -->\n  ```\n- b",
+    "1. - ~~~\n     <!-- x -->\n     ~~~",
+    "`<!-- x -->`",
+    "``a ` <!-- x -->``",
+    "\\<!-- x -->",
+    "write <!-- to begin a comment",
+    "plain",
+    "",
+]
+
+
+@pytest.mark.parametrize(("text", "left"), HIDDEN)
+def test_a_comment_is_left_out(text: str, left: str) -> None:
+    assert visible(text).text == left
+
+
+@pytest.mark.parametrize("text", SHOWN)
+def test_what_only_looks_like_a_comment_stays(text: str) -> None:
+    assert visible(text).text == text
+
+
+def test_an_unclosed_comment_hides_the_rest_and_is_reported() -> None:
+    found = visible("a\n\n<!-- b\nc\n")
+    assert (found.text, found.unclosed_line) == ("a\n\n", 3)
+
+
+def test_many_openings_take_linear_time() -> None:
+    """Each opening is scanned once: the time grows in proportion to their number, not with its square."""
+    assert visible("x <!-- " * 50_000).text == "x <!-- " * 50_000
+    assert visible("<!----> " * 50_000).text.strip() == ""
+    assert visible("` `` " * 20_000).text == "` `` " * 20_000
+
+
+PIECES = ["<!--", "-->", "```", "~~~", "\n", "\r\n", "    ", "- ", "`", "x", " ", "\t", "# ", ">", "\\", "1. ", "\r"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+def test_nothing_is_added_or_moved(text: str) -> None:
+    """The remaining text is a subsequence of the input, and text without a comment is unchanged."""
+    left = iter(text)
+    assert all(char in left for char in visible(text).text)
+    if "<!--" not in text:
+        assert visible(text).text == text
+
+
+# Facts in a managed block of a file: failures and hostile edits.
+
+
+async def test_writing_never_loses_edits(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.write()
+    edit(file, ("Rome", "Oslo"))
+    with pytest.raises(StateConflictError, match="read them back first"):
+        await facts.write()
+    assert "Oslo" in read(file)
+
+
+async def test_a_file_written_meanwhile_is_not_overwritten(
+    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = of(memory, file)
+
+    def interfering(handle: int) -> None:
+        put(file, "theirs")
+
+    monkeypatch.setattr(os, "fsync", interfering)
+    with pytest.raises(StateConflictError, match="wrote this file meanwhile"):
+        await facts.sync()
+    assert read(file) == "theirs"
+    assert beside(file) == ["AGENTS.md"]
+
+
+async def test_a_write_that_fails_leaves_the_file_and_nothing_else(
+    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read(file)
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(MemoryFileError, match="No space left"):
+        await of(memory, file).sync()
+    assert read(file) == before
+    assert beside(file) == ["AGENTS.md"]
+
+
+async def test_permissions_and_a_byte_order_mark_are_kept(memory: Memory, file: Path) -> None:
+    put(file, b"\xef\xbb\xbfhi\n")
+    allow(file, 0o640)
+    await of(memory, file).sync()
+    assert mode(file) == 0o640
+    assert read(file).startswith("\ufeffhi\n\n<!--")
+    assert await changed(of(memory, file)) == []
+
+
+async def test_a_link_is_neither_read_nor_replaced_unless_allowed(memory: Memory, file: Path) -> None:
+    link = file.with_name("link.md")
+    link.symlink_to(file.name)
+    with pytest.raises(MemoryFileError, match="symbolic link"):
+        await of(memory, link).sync()
+    await of(memory, link, follow_links=True).sync()
+    assert link.is_symlink()
+    assert "Rome" in read(file)
+
+
+async def test_a_file_with_invalid_utf_8_is_left_alone(memory: Memory, file: Path) -> None:
+    put(file, b"caf\xe9")
+    with pytest.raises(CodecError, match="not UTF-8"):
+        await of(memory, file).sync()
+    assert size(file) == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("**seats**: 12", "**seats**: a dozen", "line 13: the value of seats is not legal"),
+        ("**city**: Rome", "**city**: Oslo\n- **city**: Bern", "city has one value"),
+        ("- I like tea.", "I like tea.", "neither a bullet nor a heading"),
+        ("### user in", "### usher in", "nothing is kept under this heading; there are '### user in /product/fair'"),
+        ("- I like tea.", "-\n- I like tea.", "the bullet is blank"),
+    ],
+)
+async def test_an_unreadable_line_is_reported_by_number_and_nothing_changes(
+    memory: Memory, file: Path, before: str, after: str, why: str
+) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    edit(file, (before, after), ("cat", "cow"))
+    left = read(file)
+    with pytest.raises(InvalidDataError, match=why) as failure:
+        await facts.sync()
+    assert str(file) in str(failure.value)
+    assert not any(word in str(failure.value) for word in ("dozen", "Oslo", "Bern", "tea"))
+    assert read(file) == left
+    assert [item.value for item in await memory.list_records(concepts=[PETS])] == ["dog", "cat"]
+
+
+async def test_edits_are_quarantined_unless_the_file_is_the_users(tmp_path: Path) -> None:
+    """Everybody who can write the file has the same trust: none."""
+    async with knowing() as memory:
+        facts = AgentsMdFacts(memory, tmp_path / "AGENTS.md", subjects=[USER], scope=FAIR)
+        await facts.sync()
+        edit(tmp_path / "AGENTS.md", ("Rome", "EVILTOWN"), ("- I like tea.", "- I like gin.\n- I like tea."))
+        await facts.sync()
+        assert [item.value for item in await memory.list_records(concepts=[CITY])] == ["Rome"]
+        apart = await memory.quarantine.list()
+        assert [(item.value, item.details.origin) for item in apart] == [
+            ("EVILTOWN", Origin.UNKNOWN),
+            ("I like gin.", Origin.UNKNOWN),
+        ]
+        await memory.quarantine.accept(apart[0].id)
+        assert [item.value for item in await memory.list_records(concepts=[CITY])] == ["EVILTOWN"]
+
+
+async def test_an_agent_that_edits_the_file_changes_nothing_that_the_user_said(memory: Memory, file: Path) -> None:
+    facts = of(memory, file, origin=Origin.ASSISTANT)
+    await facts.sync()
+    whole = read(file)
+    for before, after in (("Rome", "EVILTOWN"), ("- **city**: Rome", "- x"), ("- I like tea.", "- I hate tea.")):
+        edit(file, (before, after))
+        with pytest.raises(InvalidDataError, match="only the user's own words"):
+            await facts.sync()
+        put(file, whole)
+    edit(file, ("- I like tea.", "- I like tea.\n- Bring a coat."))
+    (change,) = await facts.sync()
+    assert (change.record.value, change.record.details.origin) == ("Bring a coat.", Origin.ASSISTANT)
+
+
+async def test_words_of_an_untrusted_origin_are_quarantined(memory: Memory, file: Path) -> None:
+    facts = of(memory, file, origin=Origin.DOCUMENT)
+    await facts.sync()
+    edit(file, ("Rome", "Paris"), ("- I like tea.", "- I like rum.\n- I like tea."))
+    changes = await facts.sync()
+    assert {change.record.state for change in changes} == {AssertionState.QUARANTINED}
+    assert "Paris" not in read(file)
+    assert "rum" not in read(file)
+    assert len(await memory.quarantine.list()) == 2
+    put(file, without("dog", read(file)))
+    with pytest.raises(InvalidDataError, match="cannot be removed here"):
+        await facts.sync()
+
+
+async def test_secrets_are_redacted(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    edit(file, ("- I like tea.", "- my password is hunter2xyz\n- I like tea."))
+    await facts.sync()
+    assert "hunter2xyz" not in read(file)
+    assert "hunter2xyz" not in str([item.value for item in await memory.list_records()])
+
+
+async def test_private_facts_stay_private_and_others_stay_out(memory: Memory, file: Path) -> None:
+    facts = of(memory, file, private=True)
+    await facts.sync()
+    edit(file, ("- I like tea.", "- I snore.\n- I like tea."), ("Rome", "Oslo"))
+    await facts.sync()
+    assert "- I snore. (private, said" in read(file)
+    other = memory.as_viewer("bob")
+    assert "I snore." not in [item.value for item in await other.list_records()]
+    assert "Oslo" in [item.value for item in await other.list_records()], "public facts stay public"
+    edit(file, ("I snore.", "I never snore."))
+    await facts.sync()
+    assert "I never snore." not in [item.value for item in await other.list_records()]
+
+
+async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file: Path) -> None:
+    await memory.save(SingleFact(CITY, "Bonn"), subject=USER, scope="/product/other")
+    view = memory.scope(FAIR)
+    await of(view, file, scope=None).write()
+    assert "Bonn" not in read(file)
+    edit(file, ("### user\r\n", "### user\r\n\r\n- outside\r\n"))
+    with pytest.raises(OutOfViewError):
+        await of(view, file, scope=None).sync()
+    with pytest.raises(OutOfViewError):
+        await of(view, file, scope="/product/other").write()
+
+
+async def test_facts_over_the_limit_are_not_shown_and_not_retracted(memory: Memory, file: Path) -> None:
+    facts = of(memory, file, limit=2)
+    await memory.remember("x" * 5_000, subject=USER, scope=FAIR)
+    await facts.sync()
+    assert "_4 more are too long or too many to be shown here._" in read(file)
+    assert await changed(facts) == []
+    assert len(await memory.list_records()) == 6
+
+
+async def test_a_forged_index_reaches_nothing_that_is_not_shown(memory: Memory, file: Path) -> None:
+    (other,) = await memory.save(SingleFact(CITY, "Bonn"), subject=USER, scope=MemoryScope.product("other"))
+    facts = of(memory, file)
+    await facts.sync()
+    edit(file, ("<!-- factmem:end", f"<!-- factmem:end {other.id}:000000000000"))
+    assert await changed(facts) == []
+    assert (await memory.get(other.id)).value == "Bonn"
+
+
+async def test_the_event_loop_is_never_blocked(memory: Memory, file: Path) -> None:
+    """Reading, writing, rendering and comparing run in a worker thread."""
+    facts = of(memory, file)
+    with blockbuster_ctx("factmem"):
+        await facts.sync()
+        await facts.read_back()
+        await facts.write()
+        await AgentsMd([file]).read()
+
+
+# Facts in a managed block of a file: edited by hand and read back as changes of memory.
+
+
+async def test_facts_are_written_below_existing_text(memory: Memory, file: Path) -> None:
+    assert await changed(of(memory, file)) == []
+    text = read(file)
+    assert text.startswith("# Ours\r\n\r\nNo newline at the end\r\n\r\n<!-- factmem:begin")
+    assert "\n" not in text.replace("\r\n", "")
+    shown = [line.partition(" (said ")[0] for line in text.splitlines() if line.startswith(("- ", "### "))]
+    assert shown == [
+        "### user in /product/fair",
+        "- **city**: Rome",
+        "- **pets**: cat",
+        "- **pets**: dog",
+        "- **seats**: 12",
+        "- I like tea.",
+    ]
+
+
+async def test_a_missing_file_is_created(memory: Memory, tmp_path: Path) -> None:
+    await of(memory, tmp_path / "new.md").write()
+    assert read(tmp_path / "new.md").startswith("<!-- factmem:begin")
+    assert beside(tmp_path / "new.md") == ["new.md"]
+
+
+async def test_an_edited_bullet_updates_its_record(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    (city,) = await memory.list_records(concepts=[CITY])
+    edit(file, ("Rome", "Oslo"), (": 12", ": 14"), ("dog", "dogfish"), ("like tea", "like green tea"))
+    assert await changed(facts) == ["~city=Oslo", "~pets=dogfish", "~seats=14", "~statement=I like green tea."]
+    assert (await memory.get(city.id)).value == "Oslo"
+    assert [item.value for item in await memory.history(CITY)] == ["Rome", "Oslo"]
+    assert (await memory.get(city.id)).details.source == str(file)
+    assert await changed(facts) == []
+
+
+async def test_a_bullet_that_is_gone_retracts_its_record_and_a_new_one_is_a_fact(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    put(file, without("dog", without("seats", read(file))))
+    edit(file, ("- **pets**: cat", "- **pets**: owl\n* a statement: so\n- **Note**: `x <b>`\n- **pets**: cat"))
+    assert await changed(facts) == [
+        "+statement=**Note**: `x <b>`",
+        "+statement=a statement: so",
+        "-seats=12",
+        "~pets=owl",
+    ]
+    added = await memory.load(PETS, subject=USER, scope=FAIR)
+    assert added is not None
+    assert set(added.values) == {"cat", "owl"}
+    (seats,) = await memory.history(SEATS)
+    assert seats.state is AssertionState.RETRACTED, "a retracted record can be restored"
+
+
+async def test_a_new_bullet_may_name_a_new_concept(memory: Memory, file: Path) -> None:
+    await memory.forget(concepts=[SEATS, CITY])
+    for concepts, expected in (((), "+statement=**seats**: 3"), ((SEATS,), "+seats=4")):
+        facts = of(memory, file, concepts=concepts)
+        await facts.sync()
+        number = expected[-1]
+        edit(file, ("- I like tea.", f"- **seats**: {number}\n- I like tea."))
+        assert await changed(facts) == [expected]
+
+
+async def test_bullets_may_be_moved_about_and_split_over_lines(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    lines = read(file).splitlines(keepends=True)
+    bullets = iter([line for line in lines if line.startswith("- ")][::-1])
+    put(file, "".join(next(bullets) if line.startswith("- ") else line for line in lines))
+    assert await changed(facts) == []
+    edit(file, ("like tea.", "like\n  tea.\n\n  ```sh\n  make\n  ```"))
+    (change,) = await facts.sync()
+    assert (change.kind, change.record.value) == (ChangeKind.UPDATED, "I like\ntea.\n\n```sh\nmake\n```")
+    assert await changed(facts) == []
+
+
+async def test_swapped_and_edited_bullets_are_matched_by_their_words(memory: Memory, file: Path) -> None:
+    await memory.remember("The launch is on Friday at the old harbour.", subject=USER, scope=FAIR)
+    facts = of(memory, file)
+    await facts.sync()
+    edit(file, ("I like tea.", "@"), ("The launch is on Friday at the old harbour.", "I like green tea."))
+    edit(file, ("@", "The launch is on Sunday at the old harbour."))
+    assert await changed(facts) == [
+        "~statement=I like green tea.",
+        "~statement=The launch is on Sunday at the old harbour.",
+    ]
+
+
+async def test_an_unrelated_statement_is_not_an_edit_of_the_one_it_replaces(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    edit(file, ("I like tea.", "The hall closes at ten."))
+    assert await changed(facts) == ["+statement=The hall closes at ten.", "-statement=I like tea."]
+
+
+async def test_dates_are_shown_and_not_read(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    edit(file, ("(said 20", "(said 10"))
+    assert await changed(facts) == []
+    assert "(said 10" not in read(file)
+
+
+async def test_edits_may_be_read_back_twice(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    edit(file, ("Rome", "Oslo"), ("- I like tea.", "- new\n- I like milk."))
+    put(file, without("dog", read(file)))
+    before = read(file)
+    assert len(await facts.read_back()) == 4
+    assert read(file) == before
+    assert await facts.read_back() == ()
+
+
+async def test_a_fact_learnt_meanwhile_is_written_and_is_not_an_edit(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    await memory.save(SingleFact(CITY, "Bern"), subject=USER, scope=FAIR)
+    await memory.save(MultipleFacts(PETS, ("eel",)), subject=USER, scope=FAIR)
+    edit(file, (": 12", ": 13"))
+    assert await changed(facts) == ["~seats=13"]
+    assert "**city**: Bern" in read(file)
+    assert "eel" in read(file)
+
+
+async def test_a_change_on_both_sides_is_a_conflict_and_nothing_changes(memory: Memory, file: Path) -> None:
+    facts = of(memory, file)
+    await facts.sync()
+    await memory.save(SingleFact(CITY, "Bern"), subject=USER, scope=FAIR)
+    edit(file, ("Rome", "Oslo"), (": 12", ": 13"))
+    before = read(file)
+    with pytest.raises(StateConflictError, match="city was changed by somebody else") as failure:
+        await facts.sync()
+    assert not any(word in str(failure.value) for word in ("Oslo", "Bern", "Rome"))
+    assert read(file) == before
+    assert [item.value for item in await memory.list_records(concepts=[CITY, SEATS])] == ["Bern", 12]

@@ -11,7 +11,8 @@ import attrs
 import pytest
 
 from factmem.abc import Message
-from factmem.browse.browser import Asked, Browser, Difference, Done, Narrowing, Opened
+from factmem.browse.browser import Asked, Browser, Difference, Narrowing, Opened
+from factmem.changes import Change, ChangeKind
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
@@ -34,7 +35,7 @@ async def id_of(browser: Browser, keyword: str, value: str | None = None) -> str
     return next(row.id for row in rows if value in (None, row.value))
 
 
-async def edited(browser: Browser, id: str, **fields: str) -> Done:
+async def edited(browser: Browser, id: str, **fields: str) -> Change:
     """Open the form of a record, edit some fields, and send it."""
     page = await browser.record(id)
     return await browser.update(id, attrs.evolve(page.draft, **fields), revision=page.row.revision)
@@ -104,9 +105,10 @@ async def test_a_record_has_its_evidence_its_timeline_and_its_trail(memory: Memo
         ("80", "superseded", 0.0),
         ("120", "active", 1.0),
     ]
-    assert [(event.action, event.actor, event.value) for event in page.trail] == [
-        ("recorded", "test", "80"),
-        ("recorded", "test", "120"),
+    trail = [(entry.action.value, entry.actor, entry.record and entry.record.value) for entry in page.trail]
+    assert trail == [
+        ("recorded", "test", 80),
+        ("recorded", "test", 120),
     ]
     with pytest.raises(RecordNotFoundError):
         await browser.record("0" * 32)
@@ -138,7 +140,7 @@ async def test_quarantined_words_are_accepted_and_rejected(memory: Memory) -> No
     inbox = await browser.inbox()
     assert (inbox.waiting, [row.value for row in inbox.rejected]) == ((), ["The palace has 900 seats."])
     (done,) = await browser.accept([waiting.id])
-    assert (done.kind, done.row.state) == ("created", AssertionState.ACTIVE)
+    assert (done.kind, done.record.state) == (ChangeKind.CREATED, AssertionState.ACTIVE)
     assert (await browser.inbox()).rejected == ()
 
 
@@ -153,7 +155,7 @@ async def test_an_update_changes_what_differs_and_undo_takes_it_back(memory: Mem
     with pytest.raises(InvalidDataError, match="nothing is changed"):
         await edited(browser, id)
     done = await edited(browser, id, value="140", importance="0.9")
-    assert (done.kind, done.row.value, done.row.importance) == ("updated", "140", 0.9)
+    assert (done.kind, done.record.value, done.record.importance) == (ChangeKind.UPDATED, 140, 0.9)
     with pytest.raises(InvalidDataError, match="not a valid int"):
         await edited(browser, id, value="many")
     with pytest.raises(InvalidDataError, match="importance is not a number"):
@@ -161,7 +163,7 @@ async def test_an_update_changes_what_differs_and_undo_takes_it_back(memory: Mem
     await browser.undo(id)
     assert (await browser.record(id)).row.value == "120"
     moved = await edited(browser, id, scope="/product/other")
-    assert (moved.row.scope, moved.row.id != id) == ("/product/other", True)
+    assert (str(moved.record.scope), moved.record.id != id) == ("/product/other", True)
 
 
 async def test_an_edit_on_top_of_a_newer_revision_is_refused_and_shown_beside_it(memory: Memory) -> None:

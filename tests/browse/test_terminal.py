@@ -20,13 +20,14 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from factmem.abc import Message
-from factmem.browse.browser import Browser, Done, Found, Narrowing, Opened
+from factmem.browse.browser import Browser, Found, Narrowing, Opened
 from factmem.browse.charts import graph_of
 from factmem.browse.terminal import TerminalBrowser, pages, run
 from factmem.browse.terminal.app import help_page
 from factmem.browse.terminal.failures import sentence_of
 from factmem.browse.terminal.lists import RecordTable
 from factmem.browse.terminal.pictures import axis_of, bar, graph_lines, plain
+from factmem.changes import Change
 from factmem.details import FactDetails
 from factmem.errors import CapabilityError, ModelUnavailableError
 from factmem.facts import Concept, MultipleFacts, SingleFact
@@ -274,7 +275,7 @@ async def test_a_dialog_that_is_confirmed_twice_is_answered_once_and_to_its_end(
     begun, ended, may_end = [], [], asyncio.Event()
 
     class Slow(Browser):
-        async def retract(self, ids: Sequence[str], *, reason: str = "") -> tuple[Done, ...]:
+        async def retract(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
             begun.append(ids)
             await may_end.wait()
             done = await super().retract(ids, reason=reason)

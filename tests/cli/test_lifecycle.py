@@ -1,4 +1,4 @@
-"""Rollback, expiry and purges."""
+"""Rollback, expiry and filters of `forget`."""
 
 from __future__ import annotations
 
@@ -40,20 +40,26 @@ def test_a_rollback_goes_by_the_number_that_a_history_shows(cli: CommandLine) ->
     assert cli.run("rollback", "first").code == 2
 
 
-def test_expire_erases_what_has_expired(cli: CommandLine) -> None:
+def test_forget_expired_erases_what_has_expired(cli: CommandLine) -> None:
     past = SOON - dt.timedelta(days=9)
     kept(cli, gone=FactDetails(expires_at=past), kept=FactDetails(expires_at=SOON))
-    assert cli.data("expire", "--dry-run") == {"expired": 1, "superseded": 0, "pending": False, "dry_run": True}
-    assert cli.run("expire").out.strip() == "Erased 1 expired and 0 superseded revision(s)."
-    assert cli.data("expire")["expired"] == 0
+    assert cli.data("forget", "--expired", "--dry-run") == {
+        "expired": 1,
+        "superseded": 0,
+        "erased": 1,
+        "pending": False,
+        "dry_run": True,
+    }
+    assert cli.run("forget", "--expired").out.strip() == "Erased 1 expired and 0 superseded revision(s)."
+    assert cli.data("forget", "--expired")["expired"] == 0
     assert notes(cli) == ["kept"]
 
 
-def test_expire_takes_old_revisions_where_that_is_asked_for(cli: CommandLine) -> None:
+def test_forget_expired_takes_old_revisions_where_that_is_asked_for(cli: CommandLine) -> None:
     cli.data("save", "seats", "80")
     cli.data("save", "seats", "120")
-    assert cli.data("expire", "--revisions", "30")["superseded"] == 0
-    assert cli.data("expire", "--revisions", "0")["superseded"] == 1
+    assert cli.data("forget", "--expired", "--revisions", "30")["superseded"] == 0
+    assert cli.data("forget", "--expired", "--revisions", "0")["superseded"] == 1
     assert [item["value"] for item in cli.data("history", "seats")] == ["120"]
 
 
@@ -69,34 +75,34 @@ def test_expire_takes_old_revisions_where_that_is_asked_for(cli: CommandLine) ->
         (["--concept", "note", "--source", "mail"], {"b"}),
     ],
 )
-def test_a_purge_shows_the_matches_and_erases_them_with_yes(
-    cli: CommandLine, words: list[str], fitting: set[str]
-) -> None:
+def test_a_dry_run_shows_the_matches_that_yes_erases(cli: CommandLine, words: list[str], fitting: set[str]) -> None:
     kept(
         cli,
         a=FactDetails(metadata={"tier": "gold", "score": 7}),
         b=FactDetails(metadata={"tier": "gold", "score": 2}, source="mail"),
         c=FactDetails(topics=("plans",), importance=0.1),
     )
-    preview = cli.data("purge", *words)
+    preview = cli.data("forget", *words, "--dry-run")
     assert ({item["value"] for item in preview["records"]}, preview["dry_run"], preview["erased"]) == (fitting, True, 0)
     assert len(notes(cli)) == 3
-    done = cli.data("purge", *words, "--yes")
-    assert (done["count"], done["erased"], done["dry_run"]) == (len(fitting), len(fitting), False)
+    done = cli.data("forget", *words, "--yes")
+    assert (done["records"], done["erased"]) == (len(fitting), len(fitting))
     assert set(notes(cli)) == {"a", "b", "c"} - fitting
-    assert cli.run("purge", *words).out.strip() == "Nothing matches."
+    assert cli.run("forget", *words).out.strip() == "Nothing matches; nothing was erased."
 
 
-def test_a_purge_without_a_filter_or_with_a_malformed_one_is_refused(cli: CommandLine) -> None:
+def test_forgetting_without_a_filter_or_with_a_malformed_one_is_refused(cli: CommandLine) -> None:
     kept(cli, a=FactDetails())
-    assert cli.error("purge", "--yes")["type"] == "InvalidDataError"
-    assert cli.run("purge", "--yes", "--metadata", "gold").code == 2
-    assert cli.run("purge", "--yes", "--metadata", "x>[1]").code == 2
-    assert "1 record(s) match" in cli.run("purge", "--concept", "note").out
+    assert cli.error("forget", "--yes")["type"] == "InvalidDataError"
+    assert cli.run("forget", "--yes", "--metadata", "gold").code == 2
+    assert cli.run("forget", "--yes", "--metadata", "x>[1]").code == 2
+    assert "1 record(s) match" in cli.run("forget", "--dry-run", "--concept", "note").out
     assert notes(cli) == ["a"]
 
 
-def test_a_purge_leaves_what_another_viewer_keeps(cli: CommandLine) -> None:
-    cli.data("save", "pet", "cat", "--private", "--viewer", "maya")
-    assert cli.data("purge", "--concept", "pet", "--yes")["count"] == 0
-    assert cli.data("load", "pet", "--viewer", "maya")["value"] == "cat"
+@pytest.mark.parametrize(
+    "words",
+    [["--text", "x"], ["--revisions", "1"], ["--expired", "--concept", "note"], ["--verify", "--dry-run"]],
+)
+def test_options_of_forget_that_contradict_each_other_are_refused(cli: CommandLine, words: list[str]) -> None:
+    assert cli.error("forget", *words)["type"] == "InvalidDataError"

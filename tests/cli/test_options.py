@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     *("demo", "ingest", "recall", "load", "history", "save", "forget", "retract", "restore", "tree", "info"),
-    *("rollback", "expire", "purge", "providers", "export", "import", "reembed", "audit"),
+    *("rollback", "providers", "export", "import", "reembed", "audit"),
     *("remember", "extract", "resume", "profile", "dead-letters", "quarantine"),
     *("list", "show", "update", "undo", "mcp", "check", "upgrade", "backup", "move"),
 )

@@ -31,7 +31,7 @@ def test_recall_prints_value_place_date_and_speaker(cli: CommandLine, talk: Talk
 def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
     cli.run("save", "seats", "120", "--type", "int", "--description", "Seats at the venue")
     (match,) = cli.data("recall", "seats", "--limit", "3")
-    assert set(match) == {"score", "parts", "reasons", "record", "newer", "retracted", "earlier"}
+    assert set(match) == {"score", "parts", "reasons", "record", "path", "newer", "retracted", "earlier"}
     assert match["earlier"] == []
     assert 0 < match["score"] <= 1
     assert "lexical" in match["reasons"]
@@ -48,6 +48,7 @@ def test_recall_gives_score_parts_reasons_and_record(cli: CommandLine) -> None:
             "private",
             "origin",
             "flags",
+            "quarantine_reason",
         ),
         "evidence",
     }
@@ -246,3 +247,13 @@ def test_recall_without_its_embedder_goes_by_words_and_says_so_in_one_line(
     found = cli.run("--json", *away, "recall", "seats")
     assert json.loads(found.out)[0]["record"]["value"] == 120
     assert "words alone" in json.loads(found.err)["warning"]
+
+
+def test_a_value_of_several_people_is_refused_with_the_option_that_names_one(cli: CommandLine) -> None:
+    for name in ("carl", "dora"):
+        cli.run("save", "city", f"city of {name}", "--subject", f"user:{name}")
+    message = cli.error("load", "city")["message"]
+    assert "user:carl, user:dora" in message
+    assert "--subject" in message
+    assert "subject=" not in message
+    assert "for_user" not in message

@@ -58,6 +58,16 @@ def test_taking_in_again_what_could_not_be_read_tries_again(cli: CommandLine, ta
         assert cli.data(*words)["created"] == 2
 
 
+def test_the_reason_of_a_dead_letter_is_in_the_terms_of_the_command_line(cli: CommandLine) -> None:
+    with LoopbackOpenAIServer(answering("not JSON")) as server:
+        cli.run("--model", at(server), "remember", SAID)
+    shown = cli.run("dead-letters", "list").out
+    assert "ask a larger model" in shown
+    assert "tries=" not in shown
+    (letter,) = cli.data("dead-letters", "list")
+    assert letter["reason"].endswith("ask a larger model")
+
+
 def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
     with LoopbackOpenAIServer(answering(chat_answer(None, refusal="No."))) as server:
         cli.run("--model", at(server), "ingest", str(talk(SAID)))
@@ -143,7 +153,7 @@ def test_the_quarantined_is_accepted_or_rejected(cli: CommandLine, talk: Talk) -
 def test_many_quarantined_are_decided_at_once_by_filters(cli: CommandLine, talk: Talk) -> None:
     said = [*(f"Hall {number} has a stage." for number in range(3)), "The venue burnt down."]
     done = cli.run("ingest", str(talk("What does it say?", *said, roles=["user", *["tool"] * 4])))
-    assert "quarantine list" in done.err
+    assert "quarantine list" in done.out
     halls = ("--pattern", "^Hall")
     assert [waiting["value"] for waiting in cli.data("quarantine", "list", *halls)] == said[:3]
     assert {waiting["quarantine_reason"] for waiting in cli.data("quarantine", "list")} == {"from a tool"}
@@ -165,7 +175,7 @@ def test_a_record_that_waits_says_how_to_review_it(cli: CommandLine, talk: Talk)
     cli.run("ingest", str(talk("What does it say?", "The venue burnt down.", roles=["user", "tool"])))
     done = cli.run("info")
     assert "from a tool: 1" in done.out
-    assert f"factmem --store {cli.store} quarantine list" in done.err
+    assert f"factmem --store {cli.store} quarantine list" in done.out
 
 
 def test_without_a_model_no_client_is_loaded(processes: CommandLine, talk: Talk) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from pydantic import BaseModel
 
 from factmem import (
     AgentMemoryProvider,
@@ -35,13 +36,13 @@ from factmem import (
     MemorySubject,
     Message,
 )
-from factmem.abc import DetectionRequest, DropReason
+from factmem.abc import DetectionRequest, DropReason, Prompt
 from factmem.errors import ModelAnswerError
 from factmem.facts import FactType
 from factmem.providers import open_provider
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
-from factmem.testing.chat_answers import answering
+from factmem.testing.chat_answers import answering, confirmed
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.conformance.test_crewai_analysis import model_at
 from tests.memory.telling import BEGAN, USER, log_of, opened, said, talk, words
@@ -81,7 +82,12 @@ async def provider(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 
 def answers(document: dict[str, Any] | Exception) -> ScriptedModel:
-    return ScriptedModel(lambda prompt, answer: document)
+    """Return a model with one answer to each question for facts, which confirms its findings."""
+
+    def script(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any] | Exception:
+        return confirmed(prompt.content) if answer.__name__ == "VerifierAnswer" else document
+
+    return ScriptedModel(script)
 
 
 async def read(memory: Memory, text: str, request: DetectionRequest = OPEN, *, id: str = "c") -> list[Any]:
@@ -90,7 +96,10 @@ async def read(memory: Memory, text: str, request: DetectionRequest = OPEN, *, i
 
 
 async def test_2_6_7_facts_of_the_concepts_asked_for_are_saved(provider: AgentMemoryProvider) -> None:
-    """19, 20 and D23: typed as in the concept, without repeated values, dated by the message; one call for all."""
+    """19, 20 and D23: typed as in the concept, without repeated values, dated by the message; one call for all.
+
+    The second call is the verifier's, about what was not plainly said.
+    """
     model = answers(FOUND)
     async with opened(provider, model, concepts=[STYLE, TICKETS]) as memory:
         await memory.remember(Conversation(messages=HISTORY, id="h"), subject=USER, looking_for=TARGETED)
@@ -98,7 +107,7 @@ async def test_2_6_7_facts_of_the_concepts_asked_for_are_saved(provider: AgentMe
         assert (style.value, style.timestamp) == ("tabs", BEGAN)
         assert (tickets := await memory.load(TICKETS, subject=USER)) is not None
         assert tickets.values == ("T-1", "T-2")
-    assert len(model.prompts) == 1
+    assert len(model.prompts) == 2
 
 
 async def test_6_11_12_the_model_that_reads_is_the_memorys_own() -> None:
@@ -107,7 +116,7 @@ async def test_6_11_12_the_model_that_reads_is_the_memorys_own() -> None:
     provider = InMemoryProvider()
     async with opened(provider, cheap) as memory, opened(provider, dear):
         await memory.remember(Conversation(messages=HISTORY, id="h"), subject=USER, looking_for=TARGETED)
-    assert (len(cheap.prompts), len(dear.prompts)) == (1, 0)
+    assert (len(cheap.prompts), len(dear.prompts)) == (2, 0)
 
 
 @pytest.mark.parametrize("answer", [FOUND, ModelAnswerError("no"), RuntimeError("a bug")], ids=["well", "no", "bug"])

@@ -1,4 +1,4 @@
-"""``factmem erase``: it erases, finishes pending erasures, and verifies the result."""
+"""``factmem forget --verify``: it erases, finishes pending erasures, and verifies the result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(address: str, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_it_erases_and_proves_it(run: Run, folder: Path) -> None:
     _, (record,) = run("save", "pin", word("pin"), "--scope", f"/product/{word('place')}")
-    code, said = run("erase", record["id"], "--verify", "--yes")
+    code, said = run("forget", record["id"], "--verify", "--yes")
     assert (code, said["records"], said["erased"], said["pending"]) == (0, 1, 1, False)
     verified = said["verified"]
     assert (verified["clean"], verified["said_by"]) == (True, [])
@@ -50,7 +50,7 @@ def test_traces_are_found_and_reported_by_file(run: Run, folder: Path) -> None:
     _, (record,) = run("save", "pin", word("pin"))
     left = folder / "facts.db" / "copy"
     left.write_text(f"what was {word('pin')} before and {word('pin')} after")
-    code, said = run("erase", record["id"], "--verify", "--yes")
+    code, said = run("forget", record["id"], "--verify", "--yes")
     assert code == 1
     (found,) = [file for file in said["verified"]["files"] if file["words"]]
     assert (Path(found["path"]), found["bytes"]) == (left, left.stat().st_size)
@@ -59,21 +59,21 @@ def test_traces_are_found_and_reported_by_file(run: Run, folder: Path) -> None:
 
 def test_words_can_be_looked_for_without_erasing_anything(run: Run) -> None:
     _, (record,) = run("save", "pin", word("pin"))
-    code, said = run("erase", "--verify", "--text", "-", input=word("pin"))
+    code, said = run("forget", "--verify", "--text", "-", input=word("pin"))
     assert (code, said["verified"]["said_by"]) == (1, [record["id"]])
-    assert run("erase", "--verify", "--text", word("other"))[0] == 0
+    assert run("forget", "--verify", "--text", word("other"))[0] == 0
     assert run("load", "pin")[1]["value"] == word("pin")
 
 
 def test_words_to_look_for_need_verify(run: Run) -> None:
-    assert run("erase", "--text", word("pin"))[0] == 1
+    assert run("forget", "--text", word("pin"))[0] == 1
 
 
 def test_it_asks_before_it_erases(run: Run) -> None:
     run("save", "pin", word("pin"))
-    assert run("erase", "--concept", "pin", input="n\n")[0] == 1
+    assert run("forget", "--concept", "pin", input="n\n")[0] == 1
     assert run("load", "pin")[1]["value"] == word("pin")
-    assert run("erase", "--concept", "pin", input="y\n")[0] == 0
+    assert run("forget", "--concept", "pin", input="y\n")[0] == 0
     assert run("load", "pin")[0] == 1
 
 
@@ -90,12 +90,12 @@ def test_with_nothing_named_it_finishes_what_is_pending(monkeypatch: pytest.Monk
     with a_reader(folder) as end:
         code, out, err = run("forget", "--concept", "pin", "--yes")
         assert (code, out) == (0, "Erased 1 record(s), 1 revision(s).\n")
-        assert f"factmem --store '{store}' erase\n" in err
-        code, out, err = run("erase", "--verify", "--text", word("pin"))
+        assert f"factmem --store '{store}' forget --expired\n" in err
+        code, out, err = run("forget", "--verify", "--text", word("pin"))
         assert code == 1
         assert "of words" in out
-        assert f"factmem --store '{store}' erase\n" in err
+        assert f"factmem --store '{store}' forget --expired\n" in err
         end()
-    assert run("erase", "--verify", "--text", word("pin"))[0] == 0
-    code, out, err = run("erase")
-    assert (code, out, err) == (0, "Nothing is left of earlier erasures.\n", "")
+    assert run("forget", "--verify", "--text", word("pin"))[0] == 0
+    code, out, err = run("forget", "--expired")
+    assert (code, out, err) == (0, "Erased 0 expired and 0 superseded revision(s).\n", "")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import Concept, MemoryScope, MemorySubject, SingleFact
+from factmem import STATEMENT, Concept, MemoryScope, MemorySubject, MultipleFacts, SingleFact
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
 from factmem.importers import SYSTEMS, Entry, Found, ImportOptions, move_in, preview, read_system
 from factmem.memory import Memory
@@ -128,9 +128,12 @@ def revisions(records: int, each: int) -> Iterator[Found]:
     options = ImportOptions(now=NOW)
     for record in range(records):
         for number in range(each):
-            yield options.statement(
-                f"Text {number} of {record}.",
-                timestamp=DATED.replace(second=number % 60, microsecond=number),
+            yield from options.entries(
+                MultipleFacts(
+                    STATEMENT,
+                    (f"Text {number} of {record}.",),
+                    timestamp=DATED.replace(second=number % 60, microsecond=number),
+                ),
                 where=f"{record}/{number}",
                 key=f"{record}@{number}",
                 record=str(record),

@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import pytest
 from google.adk.agents import LlmAgent
-from google.adk.agents.run_config import RunConfig
 from google.adk.apps.app import App
 from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
@@ -20,8 +19,8 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from factmem import InMemoryProvider, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading, Saving, SavingTime, install
-from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
+from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, install
+from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.adk import FactMemMemoryService, memory_tools
 from factmem.integrations.adk.service import MIN_SCORE
 from factmem.memory import Memory
@@ -38,13 +37,6 @@ ROME = SingleFact(CITY, "Rome")
 def anyio_backend() -> str:
     """ADK supports asyncio only."""
     return "asyncio"
-
-
-class Broken(InMemoryProvider):
-    """A store that cannot be read."""
-
-    async def version(self, tenant: str | None) -> int:
-        raise StoreUnavailableError("out of order")
 
 
 def config(**settings: Any) -> AgentMemoryConfig:
@@ -105,66 +97,6 @@ def texts_of(contents: Sequence[types.Content]) -> list[str]:
 
 def runner_of(app: App) -> Runner:
     return Runner(app=app, session_service=InMemorySessionService())
-
-
-async def test_what_is_known_goes_into_each_request_once_and_nowhere_else(memory: AgentMemory) -> None:
-    """The block precedes the user's last message, also after a tool has answered, and never enters the session."""
-    model = Scripted(script=[types.Part.from_function_call(name="look_up", args={})])
-
-    def look_up() -> str:
-        """Look something up."""
-        return "nothing"
-
-    app = app_of(model, instruction="Be brief.", tools=[look_up])
-    runner = runner_of(install(memory, into=app))
-    await asked(runner, "Hello.", "Where do I live?")
-    shown = [texts_of(request) for request in model.shown]
-    assert [sum("<memory>" in text for text in request) for request in shown] == [1, 1, 1]
-    assert all("Rome" in next(text for text in request if "<memory>" in text) for request in shown)
-    for request in shown:
-        last = max(number for number, text in enumerate(request) if text in ("Hello.", "Where do I live?"))
-        assert "<memory>" in request[last - 1]
-    events = await events_of(runner)
-    assert not any("<memory>" in event.model_dump_json() for event in events)
-    assert app.plugins == []
-    assert isinstance(app.root_agent, LlmAgent)
-    assert app.root_agent.instruction == "Be brief."
-
-
-async def test_each_run_is_learnt_from_once(memory: AgentMemory) -> None:
-    """The session is submitted after each run; events submitted earlier are skipped."""
-    runner = runner_of(install(memory, into=app_of(Scripted())))
-    await asked(runner, "I have a dog.", "I have a cat.")
-    assert sorted(await statements(memory)) == ["I have a cat.", "I have a dog.", "Very well."]
-
-
-async def test_facts_of_one_run_are_rendered_in_the_next(memory: AgentMemory) -> None:
-    model = Scripted()
-    runner = runner_of(install(memory, into=app_of(model)))
-    await asked(runner, "The gate code is blue.")
-    await asked(runner, "What is the gate code?", session_id="s2")
-    await asked(runner, "What is the gate code?", session_id="s3", user_id="bob")
-    assert "The gate code is blue." in "".join(texts_of(model.shown[1]))
-    assert texts_of(model.shown[2]) == ["What is the gate code?"]
-
-
-async def test_a_stream_loads_and_saves_like_any_run(memory: AgentMemory) -> None:
-    model = Scripted()
-    runner = runner_of(install(memory, into=app_of(model)))
-    await asked(runner, "I have a dog.", run_config=RunConfig.model_validate({"streaming_mode": "sse"}))
-    assert "<memory>" in "".join(texts_of(model.shown[0]))
-    assert await statements(memory) == ["I have a dog.", "Very well."]
-
-
-def test_a_runner_without_an_event_loop_loads_and_saves() -> None:
-    model, memory = Scripted(), AgentMemory(config())
-    runner = Runner(
-        app=install(memory, into=app_of(model)), session_service=InMemorySessionService(), auto_create_session=True
-    )
-    for session, text in (("s1", "My gate code is blue."), ("s2", "Which colour is my gate code?")):
-        list(runner.run(user_id="alice", session_id=session, new_message=said(text)))
-    memory.close()
-    assert [sum("<memory>" in text for text in texts_of(request)) for request in model.shown] == [0, 1]
 
 
 async def test_a_runner_gets_a_memory_of_its_own_kind(memory: AgentMemory) -> None:
@@ -248,34 +180,6 @@ async def test_a_run_that_is_cancelled_leaves_nothing_behind(memory: AgentMemory
     assert [event.author for event in await events_of(runner)] == ["user"]
     await asked(runner, "Where do I live?")
     assert sum("<memory>" in text for text in texts_of(model.shown[0])) == 1
-
-
-async def test_a_failing_load_ends_the_run_or_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    model = Scripted()
-    async with AgentMemory(config(store=Broken(), loading=Loading(on_failure=FailurePolicy.RAISE))) as broken:
-        with pytest.raises(RuntimeError) as raised:
-            await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
-        assert isinstance(raised.value.__cause__, StoreUnavailableError)
-    assert model.shown == []
-    async with AgentMemory(config(store=Broken())) as broken:
-        await asked(runner_of(install(broken, into=app_of(model))), "Hello.")
-    assert texts_of(model.shown[0]) == ["Hello."]
-    assert "StoreUnavailableError" in caplog.text
-
-
-async def test_the_program_says_when_to_save_and_for_whom() -> None:
-    async with AgentMemory(config(saving=Saving(when=SavingTime.MANUALLY))) as memory:
-        runner = runner_of(install(memory, into=app_of(Scripted())))
-        await asked(runner, "I have a dog.")
-        assert await statements(memory) == []
-    model = Scripted()
-    async with AgentMemory(config()) as memory:
-        await known(memory, "carol", ROME)
-        runner = runner_of(install(memory, into=app_of(model)))
-        with memory.run(user_id="carol", save=False):
-            await asked(runner, "Where do I live?", user_id="alice")
-        assert "Rome" in "".join(texts_of(model.shown[0]))
-        assert await statements(memory) == []
 
 
 async def test_an_app_is_the_product_where_the_configuration_names_nothing() -> None:

@@ -18,7 +18,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from factmem import STATEMENT, InMemoryProvider, Memory, SingleFact
-from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Saving, SavingTime, install
+from factmem.agent import USER, AgentMemory, AgentMemoryConfig, install
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.langchain import FactMemMiddleware, memory_tools
 from factmem.testing import HashEmbedder, ScriptedModel
@@ -101,26 +101,6 @@ async def test_what_is_known_enters_the_request_before_the_last_question(memory:
         "Where do I live?",
     ]
     assert [message.text for message in result["messages"]] == [*(said.text for said in history), "Very well."]
-
-
-def test_the_same_without_an_event_loop(memory: AgentMemory) -> None:
-    chat = model(calling("look_up"))
-    anyio.run(know, memory, "Oslo")
-    result = agent_of(memory, chat, [look_up]).invoke(WHERE, context=ALICE)
-    assert ["Oslo" in message.text for message in chat.asked[-1]] == [True, False, False, False]
-    assert "Oslo" not in str(result)
-    agent_of(memory, chat).invoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
-    assert ("user:alice", 12) in anyio.run(learnt, memory)
-    memory.close()
-
-
-async def test_every_request_of_a_run_has_one_block(memory: AgentMemory) -> None:
-    chat = model(calling("look_up", "1"), calling("look_up", "2"))
-    async with memory:
-        await know(memory, "Oslo")
-        await agent_of(memory, chat, [look_up]).ainvoke(WHERE, context=ALICE)
-    assert [[message.text.count("Oslo") for message in request].index(1) for request in chat.asked] == [0, 0, 0]
-    assert [chat_request.count("<memory>") for chat_request in map(str, chat.asked)] == [1, 1, 1]
 
 
 async def test_a_thread_is_shown_the_current_facts_and_keeps_none(memory: AgentMemory) -> None:
@@ -264,40 +244,6 @@ async def test_whom_it_works_for(memory: AgentMemory, whose: Any) -> None:
         assert "Rome" in chat.shown()
         await agent.ainvoke(WHERE)
         assert "<memory>" not in chat.shown()
-
-
-async def test_two_users_at_once_are_never_mixed(memory: AgentMemory) -> None:
-    chats = {"alice": model(calling("look_up")), "bob": model(calling("look_up"))}
-
-    async def run(user: str) -> None:
-        await agent_of(memory, chats[user], [look_up]).ainvoke(WHERE, context={"user_id": user})
-
-    async with memory:
-        await know(memory, "Oslo")
-        await know(memory, "Bern", "bob")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run, "alice")
-            tasks.start_soon(run, "bob")
-    shown = [("Oslo" in chat.shown(), "Bern" in chat.shown()) for chat in chats.values()]
-    assert shown == [(True, False), (False, True)]
-
-
-@pytest.mark.parametrize("load", [True, False])
-@pytest.mark.parametrize("save", [True, False])
-async def test_a_run_may_opt_out(memory: AgentMemory, load: bool, save: bool) -> None:
-    chat = model()
-    async with memory:
-        await know(memory, "Oslo")
-        with memory.run("alice", "monday", load=load, save=save):
-            await agent_of(memory, chat).ainvoke({"messages": [HumanMessage("We booked 12 seats.")]})
-        assert ("Oslo" in chat.shown()) is load
-        assert (("user:alice", 12) in await learnt(memory)) is save
-
-
-async def test_saving_may_be_left_to_the_program(provider: InMemoryProvider) -> None:
-    async with over(provider, saving=Saving(when=SavingTime.MANUALLY)) as memory:
-        await agent_of(memory, model()).ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
-        assert await learnt(memory) == []
 
 
 async def test_an_open_memory_is_for_async_runs_only() -> None:

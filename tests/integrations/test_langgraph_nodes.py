@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import pytest
-from anyio import to_thread
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
@@ -226,18 +225,6 @@ async def test_who_it_is_may_be_in_the_state() -> None:
     assert ("Bern" in result["talk"][0].text, "Oslo" in result["talk"][0].text) == (True, False)
 
 
-async def test_a_graph_that_streams_goes_on_as_before() -> None:
-    async with opened() as memory:
-        await know(memory, "Oslo")
-        agent = over(memory)
-        graph = graph_of(MessagesState, load_all_facts_from_memory(agent, state=ADDED_MESSAGES), ask)
-        updates = [part async for part in graph.astream(WHERE, ALICE, stream_mode="updates")]
-        assert [list(part) for part in updates] == [["node0"], ["node1"]]
-        assert "Oslo" in updates[1]["node1"]["messages"][0].text
-        values = [part async for part in graph.astream(WHERE, ALICE, stream_mode="values")]
-        assert [block_positions(part["messages"][:2]) for part in values] == [[], [0], [0]]
-
-
 SECRET = "Samarkand"
 
 
@@ -289,36 +276,8 @@ async def test_a_node_that_returns_the_whole_history_returns_no_block(schema: An
         assert SECRET not in repr(result)
 
 
-def blocking_agent() -> AgentMemory:
-    """A memory with a thread of its own, in which alice's city is known."""
-    config = AgentMemoryConfig(
-        store=InMemoryProvider(), agent_name="clerk", users="shared", concepts=(CITY,), embedder=HashEmbedder()
-    )
-    agent = AgentMemory(config)
-    agent.for_run().held.use_blocking(lambda memory: know(memory, SECRET))
-    return agent
-
-
 def call_sync(state: MessagesState) -> dict[str, Any]:
     return {"messages": [AIMessage("Yes." if SECRET in repr(state) else "No.")]}
-
-
-async def test_nodes_run_sync_and_async() -> None:
-    agent = blocking_agent()
-    load, save = load_all_facts_from_memory(agent, state=ADDED_MESSAGES), save_to_memory_auto_detect_facts(agent)
-    for graph in (
-        graph_of(MessagesState, runnable(load), call_sync, runnable(save)),
-        graph_of(MessagesState, with_facts_from_memory(agent, call_sync), runnable(save)),
-    ):
-        for result in (await to_thread.run_sync(graph.invoke, WHERE, ALICE), await graph.ainvoke(WHERE, ALICE)):
-            assert result["messages"][-1].text == "Yes."
-
-    async def statements(memory: Memory) -> list[str]:
-        await memory.flush()
-        return [f"{record.subject}: {record.value}" for record in await memory.list_records(concepts=["statement"])]
-
-    assert "user:alice: Where do I live?" in await agent.for_run().held.use(statements)
-    await agent.aclose()
 
 
 async def test_a_sync_graph_says_that_an_open_memory_lives_in_a_loop() -> None:

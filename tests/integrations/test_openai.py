@@ -13,9 +13,7 @@ from openai.types.chat import ChatCompletionMessage
 
 from factmem import InMemoryProvider, Memory
 from factmem.agent import (
-    FailurePolicy,
     Hooks,
-    Loading,
     MemoryBlock,
     Saving,
     SavingTime,
@@ -24,7 +22,7 @@ from factmem.agent import (
     with_block,
 )
 from factmem.agent.history import DictFormat
-from factmem.errors import CapabilityError, InvalidDataError, ProviderClosedError
+from factmem.errors import CapabilityError, InvalidDataError
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer, error_answer, tool_answer
 from factmem.testing.openai_server import Answer
@@ -219,22 +217,6 @@ async def test_nothing_is_submitted_where_the_program_does_it(api: Api, serving:
         assert words(await memory.list_records()) == []
         await agent.save_facts_from_history([result.choices[0].message] if api == "chat" else result.output)
         assert words(await memory.list_records()) == [ANSWER]
-
-
-async def test_a_memory_that_cannot_be_read_fails_the_request_unless_the_policy_says_otherwise(
-    api: Api, serving: Serving
-) -> None:
-    server = serving(answering(ANSWER))
-    loud, quiet = (
-        plugin("memory:", loading=Loading(on_failure=policy)) for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
-    )
-    await loud.aclose()
-    await quiet.aclose()
-    async with client_of(server) as given:
-        with pytest.raises(ProviderClosedError):
-            await asked(install(loud, into=given), api)
-        assert server.requests == []
-        await asked(install(quiet, into=given), api)
 
 
 async def test_other_clients_of_the_package_are_of_their_own_type(serving: Serving) -> None:

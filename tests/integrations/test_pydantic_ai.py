@@ -33,10 +33,7 @@ from factmem.abc import MEMORY_ROLE
 from factmem.agent import (
     USER,
     AgentMemory,
-    AgentMemoryConfig,
-    FailurePolicy,
     Hooks,
-    Loading,
     MemoryBlock,
     RunIdentity,
     Saving,
@@ -44,9 +41,8 @@ from factmem.agent import (
     install,
     with_block,
 )
-from factmem.errors import CapabilityError, ProviderClosedError
+from factmem.errors import CapabilityError
 from factmem.integrations.pydantic_ai import AgentWithMemory, MemoryCapability, PydanticAIFormat
-from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin
 from tests.memory.telling import CITY, words
 
@@ -133,18 +129,6 @@ async def test_each_request_of_a_run_has_one_block_and_no_tool_answer_is_separat
         assert "I live in Paris." not in words(await memory.list_records()), "nor are its words the user's"
 
 
-async def test_the_next_run_over_the_same_history_has_the_current_block() -> None:
-    heard = Heard()
-    async with memory_over() as memory:
-        agent = install(await knowing(memory), into=Agent(heard.model()))
-        first = await agent.run(ASKED, deps=ALICE)
-        await knowing(memory, "Rome")
-        await agent.run("And now?", deps=ALICE, message_history=first.all_messages())
-    assert "Rome" in heard.shown[1]
-    assert "Oslo" not in heard.shown[1]
-    assert heard.shown[1].count("<memory>") == 1
-
-
 async def test_the_agent_that_was_given_stays_as_it_was() -> None:
     heard = Heard()
     async with memory_over() as memory:
@@ -170,18 +154,6 @@ async def test_tools_may_be_added_to_an_agent_that_has_a_memory() -> None:
         _ = installed.no_such
 
 
-async def test_a_run_is_learnt_from_once_it_ended_well() -> None:
-    async with memory_over() as memory:
-        agent = install(plugin(memory), into=Agent(Heard().model()))
-        first = await agent.run("I live in Bern.", deps=ALICE)
-        assert words(await memory.list_records()) == ["I live in Bern.", "Very well."]
-        await agent.run("Thanks.", deps=ALICE, message_history=first.all_messages())
-        records = await memory.list_records()
-        assert words(records) == ["I live in Bern.", "Thanks.", "Very well."]
-        assert {item.conversation_id for record in records for item in record.evidence} == {"monday"}
-        assert {str(record.subject) for record in records} == {"user:alice"}
-
-
 async def test_streamed_runs_load_and_save() -> None:
     heard = Heard()
     async with memory_over() as memory:
@@ -202,25 +174,6 @@ async def test_a_run_that_is_left_before_its_end_is_not_learnt_from() -> None:
             async for _ in run:
                 break
         assert words(await memory.list_records()) == []
-
-
-def test_runs_without_an_event_loop_load_and_save() -> None:
-    """The memory has a thread of its own, so it outlives the event loop of each run."""
-    heard = Heard()
-    config = AgentMemoryConfig(
-        store=lambda: Memory("memory:", embedder=HashEmbedder()), agent_name="clerk", users="shared"
-    )
-    memory = AgentMemory(config)
-    agent = install(memory, into=Agent(heard.model()))
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    try:
-        agent.run_sync("I live in Bern.", deps=ALICE)
-        agent.run_sync(ASKED, deps=SimpleNamespace(user_id="alice", session_id="tuesday"))
-    finally:
-        loop.close()
-        memory.close()
-    assert "I live in Bern." in heard.shown[1]
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -246,18 +199,6 @@ async def test_a_run_that_raises_or_is_cancelled_leaves_all_as_it_was(cancelled:
         assert scope.cancelled_caught is cancelled
         assert [record.value for record in await memory.list_records()] == ["Oslo"]
     assert ModelMessagesTypeAdapter.dump_json(history) == before
-
-
-async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says_otherwise() -> None:
-    loud, quiet = (
-        AgentMemory(AgentMemoryConfig(store="memory:", users="shared", loading=Loading(on_failure=policy)))
-        for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
-    )
-    await loud.aclose()
-    await quiet.aclose()
-    with pytest.raises(ProviderClosedError):
-        await install(loud, into=Agent(TestModel())).run(ASKED)
-    assert (await install(quiet, into=Agent(TestModel(custom_output_text="Hi."))).run(ASKED)).output == "Hi."
 
 
 async def test_a_run_says_whom_it_works_for_and_the_program_goes_before_it() -> None:

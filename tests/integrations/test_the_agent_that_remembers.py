@@ -1,19 +1,32 @@
-"""An agent that remembers, on every host: facts of one process are loaded in the next, by two users at once."""
+"""The contract of every host: one block of current facts in each request, and words that are kept once.
+
+A host that has a module in ``tests/integrations/hosts`` is held to all of it, in each manner of its runs. What a host
+alone can do is tested in a file of its own.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import importlib
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
+from anyio import to_thread
 
-from factmem import Memory
+from factmem import InMemoryProvider, Memory, MemoryScope, Message, SingleFact
+from factmem.agent import USER, AgentMemory, FailurePolicy, Hooks, Loading, RunIdentity, Saving, SavingTime
+from factmem.errors import ProviderClosedError
 from factmem.testing import HashEmbedder
-from tests.integrations.remembering import LIE, Manner
+from tests.agent.installed import plugin
+from tests.integrations.remembering import ANSWER, LIE, Converse, Manner, Turn
+from tests.memory.telling import CITY
 from tests.packages import QUIET, need_packages_of
 
 ROOT = Path(__file__).parents[2]
@@ -30,10 +43,58 @@ def manners(path: Path) -> list[str]:
 HOSTS = {path.stem: manners(path) for path in sorted(FOLDER.glob("*.py")) if path.stem != "__init__"}
 
 
+SAVED_BY_THE_PROGRAM: Final = ("langgraph", "own_loop")
+"""Hosts whose program submits what was said."""
+
+NAMED_BY_THE_PROGRAM: Final = ("openai_client", "own_loop")
+"""Hosts whose program names the user of each run."""
+
+ASKED: Final = Turn("alice", "monday", "Where do I live?")
+BEGAN: Final = dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
+
+pytestmark = pytest.mark.filterwarnings("ignore:The `plugins` argument:DeprecationWarning:google.adk")
+in_every_manner = pytest.mark.parametrize(
+    ("host", "manner"), [(host, Manner(manner)) for host in HOSTS for manner in HOSTS[host]]
+)
+
+
 @pytest.fixture
 def anyio_backend() -> str:
-    """The hosts run in processes and event loops of their own; this process only reads the result."""
+    """Most hosts run on asyncio only."""
     return "asyncio"
+
+
+@pytest.fixture
+def converse(host: str) -> Converse:
+    need_packages_of(FOLDER / f"{host}.py")
+    found: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse
+    return found
+
+
+@pytest.fixture
+def store() -> InMemoryProvider:
+    return InMemoryProvider()
+
+
+async def know(store: InMemoryProvider, city: str, user: str = "alice", days: int = 0) -> None:
+    fact = SingleFact(CITY, city, timestamp=BEGAN + dt.timedelta(days=days))
+    await store.save(fact, USER.individual(user), MemoryScope.agent("clerk"))
+
+
+def over(store: InMemoryProvider, **settings: Any) -> AgentMemory:
+    return plugin(lambda: Memory(store, embedder=HashEmbedder()), **settings)
+
+
+async def kept(memory: AgentMemory) -> list[Any]:
+    """Return the statements that are kept, and close the memory."""
+
+    async def listed(opened: Memory) -> list[Any]:
+        await opened.flush()
+        return list(await opened.list_records(concepts=["statement"]))
+
+    records = await memory.for_run().held.use(listed)
+    await to_thread.run_sync(memory.close)
+    return records
 
 
 def played(host: str, folder: Path) -> dict[str, dict[str, list[list[str]]]]:
@@ -69,3 +130,72 @@ async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str
             assert LIE in [record.value for record in await memory.quarantine.list()], manner
         async with Memory(store, embedder=HashEmbedder()) as memory:
             assert [record.value for record in await memory.list_records()] == [120], manner
+
+
+@in_every_manner
+async def test_each_request_has_one_block_of_what_is_known_now_and_each_word_is_kept_once(
+    converse: Converse, manner: Manner, store: InMemoryProvider
+) -> None:
+    """The block stands before the words of the user, and no history keeps it; what a tool says is not the user's."""
+    turns = (
+        Turn("alice", "monday", "I have a cat."),
+        Turn("alice", "monday", "What does the page say?", "I live in Paris."),
+        Turn("alice", "monday", "And now?"),
+    )
+    cities, ids = ["Oslo", "Rome", "Bern"], set[tuple[str | None, str | None]]()
+    order = [turn.said for turn in turns]
+
+    async def move(identity: RunIdentity, history: Sequence[Message]) -> bool:
+        number = max(order.index(message.content) for message in history if message.content in order)
+        await know(store, cities[number], days=number)
+        ids.add((identity.user_id, identity.session_id))
+        return True
+
+    memory = over(store, hooks=Hooks(before_load=move))
+    shown = await converse(memory, turns, manner)
+    records = await kept(memory)
+    for request, turn, city in zip(shown, turns, cities, strict=True):
+        assert request.count("<memory>") == 1
+        assert request.index("<memory>") < request.rindex(turn.said)
+        assert [name for name in cities if name in request] == [city]
+    assert ids == {("alice", "monday")}
+    assert {str(record.value) for record in records} == {ANSWER, *order}
+    assert {str(record.subject) for record in records} == {"user:alice"}
+    assert {item.conversation_id for record in records for item in record.evidence} == {"monday"}
+
+
+@pytest.mark.parametrize("load", [True, False])
+@pytest.mark.parametrize("save", [True, False])
+@pytest.mark.parametrize("host", [host for host in HOSTS if host not in NAMED_BY_THE_PROGRAM])
+async def test_the_program_says_for_whom_a_run_loads_and_saves(
+    converse: Converse, store: InMemoryProvider, load: bool, save: bool
+) -> None:
+    await know(store, "Oslo")
+    await know(store, "Bern", "carol")
+    memory = over(store)
+    with memory.run("carol", load=load, save=save):
+        (shown,) = await converse(memory, [ASKED], Manner.ASYNC)
+    assert ("Oslo" in shown, "Bern" in shown) == (False, load)
+    assert {str(record.subject) for record in await kept(memory)} == ({"user:carol"} if save else set())
+
+
+@pytest.mark.parametrize("host", [host for host in HOSTS if host not in SAVED_BY_THE_PROGRAM])
+async def test_saving_may_be_left_to_the_program(converse: Converse, store: InMemoryProvider) -> None:
+    memory = over(store, saving=Saving(when=SavingTime.MANUALLY))
+    await converse(memory, [ASKED], Manner.ASYNC)
+    assert await kept(memory) == []
+
+
+@pytest.mark.parametrize("host", HOSTS)
+async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says_otherwise(converse: Converse) -> None:
+    loud, quiet = (
+        plugin("memory:", loading=Loading(on_failure=policy)) for policy in (FailurePolicy.RAISE, FailurePolicy.LOG)
+    )
+    await loud.aclose()
+    await quiet.aclose()
+    with pytest.raises((ProviderClosedError, RuntimeError)) as raised:
+        await converse(loud, [ASKED], Manner.ASYNC)
+    assert isinstance(raised.value.__cause__ or raised.value, ProviderClosedError)
+    (shown,) = await converse(quiet, [ASKED], Manner.ASYNC)
+    assert ASKED.said in shown
+    assert "<memory>" not in shown

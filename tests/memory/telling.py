@@ -18,6 +18,7 @@ from factmem.facts import STATEMENT
 from factmem.fold import states_of
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.testing import HashEmbedder, ScriptedModel
+from factmem.testing.chat_answers import confirmed
 from factmem.testing.scripted_model import Script
 
 if TYPE_CHECKING:
@@ -89,7 +90,9 @@ def answer_to(content: str, name: str) -> dict[str, Any]:
 
 
 def well(prompt: Prompt, answer: type[BaseModel]) -> dict[str, Any]:
-    """Script of a healthy model: it answers under the keys of the request."""
+    """Script of a healthy model: it answers under the keys of the request, and confirms what it is asked about."""
+    if answer.__name__ == "VerifierAnswer":
+        return confirmed(prompt.content)
     keys = {field.alias or name for name, field in answer.model_fields.items()}
     return {key: value for key, value in answer_to(prompt.content, answer.__name__).items() if key in keys}
 

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
 import attrs
 import numpy as np
 import pytest
+from anyio.lowlevel import RunVar
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from factmem import BlockingMemory, Concept, Memory, Message, SingleFact
+from factmem import BlockingMemory, Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
-from factmem.errors import CapabilityError, InvalidDataError
+from factmem.detection import InstructorQuestionAnalyst
+from factmem.errors import (
+    CapabilityError,
+    EmbedderError,
+    InvalidDataError,
+    MissingPackageError,
+    ModelAnswerError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+)
+from factmem.llm.asking import Usage, meter
 from factmem.memory import RecallDepth
-from factmem.recall import DeepSettings
-from factmem.recall.deep import confidence_of
-from factmem.testing import HashEmbedder
+from factmem.memory.recaller import Searches
+from factmem.recall import DeepSettings, RecallSettings
+from factmem.recall.deep import Hint, Look, confidence_of
+from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 
 CITY = Concept.single("city", "Where somebody lives")
@@ -325,3 +344,356 @@ def test_programs_without_an_event_loop_have_the_same() -> None:
             assert found.deep is not None
             assert values(found) == ["Ana lives in Faro."] == values(found.deep.matches)
             assert found.deep.questions == ("And Ana?", "Where does Ana live?")
+
+
+# Hints of a model in deep recall: they open no wall, hide no match, and have the same effect every time.
+
+USER = MemorySubject("user", "who speaks", priority_level=1)
+PRODUCTS = ("/product/alpha", "/product/alpha/plans", "/product/beta")
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"scope": PRODUCTS[0]},
+    {"scope": PRODUCTS[0], "exact": True},
+    {"sources": ["s1"]},
+    {"since": NOW - dt.timedelta(days=90), "until": NOW - dt.timedelta(days=9)},
+]
+WORDS = ("red", "green", "door", "cat", "mill", "Ana", "lives", "Faro", "likes", "sold")
+
+
+async def filled(analyst: ScriptedAnalyst, **options: Any) -> Memory:
+    """A memory of facts in several places, some of them private to alice."""
+    memory = remembering(analyst, viewer="alice", **options)
+    chance = random.Random(7)
+    for number in range(40):
+        said = Message(
+            content=f"{' '.join(chance.choices(WORDS, k=5))} {number}.",
+            timestamp=NOW - dt.timedelta(days=chance.randrange(400)),
+        )
+        await memory.remember(said, scope=chance.choice(PRODUCTS), private=number % 5 == 0, source=f"s{number % 3}")
+    return memory
+
+
+texts = st.lists(st.sampled_from([*WORDS, "?", "last May", "\ud800", "before the mill"]), max_size=6).map(" ".join)
+moments = st.none() | st.datetimes(timezones=st.none() | st.just(dt.UTC))
+analyses = st.builds(
+    QuestionAnalysis,
+    questions=st.lists(st.builds(SubQuestion, texts, keyword=st.sampled_from([None, "city", "statement", "x"]))),
+    scopes=st.lists(st.sampled_from([*PRODUCTS, "/product", "/", "", "/product/alpha/../beta", "/product/x"])).map(
+        tuple
+    ),
+    since=moments,
+    until=moments,
+    complexity=st.sampled_from(Complexity),
+)
+gaps = st.lists(st.builds(Gap, missing=texts, question=texts), max_size=5)
+
+
+@settings(max_examples=10, deadline=None)
+@given(analysis=analyses, missing=st.lists(gaps, max_size=2), question=texts.filter(str.strip), data=st.data())
+async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(
+    analysis: QuestionAnalysis, missing: list[list[Gap]], question: str, data: st.DataObject
+) -> None:
+    """Matches of plain recall keep their places, except the last; records hidden by these filters are absent."""
+    if "\ud800" in question:
+        return
+    memory, analyst = await _once()
+    filters: dict[str, Any] = data.draw(st.sampled_from(FILTERS))
+    limit, viewer = data.draw(st.sampled_from([1, 3, 10, 50])), data.draw(st.sampled_from(["alice", None]))
+    analyst.analysis, analyst.gaps = analysis, list(missing)
+    analyst.requests.clear()
+    analyst.shown.clear()
+    reader = memory.as_viewer(viewer)
+    plain = await reader.recall(question, limit=limit, **filters)
+    found = await deeply(reader, question, limit=limit, **filters)
+    kept = [match.record.id for match in plain][: limit - int(ALWAYS.added_share * limit)]
+    ids = [match.record.id for match in found.matches]
+    records = await reader.list_records(**filters)
+    assert ids[: len(kept)] == kept
+    assert set(ids) <= {record.id for record in records}
+    assert len(ids) == len(set(ids)) == len(plain)
+    assert [match.score for match in found.matches] == sorted((match.score for match in found.matches), reverse=True)
+    assert all(0 <= match.score <= 1 for match in found.matches)
+    assert 0 <= found.confidence <= 1
+    assert {text for shown in analyst.shown for text in shown} <= {record.value for record in records}
+    assert {scope for asked in analyst.requests for scope in asked.scopes_in_use} == {str(it.scope) for it in records}
+
+
+_memory: RunVar[tuple[Memory, ScriptedAnalyst]] = RunVar("memory")
+
+
+async def _once() -> tuple[Memory, ScriptedAnalyst]:
+    """One memory for all examples, with its analyst."""
+    if (made := _memory.get(None)) is None:
+        analyst = ScriptedAnalyst()
+        _memory.set(made := (await filled(analyst), analyst))
+    return made
+
+
+async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
+    analyst = ScriptedAnalyst(parts("Who is in Faro?", scopes=("/product/beta", "/product/alpha/plans")))
+    memory = await filled(analyst)
+    for view in (memory.scope("/product/alpha/plans"), memory.slice([], exact=["/product/alpha"])):
+        analyst.requests.clear()
+        analyst.shown.clear()
+        found = await deeply(view, "Who sold the red door?", limit=99)
+        inside = await view.list_records()
+        assert {match.record.id for match in found.matches} == {record.id for record in inside}
+        assert [set(asked.scopes_in_use) for asked in analyst.requests] == [{str(record.scope) for record in inside}]
+        assert {text for shown in analyst.shown for text in shown} <= {record.value for record in inside}
+        assert set(found.scopes) <= {str(record.scope) for record in inside}
+
+
+async def test_of_what_several_places_have_only_the_strongest_is_found() -> None:
+    """A hint at the weaker fact's place does not make it current."""
+    memory = remembering(
+        ScriptedAnalyst(QuestionAnalysis(scopes=("/product/beta",), questions=(SubQuestion("c", keyword="city"),)))
+    )
+    for subject, scope, city in ((USER, "/product/alpha", "Faro"), (MemorySubject.EVERYTHING, "/product/beta", "Rome")):
+        await memory.save(SingleFact(CITY, city, timestamp=NOW), subject=subject, scope=scope)
+    found = await deeply(memory, "Where does somebody live?", strongest=True)
+    assert (values(found.matches), found.scopes) == (["Faro"], ())
+    assert sorted(values(await memory.recall("somebody", depth="deep"))) == ["Faro", "Rome"]
+
+
+async def test_the_same_is_found_every_time() -> None:
+    analyst = ScriptedAnalyst(parts("Who sold the cat?", "Where does Ana live?", scopes=PRODUCTS[:1]))
+    memory = await filled(analyst)
+    first = await deeply(memory, "What of the green door last month?")
+    for _ in range(4):
+        assert await deeply(memory, "What of the green door last month?") == first
+
+
+async def test_confidence_knows_neither_how_recent_nor_how_important_a_record_is() -> None:
+    confident = []
+    for days, importance in ((0, 1.0), (900, 0.0)):
+        memory = remembering(ScriptedAnalyst())
+        said = Message(content="Ana lives in Faro.", timestamp=NOW - dt.timedelta(days=days))
+        await memory.remember(said, importance=importance)
+        confident.append((await deeply(memory, "Where does Ana live?")).confidence)
+    assert confident[0] == pytest.approx(confident[1])
+    assert (await deeply(remembering(ScriptedAnalyst()), "Where does Ana live?")).confidence == 0
+
+
+async def test_confidence_measures_how_far_the_best_match_stands_out() -> None:
+    memory = remembering(ScriptedAnalyst())
+    for text in ("Ana lives in Faro.", *(f"Ben ate {number} figs." for number in range(20))):
+        await memory.remember(text)
+    ana, ben = [await memory.recall(text, limit=20) for text in ("Who lives in Faro?", "Who ate figs?")]
+    assert confidence_of([ana]) > 2 * confidence_of([ben])
+    assert confidence_of([ana, ben]) == pytest.approx((confidence_of([ana]) + confidence_of([ben])) / 2)
+    best, *rest = [match.parts.similarity for match in ana[:10]]
+    assert confidence_of([ana]) == pytest.approx(best - sum(rest) / 9), "later matches make no difference"
+    assert confidence_of([ana[:1]]) == best
+    assert confidence_of([ana, []]) == pytest.approx(confidence_of([ana]) / 2)
+    assert confidence_of([]) == 0
+
+
+async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
+    memory = await filled(ScriptedAnalyst())
+    found = [await deeply(memory, "Who sold the red door?", limit=limit) for limit in (1, 3, 10, 50)]
+    assert len({item.confidence for item in found}) == 1
+
+
+async def test_only_so_many_searches_are_under_way_at_once() -> None:
+    memory = await filled(ScriptedAnalyst())
+    under_way, most, lock = 0, 0, threading.Lock()
+    query = memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {}).query
+
+    def slow(text: str, vector: Any) -> Any:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.01)
+        with lock:
+            under_way -= 1
+        return query(text, vector)
+
+    options: dict[str, Any] = {
+        "sight": memory._context.sight,
+        "embedder": None,
+        "limit": 5,
+        "concepts": {},
+        "concurrency": 2,
+    }
+    options["now"] = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    wanted = memory._reader.wanted({})
+    searches = Searches(corpus=memory._reader.corpus, query=slow, wanted=wanted, **options)
+    looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
+    assert list(await searches.found(looks)) == looks
+    assert most == 2
+
+
+# Deep recall with a failing model: it finds the results of plain recall, in time, and reports the fault.
+
+QUESTION = "Where does Ana live?"
+
+
+async def knowing(analyst: Any, **options: Any) -> Memory:
+    memory = remembering(analyst, **options)
+    for text in ("Ana lives in Faro.", "Ben eats no meat.", "Cy plays the tuba."):
+        await memory.remember(text)
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "failure"),
+    [
+        (ModelUnavailableError("the model is away"), ModelUnavailableError, "the model is away"),
+        (ModelRefusedError("it refused"), ModelRefusedError, "it refused"),
+        (ValueError("Ana lives in Faro"), ModelAnswerError, "the question analyst failed with ValueError"),
+        (None, ModelAnswerError, "the question analyst returned NoneType"),
+        ({"questions": []}, ModelAnswerError, "the question analyst returned dict"),
+        (parts(scopes=7), ModelAnswerError, "the question analyst failed with TypeError"),
+    ],
+)
+async def test_without_the_model_it_is_plain_recall(answer: Any, error: type[ModelError], failure: str) -> None:
+    analyst = ScriptedAnalyst(answer, gaps=[[Gap(missing="more", question="What more?")]])
+    memory = await knowing(analyst)
+    found = await deeply(memory, QUESTION)
+    assert list(found.matches) == await memory.recall(QUESTION)
+    assert (found.failure, found.questions, found.rounds) == (failure, (QUESTION,), 0)
+    assert analyst.shown == [], "a failed analyst is not called again"
+    with pytest.raises(error, match=failure):
+        await deeply(memory, QUESTION, strict=True)
+    assert values(await memory.recall(QUESTION, depth="deep"))[0] == "Ana lives in Faro."
+
+
+@pytest.mark.parametrize("answer", [ModelRefusedError("it refused"), 7, KeyError("x"), None])
+async def test_a_model_that_fails_while_exploring_costs_what_it_would_have_added(answer: Any) -> None:
+    memory = await knowing(ScriptedAnalyst(parts("What does Ben eat?"), gaps=[answer] * 2))
+    found = await deeply(memory, "What of them?")
+    assert (found.questions, found.rounds, found.gaps) == (("What of them?", "What does Ben eat?"), 0, ())
+    assert found.failure
+    with pytest.raises(ModelError):
+        await deeply(memory, "What of them?", strict=True)
+
+
+async def test_a_package_that_is_missing_is_no_fault_of_the_model() -> None:
+    memory = await knowing(ScriptedAnalyst(MissingPackageError("instructor", extra="llm")))
+    with pytest.raises(MissingPackageError):
+        await deeply(memory, QUESTION)
+
+
+async def test_answers_that_cannot_be_used_are_passed_over() -> None:
+    useless = ("", "  ", "?!", "x" * 501, "\ud800 where", 7, None)
+    analysis = QuestionAnalysis(questions=(*parts(*useless).questions, "Ben?", *parts("Cy?").questions))  # type: ignore[arg-type]
+    gaps = [[*(Gap(missing="it", question=text) for text in useless), "Ben?", Gap(missing="it", question="Who?")]]  # type: ignore[arg-type]
+    found = await deeply(await knowing(ScriptedAnalyst(analysis, gaps=gaps)), "What of them?")
+    assert (found.questions, found.failure) == (("What of them?", "Cy?", "Who?"), None)
+
+
+async def test_it_takes_no_more_questions_than_it_may() -> None:
+    many = [f"What of the thing number {number}?" for number in range(9)]
+    gaps = [[Gap(missing="it", question=f"And {text}") for text in many]]
+    deep = attrs.evolve(ALWAYS, max_questions=2)
+    found = await deeply(await knowing(ScriptedAnalyst(parts(*many), gaps=gaps)), "What of them?", deep=deep)
+    assert found.questions == ("What of them?", *many[:2], f"And {many[0]}", f"And {many[1]}")
+    assert len(found.gaps) == 2
+
+
+@pytest.mark.parametrize("exploring", [False, True])
+async def test_a_model_that_is_too_slow_is_not_waited_for(exploring: bool) -> None:
+    analyst = ScriptedAnalyst()
+
+    async def think() -> None:
+        await (anyio.lowlevel.checkpoint() if exploring and not analyst.shown else anyio.sleep_forever())
+
+    analyst.meanwhile = think
+    memory = await knowing(analyst, deep=attrs.evolve(ALWAYS, timeout=0.05))
+    with anyio.fail_after(10):
+        found = await deeply(memory, "What of them?")
+    assert list(found.matches) == await memory.recall("What of them?")
+    assert "0.05 s" in str(found.failure)
+    with pytest.raises(ModelUnavailableError, match="timeout"):
+        await deeply(memory, "What of them?", strict=True)
+
+
+async def test_it_can_be_cancelled_and_leaves_nothing_behind() -> None:
+    thinks = anyio.Event()
+
+    async def think() -> None:
+        thinks.set()
+        await anyio.sleep_forever()
+
+    analyst = ScriptedAnalyst(meanwhile=think)
+    memory = await knowing(analyst)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(deeply, memory, QUESTION)
+        await thinks.wait()
+        tasks.cancel_scope.cancel()
+    analyst.meanwhile = anyio.lowlevel.checkpoint
+    assert values((await deeply(memory, QUESTION)).matches)[0] == "Ana lives in Faro."
+
+
+async def test_what_changes_while_the_model_thinks_is_found_as_it_is_then() -> None:
+    analyst = ScriptedAnalyst(gaps=[[Gap(missing="it", question="What of the mill?")], []])
+    memory = await knowing(analyst)
+
+    async def meanwhile() -> None:
+        (ana,) = [match.record for match in await memory.recall(QUESTION) if "Ana" in match.record.value]
+        await memory.forget(ana.id)
+        await memory.remember("Ana lives near the mill.")
+
+    analyst.meanwhile = meanwhile
+    deep = attrs.evolve(ALWAYS, confidence_threshold_low=0.99)
+    found = values((await deeply(memory, QUESTION, deep=deep)).matches)
+    assert found[0] == "Ana lives near the mill."
+    assert "Ana lives in Faro." not in found
+
+
+async def test_it_stops_asking_when_the_tokens_are_spent() -> None:
+    async def spend() -> None:
+        meter(questions=1, usage=Usage(input_tokens=90, output_tokens=10))
+
+    for budget, rounds in ((101, 1), (100, 0)):
+        analyst = ScriptedAnalyst(gaps=[[Gap(missing="it", question="What of it?")]], meanwhile=spend)
+        deep = attrs.evolve(ALWAYS, token_budget=budget)
+        found = await deeply(await knowing(analyst), "What of them?", deep=deep)
+        assert (found.rounds, found.calls, found.tokens) == (rounds, 1 + rounds, 100 * (1 + rounds))
+
+
+async def test_an_embedder_that_fails_midway_leaves_words_to_go_by_as_in_plain_recall() -> None:
+    class Broken(HashEmbedder):
+        async def embed(self, texts: Any) -> Any:
+            if any("Ben" in text and "Ana" not in text and "?" in text for text in texts):
+                raise OSError("away")
+            return await super().embed(texts)
+
+    memory = await knowing(ScriptedAnalyst(parts("What of Ben?")), embedder=Broken())
+    found = await deeply(memory, QUESTION)
+    assert found.words_only is not None
+    assert {match.parts.cosine for match in found.matches} == {0.0}
+    assert (await memory.recall(QUESTION, depth="deep")).failure == found.words_only
+    with pytest.raises(EmbedderError):
+        await deeply(memory, QUESTION, lexical=False)
+
+
+async def test_another_moment_is_looked_at_as_it_was() -> None:
+    analyst = ScriptedAnalyst(gaps=[[Gap(missing="it", question="What of Ana now?")]])
+    memory = remembering(analyst)
+    for days, city in ((30, "Lyon"), (3, "Faro")):
+        said = Message(content=f"Ana lives in {city}.", timestamp=NOW - dt.timedelta(days=days))
+        await memory.remember(said)
+    then = NOW - dt.timedelta(days=9)
+    found = await deeply(memory.as_of(then), "Where did Ana live last week?")
+    assert values(found.matches) == ["Ana lives in Lyon."]
+    assert [asked.now for asked in analyst.requests] == [then]
+    assert [span.end for span in found.times] == [dt.datetime(2026, 11, 9, tzinfo=dt.UTC)]
+
+
+async def test_a_model_makes_an_analyst() -> None:
+    """`Memory(model=…)` is enough; the analyst's questions are counted."""
+
+    def script(prompt: Any, answer: Any) -> dict[str, Any]:
+        if answer.__name__ == "QuestionAnswer":
+            return {"questions": ["What does Ben eat?"], "complexity": "complex"}
+        return {"gaps": [{"missing": "Cy", "question": "What does Cy play?"}]}
+
+    model = ScriptedModel(script)
+    memory = await knowing(None)
+    asking = remembering(InstructorQuestionAnalyst(model), store=memory._backend.provider)
+    found = await deeply(asking, "Tell me of them.", deep=ALWAYS)
+    assert found.questions == ("Tell me of them.", "What does Ben eat?", "What does Cy play?")
+    assert (found.calls, found.rounds, found.complexity) == (2, 1, Complexity.COMPLEX)
+    assert len(model.prompts) == 2

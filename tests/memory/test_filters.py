@@ -13,9 +13,9 @@ import pytest
 
 from factmem import STATEMENT, AgentMemoryProvider, Concept, FactDetails, Memory, Message, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError
-from factmem.memory import RecordOrder
+from factmem.memory import Filters, RecordOrder
 from factmem.patterns import linear_search
-from factmem.recall import MetadataCondition, MetadataOperator
+from factmem.recall import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import Json
 
@@ -288,3 +288,37 @@ def test_a_pattern_takes_time_linear_in_the_text(pattern: str) -> None:
             assert not search("a" * size + "?")
         times.append(process_time() - began)
     assert times[1] < 40 * max(times[0], 0.01)
+
+
+# An empty list as a filter matches nothing.
+
+EMPTY: list[Filters] = [
+    {"record_ids": []},
+    {"concepts": []},
+    {"categories": ()},
+    {"topics": set()},
+    {"sources": []},
+    {"subjects": []},
+]
+
+
+@pytest.mark.parametrize("filters", EMPTY, ids=lambda filters: next(iter(filters)))
+async def test_an_empty_list_keeps_nothing(filters: Filters) -> None:
+    async with Memory("memory:") as memory:
+        await memory.save(MultipleFacts(STATEMENT, ("The cellar is cold.",)))
+        assert await memory.recall("cellar", **filters) == []
+        assert await memory.list_records(**filters) == []
+
+
+@pytest.mark.parametrize("filters", EMPTY, ids=lambda filters: next(iter(filters)))
+async def test_none_keeps_everything(filters: Filters) -> None:
+    async with Memory("memory:") as memory:
+        await memory.save(MultipleFacts(STATEMENT, ("The cellar is cold.",)))
+        (name,) = filters
+        everything: Filters = {name: None}  # type: ignore[misc]
+        assert len(await memory.recall("cellar", **everything)) == 1
+
+
+def test_a_filter_of_an_empty_list_is_not_empty() -> None:
+    assert RecallFilter().empty
+    assert not RecallFilter(categories=[]).empty

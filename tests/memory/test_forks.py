@@ -25,6 +25,7 @@ def in_a_fork(action: Callable[[], None]) -> int:
     """Return the exit code of a child that does something; one that hangs is killed by an alarm."""
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(SECONDS)
         try:
             action()

@@ -21,7 +21,9 @@ from factmem import (
     RecallMatch,
     SingleFact,
 )
+from factmem.recall.text.updates import overtakes
 from factmem.testing import FakeClock, HashEmbedder
+from tests.recall.test_updates import matter
 from tests.recall.update_pairs import CHAT, UNSEEN
 
 CITY = Concept.single("city", "Where somebody lives")
@@ -63,14 +65,30 @@ async def save_found(memory: Memory, fact: Any, message: str, quote: str, *, pri
     return await memory.save(fact, details=FactDetails(evidence=(evidence,)), private=private)
 
 
-async def test_an_older_statement_is_marked_with_the_newer_one_and_keeps_its_rank(memory: Memory) -> None:
+async def test_an_older_statement_is_marked_with_the_newer_one_and_stands_below_it(memory: Memory) -> None:
     await memory.remember(OLD)
-    before = await memory.recall("Where do I live in Oslo?")
+    (before,) = await memory.recall("Where do I live in Oslo?")
     (record,) = (await memory.remember(NEW)).records
     match = await found(memory)
     assert match.newer == record
     assert (match.retracted, (await found(memory, NEW)).newer) == (False, None)
-    assert (await memory.recall("Where do I live in Oslo?"))[0].record == before[0].record
+    first, second = await memory.recall("Where do I live in Oslo?")
+    assert (first.record, second.record) == (record, before.record)
+    assert first.score > second.score > 0.999 * first.score
+    assert ("newest" in first.reasons, "newest" in second.reasons) == (True, False)
+
+
+@pytest.mark.parametrize("limit", [1, 50])
+async def test_no_filter_changes_what_a_newer_statement_scores(memory: Memory, limit: int) -> None:
+    await memory.remember(OLD, categories=["old"])
+    for text in CHAT:
+        await memory.remember(text)
+    await memory.remember(NEW, categories=["new"])
+    first, second = (await memory.recall(OLD, limit=50))[:2]
+    (new,) = await memory.recall(OLD, limit=limit, categories=["new"])
+    (old,) = await memory.recall(OLD, limit=limit, categories=["old"])
+    assert [new.score, old.score] == pytest.approx([first.score, second.score], rel=1e-9)
+    assert (new.record.value, old.record.value, old.newer) == (NEW, OLD, new.record)
 
 
 async def test_the_newest_of_several_is_returned(memory: Memory) -> None:
@@ -79,28 +97,17 @@ async def test_the_newest_of_several_is_returned(memory: Memory) -> None:
     assert [await newer(memory, text) for text in (OLD, NEW)] == ["I moved to Rome."] * 2
 
 
-async def test_a_newer_statement_is_found_beyond_the_results(memory: Memory) -> None:
-    await memory.remember(OLD)
-    for text in CHAT:
-        await memory.remember(text)
-    await memory.remember(NEW)
-    (match,) = await memory.recall(OLD, limit=1)
-    assert match.newer is not None
-    assert match.newer.value == NEW
-
-
-async def test_of_pairs_in_a_chat_the_older_ones_are_marked(clock: FakeClock) -> None:
-    """Each is matched with its own pair alone, among other remarks."""
-    marked = 0
-    for older, later in UNSEEN:
-        memory = Memory("memory:", embedder=HashEmbedder(), clock=clock)
+async def test_a_newer_statement_marks_hardly_any_other_remark_of_a_chat(memory: Memory, clock: FakeClock) -> None:
+    others = 0
+    for number, (older, later) in enumerate(pair for pair in UNSEEN if overtakes(*map(matter, pair[::-1]))):
         texts = (*CHAT[:10], older, *CHAT[10:], later)
-        await memory.remember(talk(*texts, id="talk", at=clock() - dt.timedelta(days=1)))
-        matches = {match.record.value: match.newer for match in await memory.recall(older, limit=50)}
-        assert {text for text, by in matches.items() if by is not None} <= {older}
-        by = matches[older]
-        marked += by is not None and by.value == later
-    assert marked / len(UNSEEN) >= 0.7
+        scope = f"/product/{number}"
+        await memory.remember(talk(*texts, id=str(number), at=clock() - dt.timedelta(days=1)), scope=scope)
+        matches = await memory.recall(older, limit=50, scope=scope)
+        marked = {match.record.value: match.newer.value for match in matches if match.newer}
+        assert marked.pop(older) == later
+        others += len(marked)
+    assert others <= 1
 
 
 async def test_another_speaker_another_origin_and_another_place_overtake_nothing(
@@ -125,14 +132,14 @@ async def test_a_private_statement_is_shown_to_its_owner_alone(memory: Memory) -
     assert await newer(bo) is None
 
 
-async def test_the_newer_record_lies_in_the_view_and_passes_the_filters(memory: Memory, clock: FakeClock) -> None:
+async def test_the_newer_record_lies_in_the_view_and_no_filter_hides_it(memory: Memory) -> None:
     await memory.remember(OLD, scope="/product/alpha", categories=["home"])
     await memory.remember(NEW, scope="/product/alpha")
     between = (await found(memory, NEW)).record.timestamp
     assert await newer(memory.scope("/product/alpha")) == NEW
     assert await newer(memory, scope="/product/alpha") == NEW
-    assert await newer(memory, categories=["home"]) is None
-    assert await newer(memory, until=between) is None
+    assert await newer(memory, categories=["home"]) == NEW
+    assert await newer(memory, until=between) == NEW
 
 
 async def test_only_records_known_then_are_returned(memory: Memory, clock: FakeClock) -> None:

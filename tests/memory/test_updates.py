@@ -1,4 +1,4 @@
-"""Knowledge updates, by the streams of `benchmarks/updates.py`: the latest statement is current."""
+"""Knowledge updates, by the streams of `benchmarks/typed_updates.py`: the latest statement is current."""
 
 from __future__ import annotations
 

@@ -97,6 +97,9 @@ def _page(path: Path) -> Page:
 
 
 PAGES = [_page(path) for path in (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))]
+NEXT_STEP = "Review what waits in quarantine with"
+"""A note of the terminal for people, which is printed to stderr."""
+
 RUN = [page for page in PAGES if any(section.runnable for section in page.sections)]
 
 
@@ -137,7 +140,8 @@ def test_the_fences_of_a_page_run(page: Page, tmp_path: Path, model: str, fork_s
         done = subprocess.run(command, cwd=here, env=shell, capture_output=True, text=True, timeout=170, check=False)
     else:
         done = fork_server.run(runner, str(listed), cwd=here, env=shell, timeout=170, outputs=here)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    warned = [line for line in done.stderr.splitlines() if not line.startswith(NEXT_STEP)]
+    assert (done.returncode, warned) == (0, []), done.stdout
     outputs = iter(done.stdout.split("\f\n")[1:])
     for section in page.sections:
         printed = [line for output in itertools.islice(outputs, len(section.runnable)) for line in output.splitlines()]

@@ -74,15 +74,30 @@ class Said:
 
     @property
     def holds_number(self) -> bool:
-        return "twice" in self.text
+        return any(word in self.text.split() for word in ("twice", "4", "5"))
 
     @property
     def indexed(self) -> str:
         return f"trip note: A note of a trip: {self.text}" if self.typed else self.text
 
 
-texts = st.builds(
-    operator.add, st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join), st.sampled_from(["", "", "?"])
+UPDATES = [
+    "I live in Amber Grove.",
+    "I moved to Delta Harbor.",
+    "My doctor is Amber.",
+    "My doctor is Delta.",
+    "The trip takes 4 hours.",
+    "The trip takes 5 hours.",
+    "We cancelled the trip to the grove with the doctor.",
+    "I like the trip to the grove.",
+]
+texts = st.one_of(
+    st.builds(
+        operator.add,
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join),
+        st.sampled_from(["", "", "?"]),
+    ),
+    st.sampled_from(UPDATES),
 )
 queries = st.lists(
     st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "zoe"]), min_size=1, max_size=6

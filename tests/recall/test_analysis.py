@@ -34,6 +34,14 @@ def test_ways_to_write_a_word_are_one(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("forms", "base"),
+    [("met", "meet"), ("wrote written", "writes"), ("went gone", "going"), ("children", "child"), ("wives", "wife")],
+)
+def test_irregular_forms_have_the_stem_of_their_base_form(forms: str, base: str) -> None:
+    assert set(analyse(forms)) == set(analyse(base))
+
+
+@pytest.mark.parametrize(
     ("text", "terms"),
     [
         ("喜欢饺子", ["喜欢", "欢饺", "饺子", "喜", "欢", "饺", "子"]),
@@ -79,8 +87,8 @@ def test_numbers_with_parts_and_codes_are_terms_by_themselves(text: str, term: s
 )
 def test_numbers_and_names_are_found_exactly(query: str, found: str, other: str) -> None:
     with BlockingMemory(Memory("memory:")) as memory:
-        memory.remember(found)
         memory.remember(other)
+        memory.remember(found)
         first, second = memory.recall(query, limit=2)
         assert (first.record.value, second.record.value) == (found, other)
         assert first.parts.lexical > second.parts.lexical

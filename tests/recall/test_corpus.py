@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import factmem.recall.index.corpus
-from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts, RecallSettings
+from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts, RecallSettings
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, Rows
-from factmem.recall.index.outline_codec import BODY
+from factmem.recall.index.outline_codec import BODY, BODY_FIELDS
 from factmem.recall.index.segments import Segment
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
@@ -118,25 +118,43 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         assert [corpus.term(term, callers[0]).documents for term in terms] == first
 
 
-async def test_updates_are_cached_within_bounds_and_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factmem.recall.index.corpus, "_KNOWN_UPDATES", 3)
-    async with opened() as memory:
-        for text in ("I live in Oslo.", *SAID, "I moved to Lisbon."):
-            await memory.remember(text)
-
-        first = await memory.recall("Where do I live?", limit=20)
-        corpus = await memory._backend.mirror.corpus(embedded=True)
-        assert len(first) > 3
-        assert len(corpus._updates) == 0
-        for text in ("I live in Oslo.", *SAID):
-            await memory.recall(text, limit=1)
-            assert 0 < len(corpus._updates) <= 3
-        (one,) = await memory.recall("I live in Oslo.", limit=1)
-        assert [match.newer for match in await memory.recall("Where do I live?", limit=20)] == [
-            match.newer for match in first
+async def test_who_overtakes_whom_is_the_same_found_one_by_one_at_once_and_after_an_erasure() -> None:
+    provider = InMemoryProvider()
+    said = [
+        Message(content=text, timestamp=NOW - dt.timedelta(days=days))
+        for text, days in [
+            ("I weigh 82 kilos.", 9),
+            ("I weigh 76 kilos.", 3),
+            ("I weigh 79 kilos.", 6),  # it comes late
+            ("I live in Oslo.", 8),
+            ("I moved to Lisbon.", 2),
+            ("I weigh 74 kilos now.", 1),
         ]
-        assert one.newer is not None
-        assert one.newer.value == "I moved to Lisbon."
+    ]
+
+    async def marks(memory: Memory) -> dict[object, object]:
+        matches = await memory.recall("What do I weigh, and where do I live?", limit=10)
+        return {match.record.value: match.newer and match.newer.value for match in matches}
+
+    async with Memory(provider, embedder=HashEmbedder(64), clock=FakeClock(NOW)) as memory:
+        ids: list[str] = []
+        for message in said:
+            ids += [record.id for record in (await memory.remember(message)).records]
+            await marks(memory)
+        one_by_one = await marks(memory)
+        async with Memory(provider, embedder=HashEmbedder(64), clock=FakeClock(NOW)) as other:
+            assert await marks(other) == one_by_one
+        assert one_by_one == {
+            "I weigh 74 kilos now.": None,
+            "I weigh 76 kilos.": "I weigh 74 kilos now.",
+            "I weigh 79 kilos.": "I weigh 74 kilos now.",
+            "I weigh 82 kilos.": "I weigh 74 kilos now.",
+            "I moved to Lisbon.": None,
+            "I live in Oslo.": "I moved to Lisbon.",
+        }
+        await memory.forget(ids[-1])
+        left = await marks(memory)
+        assert [left[f"I weigh {kilos} kilos."] for kilos in (82, 79, 76)] == ["I weigh 76 kilos."] * 2 + [None]
 
 
 async def test_updates_are_searched_anew_for_another_view_and_after_a_write() -> None:
@@ -161,7 +179,7 @@ def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
             records=[1],
             recorded_at=[0],
             shared=[b'["/agent/a","user",null,0,"word",null]'],
-            own=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack("<Q", 7)],
+            own=[BODY.pack(0, 0, 0.5, *(0 for _ in range(len(BODY_FIELDS) - 3))) + struct.pack("<Q", 7)],
         )
     )
     row = np.zeros(1, np.intp)

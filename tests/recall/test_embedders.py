@@ -52,6 +52,7 @@ async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
     assert float(rows[0] @ rows[1]) > float(rows[0] @ rows[2]) + 0.2
 
 
+@pytest.mark.processes
 def test_loading_the_default_leaves_the_programs_logging_alone() -> None:
     """Another package's logging setup must not make the whole program log its libraries."""
     code = (

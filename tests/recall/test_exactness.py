@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import factmem.recall
 from factmem import MemoryScope, RecallSettings
 from factmem.recall import Boost, RecallMatch, analyse
+from factmem.recall.text.updates import matter_of, overtakes
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights
 
@@ -107,7 +108,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     covers = {term: of / sum(known.values()) * len(known) / len(set(asked)) for term, of in known.items()}
     lexical_weight = 0.35 if weigh.lexical_weight is None else weigh.lexical_weight
     unrelated = weigh.unrelated or 0.0
-    scores = {}
+    scores: dict[int, float] = {}
     for seq, said in seen:
         key, row = place[seq]
         group = groups[key]
@@ -140,8 +141,34 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - 0.6 * lead * concept) * (1 - covered) ** (2 * concept)
         alike *= 0.75 if by_words and other else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
-        scores[f"{said.owner} {said.scope} {said.text}"] = mixed(alike, recency, said.importance, weigh)
-    return scores
+        scores[seq] = mixed(alike, recency, said.importance, weigh)
+    return {
+        f"{said.owner} {said.scope} {said.text}": score
+        for (_, said), score in zip(seen, newest_first(seen, scores).values(), strict=True)
+    }
+
+
+def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) -> dict[int, float]:
+    """Return the scores with those of statements that overtake others, and of these, by the written rule."""
+    said = dict(seen)
+
+    def is_overtaken(older: int, newer: int) -> bool:
+        old, new = said[older], said[newer]
+        alike = (old.owner, old.scope) == (new.owner, new.scope) and not (old.typed or new.typed)
+        one_message = old.conversation is not None and (old.conversation, old.position) == (
+            new.conversation,
+            new.position,
+        )
+        before, after = matter_of(old.text), matter_of(new.text)
+        return alike and not one_message and before is not None and after is not None and overtakes(after, before)
+
+    in_order = sorted(said, key=lambda seq: (-said[seq].age_days, seq))
+    newest: dict[int, int] = {}
+    for place, older in reversed(list(enumerate(in_order))):
+        by = [newer for newer in in_order[place + 1 :] if is_overtaken(older, newer)]
+        newest[older] = newest[by[-1]] if by else older
+    best = {seq: max(scores[older] for older in said if newest[older] == seq) for seq in newest.values()}
+    return {seq: best[seq] if newest[seq] == seq else min(scores[seq], best[newest[seq]]) for seq in scores}
 
 
 def mixed(similarity: float, recency: float, importance: float, weigh: RecallSettings) -> float:

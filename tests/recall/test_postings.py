@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from factmem.recall.index import segments
 from factmem.recall.index.columns import Columns, Rows
-from factmem.recall.index.outline_codec import BODY
+from factmem.recall.index.outline_codec import BODY, BODY_FIELDS
 from factmem.recall.index.segments import post
 
 _TERMS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([7 << 40, (7 << 40) + 1, (7 << 40) + 2]), max_size=6)
@@ -30,7 +30,10 @@ def columns_of(terms: list[list[int]]) -> Columns:
             records=list(range(1, count + 1)),
             recorded_at=[0] * count,
             shared=[b'["/agent/a","user",null,0,"word",null]'] * count,
-            own=[BODY.pack(0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack(f"<{len(held)}Q", *held) for held in terms],
+            own=[
+                BODY.pack(0, 0, 0.5, *(0 for _ in range(len(BODY_FIELDS) - 3))) + struct.pack(f"<{len(held)}Q", *held)
+                for held in terms
+            ],
         )
     )
     return columns

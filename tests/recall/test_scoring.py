@@ -122,6 +122,7 @@ def test_more_evidence_never_costs_anything(evidence: Evidence[float], lexical_w
 def test_no_evidence_of_a_kind_scores_as_0_does(evidence: Evidence[float], lexical_weight: float) -> None:
     nothing = dict.fromkeys(["lead", "dated", "kind", "misfit", "concept", "answered", "other"], 0.0)
     absent: dict[str, Any] = dict.fromkeys(nothing)
+    evidence = attrs.evolve(evidence, timed=0.0)  # a time in the query is part of its words
     without = attrs.evolve(evidence, **absent)
     assert similarity(attrs.evolve(evidence, **nothing), lexical_weight) == similarity(without, lexical_weight)
 
@@ -178,6 +179,17 @@ def test_confidence_falls_where_others_than_the_named_one_fit_better() -> None:
     assert sure == pytest.approx(0.3 * 0.6 + 0.7 * 0.3)
     assert confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [False, False]) == pytest.approx(sure)
     assert confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [False, True]) == 0
+
+
+def test_what_happened_is_told_up_to_some_days_later() -> None:
+    day = np.array([-1.0, -0.25, 0.5, 1.0, 2.0, 3.5, 6.0, 9.0])
+    assert closeness(day * DAY, [(0.0, DAY)]) == pytest.approx([0, 0.5, 1, 1, 0.8, 0.5, 0, 0])
+
+
+def test_a_time_is_a_part_of_the_evidence_of_words() -> None:
+    timed = attrs.evolve(PLAIN, own=0.0, dated=1.0, timed=0.2)
+    assert timed.lexical == pytest.approx(attrs.evolve(PLAIN, own=0.2).lexical)
+    assert attrs.evolve(timed, dated=0.0).lexical == 0
 
 
 @given(st.floats(0, 1000), st.floats(0, 1000))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import pytest
 
-from factmem import InMemoryProvider, Memory
+from factmem import InMemoryProvider, Memory, MultipleFacts
+from factmem.facts import STATEMENT
 from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations
 
@@ -82,6 +84,10 @@ MORE_QUESTIONS: Final[Sequence[Question]] = (  # written after the code, which w
 )
 
 
+PEOPLE: Final = "Ann Ben Cleo Dag Eva Finn Greta Hugo Ines Jan Kaja Leo Mona Nils"
+"""People met on one day each, five days apart."""
+
+
 @pytest.fixture(params=["asyncio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """One event loop is enough for a figure of quality."""
@@ -100,3 +106,22 @@ async def test_temporal_questions_are_answered_among_the_first_five() -> None:
                 missed.append("\n  ".join([f"{question} ({' or '.join(expected)})", *found]))
     share = 1 - len(missed) / (len(QUESTIONS) + len(MORE_QUESTIONS))
     assert share >= 0.85, f"{share:.2f} of the questions were answered; missed:\n" + "\n".join(missed)
+
+
+@pytest.mark.parametrize(
+    ("question", "days"), [("Who did I meet yesterday?", 1), ("Who was met the day before yesterday?", 2)]
+)
+async def test_an_irregular_verb_and_a_day_find_what_was_told_of_them(question: str, days: int) -> None:
+    """A statement's own "yesterday" does not mislead, and a day later is not too late to tell."""
+    async with Memory(InMemoryProvider(), clock=(clock := FakeClock(NOW))) as memory:
+        asked = list[tuple[dt.datetime, str]]()
+        for number, name in enumerate(PEOPLE.split()):
+            met = NOW - dt.timedelta(days=5 * number + 10)
+            told, when = (met + dt.timedelta(days=1), "yesterday") if number % 2 else (met, "today")
+            text = f"I met {name} at the station {when}."
+            await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=told))
+            asked.append((met + dt.timedelta(days=days, hours=3), text))
+        for moment, text in asked:
+            clock.set(moment)
+            (found,) = await memory.recall(question, limit=1)
+            assert found.record.value == text

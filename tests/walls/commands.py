@@ -133,8 +133,6 @@ COMMANDS: Final[Mapping[str, Door]] = {
     ),
     "dead-letters list": Reads([Way(_ran(["dead-letters", "list"]), Shows.LETTERS, whole=True)]),
     "quarantine list": Reads([Way(_ran(["quarantine", "list"]), Shows.APART, whole=True)]),
-    "expire": Writes([Way(_ran(["expire", "--dry-run"]), Shows.NOTHING)]),
-    "purge": Writes([Way(_ran(["purge", "--before", NOW.date().isoformat()]), Shows.KEPT)]),
     "save": Writes([Way(_ran(["save", "home", MARK], ["save", "home", "7", "--type", "int"]), Shows.KEPT)]),
     "update": Writes([Way(_with_ids("update", "--value", f'"{MARK}"'), Shows.KEPT)]),
     "undo": Writes([Way(_with_ids("undo"), Shows.KEPT)]),
@@ -155,8 +153,14 @@ COMMANDS: Final[Mapping[str, Door]] = {
     ),
     "import": Writes([Way(_imported, Shows.NOTHING)]),
     "reembed": Writes([Way(_ran(["reembed"]), Shows.NOTHING)]),
-    "erase": Writes([Way(_with_ids("erase", "--yes", "--verify"), Shows.NOTHING)]),
-    "forget": Writes([Way(_with_ids("forget", "--yes"), Shows.NOTHING)]),
+    "forget": Writes(
+        [
+            Way(_ran(["forget", "--expired", "--dry-run"]), Shows.NOTHING),
+            Way(_ran(["forget", "--dry-run", "--before", NOW.date().isoformat()]), Shows.KEPT),
+            Way(_with_ids("forget", "--yes", "--verify"), Shows.NOTHING),
+            Way(_with_ids("forget", "--yes"), Shows.NOTHING),
+        ]
+    ),
     "resume": Neither("returns counts of the result of Memory.resume; needs a model"),
     "dead-letters retry": Neither("returns the result of DeadLetters.retry; needs a model"),
     "ingest": Neither("returns counts of the results of Memory.remember and remember_many"),

@@ -16,11 +16,12 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
-from factmem.browse.browser import Browser, Done, Doomed, Dossier, Draft, Narrowing
+from factmem.browse.browser import Browser, Doomed, Dossier, Draft, Narrowing
 from factmem.browse.rows import RecordRow
 from factmem.browse.terminal.failures import ProblemLine
 from factmem.browse.terminal.fields import FIELD_TO_FIELD, Field, Lines
 from factmem.browse.terminal.pictures import count_of, difference_line, plain
+from factmem.changes import Change
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.names import checked_path
 
@@ -92,7 +93,7 @@ def _field(label: str, value: str, *, id: str, placeholder: str = "") -> Compose
         yield Field(value, id=id, placeholder=placeholder)
 
 
-class ReasonDialog(Dialog[tuple[Done, ...]]):
+class ReasonDialog(Dialog[Sequence[Change]]):
     """A change of records, confirmed with an optional reason.
 
     Args:
@@ -102,7 +103,7 @@ class ReasonDialog(Dialog[tuple[Done, ...]]):
     """
 
     def __init__(
-        self, title: str, rows: Sequence[RecordRow], change: Callable[[str], Awaitable[tuple[Done, ...]]]
+        self, title: str, rows: Sequence[RecordRow], change: Callable[[str], Awaitable[Sequence[Change]]]
     ) -> None:
         super().__init__(title, "enter: yes · esc: no")
         self._rows, self._change = rows, change
@@ -112,12 +113,12 @@ class ReasonDialog(Dialog[tuple[Done, ...]]):
         yield Static(_listed(self._rows, len(self._rows)), markup=False)
         yield from _field("Reason", "", id="reason", placeholder="optional, for the audit trail")
 
-    async def perform(self) -> tuple[Done, ...]:
+    async def perform(self) -> Sequence[Change]:
         """Make the change."""
         return await self._change(self.query_one("#reason", Field).value)
 
 
-class EditDialog(Dialog[Done]):
+class EditDialog(Dialog[Change]):
     """New values of the fields of one record.
 
     Args:
@@ -153,7 +154,7 @@ class EditDialog(Dialog[Done]):
     def _first_field(self) -> Field | Lines | None:
         return self.query_one("#value", Lines)
 
-    async def perform(self) -> Done:
+    async def perform(self) -> Change:
         """Save what has changed; on top of a newer revision, show both and save nothing."""
         row = self._page.row
         try:

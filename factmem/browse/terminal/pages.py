@@ -22,11 +22,9 @@ from textual.widgets.option_list import Option
 from factmem.browse.browser import (
     Asked,
     Browser,
-    Done,
     Dossier,
     Found,
     InboxPage,
-    Letter,
     Listing,
     Narrowing,
     Overview,
@@ -51,7 +49,9 @@ from factmem.browse.terminal.pictures import (
     revision_line,
     trail_of,
 )
+from factmem.changes import Change
 from factmem.errors import InvalidDataError
+from factmem.memory import DeadLetter
 from factmem.records import AssertionState
 
 __all__ = [
@@ -220,10 +220,10 @@ class RecordsPage(Page):
             return
         done = await self.app.push_screen_wait(EditDialog(self.browser, page))
         if done is not None:
-            self.moved(done.row)
+            self.moved(done.record.id)
             self.say("Saved. The revision before stays in its history.")
 
-    def moved(self, row: RecordRow) -> None:
+    def moved(self, id: str) -> None:
         """Take note that a record has another id now."""
 
     def action_retract(self) -> None:
@@ -244,11 +244,11 @@ class RecordsPage(Page):
             )  # fmt: skip
 
     def _change(
-        self, rows: Sequence[RecordRow], verb: str, past: str, change: Callable[[str], Awaitable[tuple[Done, ...]]]
+        self, rows: Sequence[RecordRow], verb: str, past: str, change: Callable[[str], Awaitable[Sequence[Change]]]
     ) -> None:
         """Ask for a reason, make a change, and say so."""
 
-        def finish(done: tuple[Done, ...] | None) -> None:
+        def finish(done: Sequence[Change] | None) -> None:
             if done is not None:
                 self.say(outcome_of(past, done))
 
@@ -483,9 +483,9 @@ class RecordScreen(RecordsPage):
         """Return the record."""
         return () if self._page is None else (self._page.row,)
 
-    def moved(self, row: RecordRow) -> None:
+    def moved(self, id: str) -> None:
         """Show the record under its new id."""
-        self._record_id = row.id
+        self._record_id = id
 
     def erased(self) -> None:
         """Leave the page of a record that is gone."""
@@ -517,8 +517,8 @@ class RecordScreen(RecordsPage):
             self.notify("This is the present revision: choose another one to return to.", severity="warning")
             return
 
-        async def change(why: str) -> tuple[Done, ...]:
-            return (await self.browser.rollback(row.revision, reason=why),)
+        async def change(why: str) -> Sequence[Change]:
+            return [await self.browser.rollback(row.revision, reason=why)]
 
         self._change([row], f"Return to revision {row.revision} of", "Rolled back", change)
 
@@ -631,7 +631,7 @@ class InboxScreen(RecordsPage):
         """Return the marked records of the list that is open, or the one under the cursor."""
         return () if self._tab == "letters" else self.query_one(f"#{self._tab}-rows", RecordTable).chosen
 
-    def _letter(self) -> Letter | None:
+    def _letter(self) -> DeadLetter | None:
         at = self.query_one("#letter-lines", OptionList).highlighted
         return None if self._inbox is None or self._tab != "letters" or at is None else self._inbox.letters[at]
 
@@ -691,7 +691,7 @@ class InboxScreen(RecordsPage):
         self._decide("Rejected", self.browser.reject, [row.id for row in self.chosen()])
 
     def _decide(
-        self, past: str, decide: Callable[[Sequence[str]], Awaitable[tuple[Done, ...]]], ids: Sequence[str]
+        self, past: str, decide: Callable[[Sequence[str]], Awaitable[Sequence[Change]]], ids: Sequence[str]
     ) -> None:
         async def task() -> None:
             self.say(outcome_of(past, await decide(ids)))

@@ -14,10 +14,12 @@ from typing import Final
 from rich.cells import cell_len
 from textual.content import Content
 
-from factmem.browse.browser import Difference, Done, Dossier, Event, Found, Hit, Letter, Narrowing, Opened, Told
+from factmem.browse.browser import Difference, Dossier, Found, Hit, Narrowing, Opened, Told
 from factmem.browse.charts import Bar, Graph, GraphNode, Mark
-from factmem.browse.rows import Quote, RecordRow
+from factmem.browse.rows import Quote, RecordRow, value_of
 from factmem.browse.texts import masked, shown
+from factmem.changes import Change
+from factmem.memory import AuditEntry, DeadLetter
 from factmem.records import AssertionState, Origin
 
 __all__ = [
@@ -290,17 +292,18 @@ def revision_line(mark: Mark) -> Content:
     )  # fmt: skip
 
 
-def trail_of(trail: Iterable[Event]) -> Content:
+def trail_of(trail: Iterable[AuditEntry]) -> Content:
     """Return the actions on a record, one a line."""
-    return _lines(_action(event) for event in trail)
+    return _lines(_action(entry) for entry in trail)
 
 
-def _action(event: Event) -> Content:
-    by = f"  by {plain(event.actor, 80)}" if event.actor else ""
-    why = f"  because: {plain(event.reason)}" if event.reason else ""
+def _action(entry: AuditEntry) -> Content:
+    by = f"  by {plain(entry.actor, 80)}" if entry.actor else ""
+    why = f"  because: {plain(entry.reason)}" if entry.reason else ""
+    value = "" if entry.record is None else plain(value_of(entry.record), 200)
     return Content.assemble(
-        (f"{moment(event.at) or 'time unknown':<16}  ", _MUTED), (f"{event.action:<10}", "bold"),
-        f" {plain(event.value, 200)}", (f"{by}{why}", _MUTED),
+        (f"{moment(entry.at) or 'time unknown':<16}  ", _MUTED), (f"{entry.action.value:<10}", "bold"),
+        f" {value}", (f"{by}{why}", _MUTED),
     )  # fmt: skip
 
 
@@ -359,9 +362,9 @@ def difference_line(field: Difference) -> Content:
     return Content.assemble((f"{field.name}:", _NAME), *parts)
 
 
-def letter_line(letter: Letter) -> Content:
+def letter_line(letter: DeadLetter) -> Content:
     """Return a dead letter as two lines: its words, and why they could not be read."""
-    words = plain(" ".join(row.value for row in letter.rows[:20]), 300) or "no words are kept"
+    words = plain(" ".join(map(value_of, letter.records[:20])), 300) or "no words are kept"
     return Content.assemble(
         (words, "bold"), (f"\n  {plain(letter.failure)} · tried {moment(letter.failed_at)}", _MUTED)
     )
@@ -381,7 +384,7 @@ def block_of(told: Told | None) -> Content:
     return Content.assemble((size, "bold $text-success"), " ", looked, "\n\n", text[:_LONGEST], (cut, _MUTED))
 
 
-def outcome_of(verb: str, done: Sequence[Done]) -> str:
+def outcome_of(verb: str, done: Sequence[Change]) -> str:
     """Return a sentence on changes that were made, without any value."""
     return f"{verb} {count_of(len(done), 'record')}." if done else "Nothing changed."
 

@@ -17,10 +17,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Buffer
 
-from factmem.browse.browser import Asked, Browser, Comparison, Done, Dossier, Draft, Narrowing
+from factmem.browse.browser import Asked, Browser, Comparison, Dossier, Draft, Narrowing
 from factmem.browse.charts import Tally
 from factmem.browse.web.guard import Guard, visit_of, was_let_in
 from factmem.browse.web.templating import address, render
+from factmem.changes import Change
 from factmem.errors import (
     CapabilityError,
     FactMemError,
@@ -233,7 +234,7 @@ class _Site:
         except InvalidDataError as error:
             page = await self.browser.record(id)
             return await self._record(request, page, draft=draft, problem=str(error), status=400)
-        return self._went(request, f"/record/{done.row.id}", "Changed. The revision before is in its history.")
+        return self._went(request, f"/record/{done.record.id}", "Changed. The revision before is in its history.")
 
     async def retract(self, request: Request, form: FormData) -> Response:
         id = request.path_params["id"]
@@ -253,7 +254,7 @@ class _Site:
     async def rollback(self, request: Request, form: FormData) -> Response:
         revision = _revision(form)
         done = await self.browser.rollback(revision, reason=_text(form, "reason"))
-        return self._went(request, f"/record/{done.row.id}", f"Rolled back to revision {revision}.")
+        return self._went(request, f"/record/{done.record.id}", f"Rolled back to revision {revision}.")
 
     async def accept(self, request: Request, form: FormData) -> Response:
         done = await self.browser.accept(_chosen(form), reason=_text(form, "reason"))
@@ -411,5 +412,5 @@ def _chosen(form: FormData) -> list[str]:
     return ids
 
 
-def _counted(done: Sequence[Done]) -> str:
+def _counted(done: Sequence[Change]) -> str:
     return f"{len(done)} {'record' if len(done) == 1 else 'records'}"

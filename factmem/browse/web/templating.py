@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from factmem.browse.rows import value_of
 from factmem.browse.texts import shown
 from factmem.hidden import CONTROL, HIDDEN
 
@@ -53,7 +54,15 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(
-        cut=_cut, day=_day, days=_days, exact=_exact, lines=_lines, moment=_moment, number=_number, percent=_percent
+        cut=_cut,
+        day=_day,
+        days=_days,
+        exact=_exact,
+        lines=_lines,
+        moment=_moment,
+        number=_number,
+        percent=_percent,
+        value=value_of,
     )
     made.globals["address"] = lambda path, **parameters: Markup(escape(address(path, **parameters)))
     return made

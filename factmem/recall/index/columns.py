@@ -22,6 +22,7 @@ from factmem.names import folded_keyword
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,
+    MATTER_FIELDS,
     MULTIPLE,
     read_head,
     read_labels,
@@ -57,6 +58,7 @@ _TYPES: Final = {
     "tells": np.uint8,
     "signs": np.uint8,
     "state": np.uint8,
+    **dict(MATTER_FIELDS),
     "first_state": np.uint8,
     "head": np.int32,
     "labels": np.int32,

@@ -24,6 +24,7 @@ from factmem.details import Origin
 from factmem.fold import Current, Moment
 from factmem.recall.index.column_fold import CurrentRows, joined, said_the_same
 from factmem.recall.index.columns import Columns
+from factmem.recall.index.matters import NO_PAIRS, Overtaken, Pairs
 from factmem.recall.index.outline_codec import JOB, REMOVED, UNREVIEWED, microseconds, term_numbers
 from factmem.recall.index.segments import Hits, Segment, VisibleRows, max_views
 from factmem.recall.index.sizes import OBJECT
@@ -49,9 +50,6 @@ _KNOWN_ROWS: Final = 250_000
 
 _KNOWN_TERM: Final = 1500
 """Typical bytes of the cached occurrences of a term, without their rows."""
-
-_KNOWN_UPDATES: Final = 8192
-"""Number of rows whose possible updates are cached."""
 
 _FEW: Final = 16
 """A caller sees few rows of a part if they see less than one in this many."""
@@ -153,6 +151,14 @@ class Part:
         """Return the current rows of some assertions, given by their rows of the columns; ascending both."""
         return self._standing(self.segment.locate(rows))
 
+    def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the row of each of some assertions, in their order; -1 for none."""
+        here = self.locate(np.sort(rows))
+        order = np.argsort(self.segment.rows[here])
+        known = self.segment.rows[here[order]]
+        at = np.minimum(known.searchsorted(rows), len(known) - 1) if len(known) else np.zeros(len(rows), np.intp)
+        return np.where(known[at] == rows, here[order[at]], -1) if len(known) else at - 1
+
     def conversations(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Return the current rows of conversations, ascending."""
         return self._standing(self.segment.of_conversations(keys))
@@ -174,15 +180,17 @@ class Seen:
         masks: The visible rows of each part; None for all.
         rows: The visible rows of each part where they are few, ascending; None where they are many.
         counts: Numbers of records, exchanges and conversations.
+        overtaken: The statements that others overtake.
     """
 
     key: Hashable
     masks: tuple[NDArray[np.bool_] | None, ...]
     rows: tuple[NDArray[np.intp] | None, ...]
     counts: tuple[int, int, int]
+    overtaken: Overtaken
 
     @classmethod
-    def of(cls, key: Hashable, visible: Sequence[VisibleRows]) -> Seen:
+    def of(cls, key: Hashable, visible: Sequence[VisibleRows], overtaken: Overtaken) -> Seen:
         """Return the view of some visible rows of each part."""
         records, sessions = sum(part.records for part in visible), sum(part.sessions for part in visible)
         return cls(
@@ -193,6 +201,7 @@ class Seen:
                 for part in visible
             ),
             counts=(records, records, sessions),
+            overtaken=overtaken,
         )
 
 
@@ -252,6 +261,7 @@ class Corpus:
         moment: The moment.
         counts: Which rows of the columns count at that moment.
         parts: The records.
+        pairs: The statements that others overtake, whether they are current or not; see `Updates`.
         vectors: The embeddings known so far; recall by meaning needs a corpus that is `embedded`.
         documents: The assertions in full.
     """
@@ -262,9 +272,9 @@ class Corpus:
     parts: tuple[Part, ...]
     vectors: VectorsView
     documents: Documents
+    pairs: Pairs = NO_PAIRS
     _seen: dict[Hashable, Seen] = attrs.field(factory=dict, init=False)
     _terms: _KnownTerms = attrs.field(factory=_KnownTerms, init=False)
-    _updates: dict[tuple[Hashable, int], Sequence[int]] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -288,6 +298,11 @@ class Corpus:
             rows = rows[columns["recorded_at"][rows] <= microseconds(moment.known_at)]
         return rows
 
+    @functools.cached_property
+    def overtaken(self) -> Overtaken:
+        """The current statements that others overtake."""
+        return Overtaken.of(self.columns, self.pairs, self.parts)
+
     def shown(self, sight: Sight) -> Corpus:
         """Return the corpus that a caller may see a part of: without unreviewed records, if these are invisible."""
         reviewed = self._reviewed if sight.reviewed else None
@@ -305,7 +320,8 @@ class Corpus:
         known = self._seen.get(key)
         if known is None:
             heads = self.columns.visible_heads(sight)
-            known = Seen.of(key, [part.visible(key, heads) for part in self.parts])
+            visible = [part.visible(key, heads) for part in self.parts]
+            known = Seen.of(key, visible, self.overtaken.at(heads[self.columns["head"][self.overtaken.older]]))
             if len(self._seen) >= max_views(len(self)):
                 self._seen.clear()
             self._seen[key] = known
@@ -347,17 +363,6 @@ class Corpus:
             part.segment.levels(part.segment.occurrences(term, some))
             for part, some in zip(self.parts, among, strict=True)
         )
-
-    def known_updates(self, seen: Seen, row: int) -> Sequence[int] | None:
-        """Return the rows that may update one, as kept for what a caller sees; None if they are unknown."""
-        return self._updates.get((seen.key, row))
-
-    def keep_updates(self, seen: Seen, found: Mapping[int, Sequence[int]]) -> None:
-        """Keep the rows that may update some rows, in what a caller sees; too many at once are not kept."""
-        if len(self._updates) + len(found) > _KNOWN_UPDATES:
-            self._updates.clear()
-        if len(found) <= _KNOWN_UPDATES:
-            self._updates.update({(seen.key, row): updates for row, updates in found.items()})
 
     def currents(self, records: CurrentRows, *, beside: Sequence[int] = ()) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.

@@ -26,6 +26,7 @@ from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
 from factmem.recall.text.related_words import topics_of
 from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept
+from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
 from factmem.values import canonical_bytes
 from factmem.wording import tells
@@ -38,6 +39,8 @@ __all__ = [
     "JOB",
     "KINDS_FROM",
     "LIMITED",
+    "MATTER_FIELDS",
+    "MATTER_TERMS",
     "MULTIPLE",
     "NEVER",
     "OUTLINE_VERSION",
@@ -53,12 +56,13 @@ __all__ = [
     "outline_of",
     "read_head",
     "read_labels",
+    "read_matter",
     "read_tail",
     "term_numbers",
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 7
+OUTLINE_VERSION: Final = 8
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -88,6 +92,23 @@ STATES: Final = (
 )
 """States by number."""
 
+MATTER_TERMS: Final = 32
+"""Number of terms of a statement that its matter refers to, by one bit each."""
+
+MATTER_FIELDS: Final = (
+    ("held", "<u8"),
+    ("counted", "<u8"),
+    ("speaker", "<u4"),
+    ("content", "<u4"),
+    ("changed", "<u4"),
+    ("about", "u1"),
+    ("mine", "u1"),
+)
+"""Fields of a statement's matter; see `factmem.recall.text.updates.Matter`."""
+
+_NO_WORD, _OTHER_WORD = 255, 254
+"""Values of ``about`` for no word, and for one that no content holds."""
+
 BODY_FIELDS: Final = (
     ("said_at", "<i8"),
     ("expires_at", "<i8"),
@@ -99,11 +120,12 @@ BODY_FIELDS: Final = (
     ("state", "u1"),
     ("tells", "u1"),
     ("signs", "u1"),
+    *MATTER_FIELDS,
     ("tail", "<u4"),
 )
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBBI")
+BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBI")
 
 _LONE: Final = "surrogatepass"
 
@@ -142,9 +164,10 @@ def outline_of(said: Assertion) -> Outline:
         STATES.index(said.state),
         said.keyword != STATEMENT.keyword or tells(text),
         _signs(said, text),
+        *_matter(said, own := indexed_terms(said)),
         len(tail),
     )
-    terms = term_numbers([*indexed_terms(said), *_topics(said.keyword, said.description)])
+    terms = term_numbers([*own, *_topics(said.keyword, said.description)])
     return Outline(
         shared=_written_head(said.place, said.keyword, details.owner),
         own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
@@ -262,6 +285,52 @@ def _signs(said: Assertion, text: str) -> int:
         | (ASKS if ends_with_question(text) else 0)
         | (LIMITED if said.details.revision_expires_at is not None else 0)
         | kinds_held(said) << KINDS_FROM
+    )
+
+
+def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
+    """Return the `MATTER_FIELDS` of an assertion; only what a user says has a matter.
+
+    Args:
+        said: The assertion.
+        terms: Its terms, with those of its speaker.
+    """
+    own = said.keyword == STATEMENT.keyword and isinstance(said.data, str) and said.details.origin is Origin.USER
+    matter = matter_of(said.data) if own else None
+    if matter is None:
+        return 0, 0, 0, 0, 0, _NO_WORD, 0
+    speaker = repr([(item.speaker, item.role) for item in said.details.evidence[:1]])
+    places = {term: place for place, term in reversed(list(enumerate(terms[:MATTER_TERMS])))}
+    keys = (("held", matter.held), ("counted", matter.counted))
+    about = _NO_WORD if matter.about is None else places.get(matter.about, _OTHER_WORD)
+    return (
+        *(0 if key is None else _digest(f"{kind} {speaker} {key}".encode(errors=_LONE)) for kind, key in keys),
+        _digest(speaker.encode(errors=_LONE)) & 0xFFFFFFFF,
+        *(sum(1 << places[term] for term in of if term in places) for of in (matter.content, matter.changed)),
+        about,
+        matter.mine,
+    )
+
+
+def read_matter(fields: Mapping[str, int], terms: Sequence[int]) -> Matter[int]:
+    """Return the matter of a statement.
+
+    Args:
+        fields: Its `MATTER_FIELDS`.
+        terms: The numbers of its terms.
+    """
+    content, changed = (
+        tuple(term for place, term in enumerate(terms[:MATTER_TERMS]) if fields[name] >> place & 1)
+        for name in ("content", "changed")
+    )
+    about = fields["about"]
+    return Matter(
+        held=fields["held"] or None,
+        counted=fields["counted"] or None,
+        content=content,
+        changed=changed,
+        mine=bool(fields["mine"]),
+        about=None if about == _NO_WORD else terms[about] if about < len(terms) else -1,
     )
 
 

@@ -15,10 +15,9 @@ import numpy as np
 from factmem.facts import STATEMENT
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, spread, subject_text
-from factmem.recall.index.outline_codec import ASKS, ASSISTANT, KINDS_FROM, term_numbers
+from factmem.recall.index.outline_codec import ASKS, ASSISTANT, KINDS_FROM
 from factmem.recall.scoring import ALONE, aged, context_weight, recency, says_little
 from factmem.recall.text.related_words import Term
-from factmem.recall.text.updates import clues
 from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
@@ -313,53 +312,6 @@ class Segment:
         dense = np.bincount(rows, counts, len(self))
         rows = np.flatnonzero(dense)
         return Hits(rows, dense[rows].astype(np.float32))
-
-    def places_of(self, numbers: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the terms that some rows hold, without related ones: their places in ``numbers`` and here."""
-        if not len(self._terms):
-            return np.empty(0, np.intp), np.empty(0, np.intp)
-        at = self._terms.searchsorted(numbers)
-        held = (self._terms.take(at, mode="clip") == numbers).nonzero()[0]
-        return held, at[held]
-
-    def holding(self, at: NDArray[np.intp], among: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:
-        """Return how many rows hold each of some terms.
-
-        Args:
-            at: The terms, by their places here; see `places_of`.
-            among: Which rows to count; None for all.
-        """
-        starts, ends = self._postings[at], self._postings[at + 1]
-        sizes = ends - starts
-        if among is not None and len(at):
-            seen = among[self._where[spread(starts, ends)]]
-            sizes = np.add.reduceat(seen, sizes.cumsum() - sizes, dtype=np.intp)
-        return sizes
-
-    def updates_at(self, at: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return rows that hold terms and a word that an update may be known by; see `factmem.recall.text.updates`.
-
-        Args:
-            at: The terms, by their places here; see `places_of`.
-
-        Returns:
-            The number of such rows of each term, and the rows of all.
-        """
-        begins, rows = self._updates
-        starts, ends = begins[at], begins[at + 1]
-        return ends - starts, rows[spread(starts, ends)].astype(np.intp)
-
-    @functools.cached_property
-    def _updates(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The postings of the rows that hold a clue: where each term's begin, and the rows."""
-        _, at = self.places_of(np.array(term_numbers(clues()), np.uint64))
-        clued = np.zeros(len(self), np.bool_)
-        clued[self._where[spread(self._postings[at], self._postings[at + 1])]] = True
-        inside = clued[self._where]
-        begins = np.zeros(len(self._postings), np.int32)
-        if len(self._terms):
-            np.add.reduceat(inside, self._postings[:-1], dtype=np.int32).cumsum(out=begins[1:])
-        return begins, self._where[inside]
 
     @functools.cached_property
     def speakers(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:

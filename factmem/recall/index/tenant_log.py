@@ -13,6 +13,7 @@ from factmem.fold import Moment
 from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, joined, takes_part
 from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.corpus import Corpus, grown
+from factmem.recall.index.matters import Updates
 from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
 from factmem.recall.index.segments import conversation_keys
 from factmem.recall.index.selection import LogPart, rows_of
@@ -57,6 +58,7 @@ class TenantLog:
         self._touched: list[NDArray[np.intp]] = []
         self._vectors: Vectors | None = None
         self._now: Corpus | None = None
+        self._updates = Updates()
         self._expires = NEVER
         self.newest: int = 0
 
@@ -113,7 +115,7 @@ class TenantLog:
     @property
     def nbytes(self) -> int:
         """The size in memory, with all caches, in bytes."""
-        held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched)
+        held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._updates)
         return held + _CHANGE * len(self._changes)
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
@@ -167,6 +169,7 @@ class TenantLog:
             moment=moment,
             counts=counts,
             parts=grown(self._columns, (), current),
+            pairs=self._updates.of(self._columns),
             vectors=self._view(),
             documents=self.documents,
         )
@@ -180,7 +183,8 @@ class TenantLog:
         counts[rows] = counting(self._columns, moment, self._changes_as_arrays(), rows)
         current = current_rows(self._columns, moment, rows[counts[rows]])
         gone, new = self._replaced(before, rows, current)
-        return before.changed(gone, new, counts=counts, moment=moment, vectors=self._view())
+        pairs = self._updates.of(self._columns)
+        return before.changed(gone, new, counts=counts, moment=moment, pairs=pairs, vectors=self._view())
 
     def _replaced(
         self, before: Corpus, rows: NDArray[np.intp], current: CurrentRows
@@ -312,7 +316,7 @@ class TenantLog:
         kept = [(change, row) for change, row in zip(self._changes, self._changed_rows, strict=True) if row in now]
         self._changes = [change for change, _ in kept]
         self._changed_rows = [now[row] for _, row in kept]
-        self._now, self._touched = None, []
+        self._now, self._touched, self._updates = None, [], Updates()
         drop_known_words()
 
     def _changes_as_arrays(self) -> Changes:

@@ -32,7 +32,7 @@ import datetime as dt
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import attrs
@@ -50,12 +50,14 @@ __all__ = [
     "easter",
     "midnight",
     "offset_in",
+    "times_and_rest",
     "times_in",
 ]
 
 Span: TypeAlias = tuple["dt.datetime | None", dt.datetime]
 _Read: TypeAlias = "Callable[[re.Match[str], dt.datetime], Span | None]"
 
+_A_DAY: Final = dt.timedelta(days=1)
 _WORDS: Final = ("a an one", "two couple", "three few", "four several", "five", "six", "seven", "eight", "nine", "ten")
 _NUMBERS: Final = {word: number for number, words in enumerate(_WORDS, start=1) for word in words.split()}
 _MONTHS: Final = {
@@ -67,6 +69,7 @@ _WEEKDAYS: Final = {name.lower(): number for number, name in enumerate(calendar.
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
 _DAYS_OF: Final = _DAYS | {"fortnight": 14, "month": 30.44, "quarter": 91.31, "year": 365.25, "decade": 3652.5}
+_MONTHS_OF: Final = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 _ALSO_WORDS: Final = ("may", "march")
 """Names that are words as well; in lower case they need more evidence."""
 _COUNTED: Final = (
@@ -101,55 +104,38 @@ def _weekday_of(weekday: int, number: int, month: int, year: int) -> dt.date:
     return last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-number - 1))
 
 
-@attrs.frozen
-class _Holiday:
-    """A holiday: its first day in a year, and how many days it has."""
-
-    day: Callable[[int], dt.date]
-    days: int = 1
-
-
-def _fixed(month: int, day: int, days: int = 1) -> _Holiday:
-    return _Holiday(lambda year: dt.date(year, month, day), days)
-
-
-def _from_easter(offset: int, days: int = 1) -> _Holiday:
-    return _Holiday(lambda year: easter(year) + dt.timedelta(days=offset), days)
-
-
-def _weekday_in(weekday: int, number: int, month: int, *, more: int = 0) -> _Holiday:
-    return _Holiday(lambda year: _weekday_of(weekday, number, month, year) + dt.timedelta(days=more))
-
-
-_HOLIDAYS: Final = {
-    r"(?:christmas|xmas) eve": _fixed(12, 24),
-    r"(?:christmas|xmas) day": _fixed(12, 25),
-    r"boxing day": _fixed(12, 26),
-    r"(?:christmas|xmas)(?! (?:eve|day|island))": _fixed(12, 24, 3),
-    r"new year'?s eve": _fixed(12, 31),
-    r"new year'?s day": _fixed(1, 1),
-    r"new year(?:'?s)?(?! (?:eve|day))": _fixed(12, 31, 2),
-    r"(?:saint |st\.? )?valentine'?s(?: day)?": _fixed(2, 14),
-    r"(?:saint |st\.? )patrick'?s day": _fixed(3, 17),
-    r"mardi gras": _from_easter(-47),
-    r"ash wednesday": _from_easter(-46),
-    r"good friday": _from_easter(-2),
-    r"easter monday": _from_easter(1),
-    r"easter sunday": _from_easter(0),
-    r"easter(?! (?:monday|sunday|island))": _from_easter(-2, 4),
-    r"(?:whit sunday|whitsun|pentecost)": _from_easter(49, 2),
-    r"mother'?s'? day": _weekday_in(6, 2, 5),
-    r"memorial day": _weekday_in(0, -1, 5),
-    r"father'?s'? day": _weekday_in(6, 3, 6),
-    r"midsummer(?:'s)?(?: eve| day)?": _fixed(6, 20, 7),
-    r"independence day": _fixed(7, 4),
-    r"labou?r day": _weekday_in(0, 1, 9),
-    r"halloween|hallowe'en": _fixed(10, 31),
-    r"bonfire night|guy fawkes night": _fixed(11, 5),
-    r"thanksgiving(?: day)?": _weekday_in(3, 4, 11),
-    r"black friday": _weekday_in(3, 4, 11, more=1),
+_HOLIDAYS: Final[Mapping[str, tuple[tuple[int, ...], int]]] = {
+    r"(?:christmas|xmas) eve": ((12, 24), 1),
+    r"(?:christmas|xmas) day": ((12, 25), 1),
+    r"boxing day": ((12, 26), 1),
+    r"(?:christmas|xmas)(?! (?:eve|day|island))": ((12, 24), 3),
+    r"new year'?s eve": ((12, 31), 1),
+    r"new year'?s day": ((1, 1), 1),
+    r"new year(?:'?s)?(?! (?:eve|day))": ((12, 31), 2),
+    r"(?:saint |st\.? )?valentine'?s(?: day)?": ((2, 14), 1),
+    r"(?:saint |st\.? )patrick'?s day": ((3, 17), 1),
+    r"mardi gras": ((-47,), 1),
+    r"ash wednesday": ((-46,), 1),
+    r"good friday": ((-2,), 1),
+    r"easter monday": ((1,), 1),
+    r"easter sunday": ((0,), 1),
+    r"easter(?! (?:monday|sunday|island))": ((-2,), 4),
+    r"(?:whit sunday|whitsun|pentecost)": ((49,), 2),
+    r"mother'?s'? day": ((6, 2, 5, 0), 1),
+    r"memorial day": ((0, -1, 5, 0), 1),
+    r"father'?s'? day": ((6, 3, 6, 0), 1),
+    r"midsummer(?:'s)?(?: eve| day)?": ((6, 20), 7),
+    r"independence day": ((7, 4), 1),
+    r"labou?r day": ((0, 1, 9, 0), 1),
+    r"halloween|hallowe'en": ((10, 31), 1),
+    r"bonfire night|guy fawkes night": ((11, 5), 1),
+    r"thanksgiving(?: day)?": ((3, 4, 11, 0), 1),
+    r"black friday": ((3, 4, 11, 1), 1),
 }
-"""Patterns of names of holidays, of which exactly one matches a name."""
+"""First day and number of days of holidays, by patterns of names, of which exactly one matches a name.
+
+The day is a distance from Easter, a month and a day, or a weekday, its number in a month and a distance from it.
+"""
 
 
 def _any(names: Iterable[str]) -> str:
@@ -285,61 +271,49 @@ def _ago_exactly(match: re.Match[str], now: dt.datetime) -> Span | None:
     count, unit = _count(match), match["unit"].lower()
     if match["half"] or _DAYS_OF[unit] < 1:
         return None
-    one = dt.timedelta(days=1)
-    day = midnight(now) - (one if match["from"].lower() == "yesterday" else 0 * one)
-    if months := {"month": 1, "quarter": 3, "year": 12, "decade": 120}.get(unit):
+    day = midnight(now) - (match["from"].lower() == "yesterday") * _A_DAY
+    if months := _MONTHS_OF.get(unit):
         first = _first(day.year, day.month - months * int(count), now)
         day = first.replace(day=min(day.day, calendar.monthrange(first.year, first.month)[1]))
     else:
-        day -= count * _DAYS_OF[unit] * one
-    return day, day + one
+        day -= count * _DAYS_OF[unit] * _A_DAY
+    return day, day + _A_DAY
+
+
+_DAYS_FROM: Final = {
+    "last night": (-0.5, 0.5),
+    "yesterday": (-1, 0),
+    "day before yesterday": (-2, -1),
+    "other week": (-28, -2),
+    "other weekend": (-28, -2),
+    "other month": (-92, -14),
+}
+"""Distances of named days from the beginning of today: first moment and end."""
 
 
 def _named_day(match: re.Match[str], now: dt.datetime) -> Span:
-    day, one = midnight(now), dt.timedelta(days=1)
-    match match[0].lower().removeprefix("the "):
-        case "last night":
-            return day - one / 2, day + one / 2
-        case "other week" | "other weekend":
-            return day - 28 * one, day - 2 * one
-        case "other month":
-            return day - 92 * one, day - 14 * one
-        case other if other.startswith("other "):
-            return day - 8 * one, day
-        case "yesterday":
-            return day - one, day
-        case "day before yesterday":
-            return day - 2 * one, day - one
-    return day, day + one
+    name = match[0].lower().removeprefix("the ")
+    first, end = _DAYS_FROM.get(name, (-8, 0) if name.startswith("other ") else (0, 1))
+    return midnight(now) + first * _A_DAY, midnight(now) + end * _A_DAY
 
 
 def _calendar(match: re.Match[str], now: dt.datetime) -> Span:
     """Return this calendar week, weekend, month, quarter, year or decade, the last one, or the one before that."""
     back = 2 if match["then"] else 1 if match["which"].lower() in ("last", "previous") else 0
     day = midnight(now)
-    match match["unit"].lower():
-        case "decade":
-            first = day.year // 10 * 10 - 10 * back
-            return _first(first, 1, now), _first(first + 10, 1, now)
-        case "year":
-            return _first(day.year - back, 1, now), _first(day.year - back + 1, 1, now)
-        case "quarter":
-            return _months(day.year, (day.month - 1) // 3 * 3 + 1 - 3 * back, 3, now)
-        case "month":
-            return _months(day.year, day.month - back, 1, now)
+    if months := _MONTHS_OF.get(match["unit"].lower()):
+        return _months(0, ((12 * day.year + day.month - 1) // months - back) * months + 1, months, now)
     monday = day - dt.timedelta(days=day.weekday() + 7 * back)
     if match["unit"].lower() == "weekend":
-        return monday + dt.timedelta(days=5), monday + dt.timedelta(days=7)
-    return monday, monday + dt.timedelta(days=7)
+        return monday + 5 * _A_DAY, monday + 7 * _A_DAY
+    return monday, monday + 7 * _A_DAY
 
 
 def _weekday(match: re.Match[str], now: dt.datetime) -> Span:
     day = midnight(now)
     back = (day.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7
-    if match["lead"].lower() in ("last", "past"):
-        back = back or 7
-    start = day - dt.timedelta(days=back)
-    return start, start + dt.timedelta(days=1)
+    back = back or 7 * (match["lead"].lower() in ("last", "past"))
+    return _days(day - back * _A_DAY, 1, now)
 
 
 def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -353,8 +327,7 @@ def _season(match: re.Match[str], now: dt.datetime) -> Span | None:
         )
     ):
         return None
-    first = _SEASONS[match["season"].lower()]
-    return _in_year(lambda year: _months(year, first, 3, now), match, now)
+    return _in_year(match, now)
 
 
 _SEASONS_AND_WORDS: Final = ("spring", "fall")
@@ -372,19 +345,23 @@ def _holiday(match: re.Match[str], now: dt.datetime) -> Span | None:
     if (groups.get("lead") or "").lower() == "this" and not groups.get("year"):
         span = _holiday_in(match["holiday"], now.year, now)
         return span if span[0] is not None and span[0] <= now else None
-    return _in_year(lambda year: _holiday_in(match["holiday"], year, now), match, now)
+    return _in_year(match, now)
 
 
 def _holiday_in(name: str, year: int, now: dt.datetime) -> Span:
-    holiday = _holiday_named(name.lower())
-    day = holiday.day(year)
-    start = dt.datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
-    return start, start + dt.timedelta(days=holiday.days)
+    rule, days = _holiday_named(name.lower())
+    match rule:
+        case (after_easter,):
+            return _days(easter(year) + after_easter * _A_DAY, days, now)
+        case (month, day):
+            return _days(dt.date(year, month, day), days, now)
+    weekday, number, month, more = rule
+    return _days(_weekday_of(weekday, number, month, year) + more * _A_DAY, days, now)
 
 
 @functools.cache
-def _holiday_named(name: str) -> _Holiday:
-    return next(holiday for pattern, holiday in _HOLIDAYS.items() if re.fullmatch(pattern, name))
+def _holiday_named(name: str) -> tuple[tuple[int, ...], int]:
+    return next(rule for pattern, rule in _HOLIDAYS.items() if re.fullmatch(pattern, name))
 
 
 def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -393,18 +370,23 @@ def _again(match: re.Match[str], now: dt.datetime) -> Span | None:
     times = _number(match["number"]) if groups.get("number") else 2
     if match["weekday"]:
         back = (now.weekday() - _WEEKDAYS[match["weekday"].lower()]) % 7 or 7
-        start = midnight(now) - dt.timedelta(days=back + 7 * (times - 1))
-        return start, start + dt.timedelta(days=1)
-    if match["holiday"]:
-        return _nth_last(lambda year: _holiday_in(match["holiday"], year, now), times, now)
-    if match["season"]:
-        return _nth_last(lambda year: _months(year, _SEASONS[match["season"].lower()], 3, now), times, now)
-    return _nth_last(lambda year: _months(year, _MONTHS[match["month"].lower()], 1, now), times, now)
+        return _days(midnight(now) - (back + 7 * (times - 1)) * _A_DAY, 1, now)
+    return _nth_last(_yearly(match, now), times, now)
 
 
-def _in_year(span_in: Callable[[int], Span], match: re.Match[str], now: dt.datetime) -> Span:
+def _yearly(match: re.Match[str], now: dt.datetime) -> Callable[[int], Span]:
+    """Return the span in a year of the holiday, season or month that a match names."""
+    groups = match.groupdict()
+    if groups.get("holiday"):
+        return lambda year: _holiday_in(match["holiday"], year, now)
+    if groups.get("season"):
+        return lambda year: _months(year, _SEASONS[match["season"].lower()], 3, now)
+    return lambda year: _months(year, _MONTHS[match["month"].lower()], 1, now)
+
+
+def _in_year(match: re.Match[str], now: dt.datetime) -> Span:
     """Return a yearly time in the year that a match names, or else its last occurrence."""
-    year = _year_of(match, now)
+    span_in, year = _yearly(match, now), _year_of(match, now)
     if year is not None:
         return span_in(year)
     return _nth_last(span_in, int((match.groupdict().get("lead") or "").lower() in ("last", "previous")), now)
@@ -428,27 +410,19 @@ def _nth_of_month(match: re.Match[str], now: dt.datetime) -> Span:
     if match["which"]:
         start, end = _months(now.year, now.month - (match["which"].lower() != "this"), 1, now)
     else:
-        month = _MONTHS[match["month"].lower()]
-        start, end = _in_year(lambda year: _months(year, month, 1, now), match, now)
+        start, end = _in_year(match, now)
     assert start is not None
-    nth, one = _NTH[match["nth"].lower()], dt.timedelta(days=1)
+    nth = _NTH[match["nth"].lower()]
     if match["piece"].lower() == "week":
-        return (end - 7 * one, end) if nth < 0 else (start + 7 * (nth - 1) * one, start + 7 * nth * one)
+        return (end - 7 * _A_DAY, end) if nth < 0 else (start + 7 * (nth - 1) * _A_DAY, start + 7 * nth * _A_DAY)
     weekday = _WEEKDAYS.get(match["piece"].lower(), 5)
     day = _weekday_of(weekday, nth, start.month, start.year)
-    first = dt.datetime(day.year, day.month, day.day, tzinfo=now.tzinfo)
-    return first, first + (2 if match["piece"].lower() == "weekend" else 1) * one
+    return _days(day, 2 if match["piece"].lower() == "weekend" else 1, now)
 
 
 def _weekend(match: re.Match[str], now: dt.datetime) -> Span:
     """Return the last weekend that has begun."""
-    saturday = midnight(now) - dt.timedelta(days=(now.weekday() - 5) % 7)
-    return saturday, saturday + dt.timedelta(days=2)
-
-
-def _quarter(match: re.Match[str], now: dt.datetime) -> Span | None:
-    year = _year_of(match, now)
-    return None if year is None else _months(year, 3 * int(match["quarter"]) - 2, 3, now)
+    return _days(midnight(now) - (now.weekday() - 5) % 7 * _A_DAY, 2, now)
 
 
 def _date(match: re.Match[str], now: dt.datetime) -> Span | None:
@@ -468,8 +442,7 @@ def _date(match: re.Match[str], now: dt.datetime) -> Span | None:
 def _iso(match: re.Match[str], now: dt.datetime) -> Span:
     if match["day"] is None:
         return _months(int(match["year"]), int(match["month"]), 1, now)
-    start = dt.datetime(int(match["year"]), int(match["month"]), int(match["day"]), tzinfo=now.tzinfo)
-    return start, start + dt.timedelta(days=1)
+    return _days(dt.date(int(match["year"]), int(match["month"]), int(match["day"])), 1, now)
 
 
 _NOT_LEADING: Final = ("of", "and", "from", "by", "to", "on", "through", "this", "past")
@@ -477,19 +450,21 @@ _MODAL: Final = lazy_pattern(r" (?:be|have|not|also|well|i|we|you|he|she|it|they
 
 
 def _named_month(match: re.Match[str], now: dt.datetime) -> Span | None:
-    month, groups = _MONTHS[match["month"].lower()], match.groupdict()
-    if (year := _year_of(match, now)) is not None:
-        return None if _lasting(match) and not groups.get("lead") else _months(year, month, 1, now)
-    if match["month"] in _ALSO_WORDS and (
-        groups["lead"].lower() in _NOT_LEADING or _MODAL.match(match.string, match.end())
-    ):
-        return None
-    return _in_year(lambda year: _months(year, month, 1, now), match, now)
+    lead = (match.groupdict().get("lead") or "").lower()
+    if _year_of(match, now) is not None:
+        is_word = _lasting(match) and not lead
+    else:
+        after = _MODAL.match(match.string, match.end())
+        is_word = match["month"] in _ALSO_WORDS and (lead in _NOT_LEADING or after is not None)
+    return None if is_word else _in_year(match, now)
 
 
 def _year(match: re.Match[str], now: dt.datetime) -> Span | None:
-    year = _year_of(match, now)
-    return None if year is None else _months(year, 1, 12, now)
+    """Return a year, or a quarter of one."""
+    year, quarter = _year_of(match, now), match.groupdict().get("quarter")
+    if year is None:
+        return None
+    return _months(year, 3 * int(quarter) - 2, 3, now) if quarter else _months(year, 1, 12, now)
 
 
 def _decade(match: re.Match[str], now: dt.datetime) -> Span:
@@ -520,6 +495,11 @@ def _lasting(match: re.Match[str]) -> bool:
     return match["month"] in _ALSO_WORDS and match.string.startswith(
         (" last", " this", " previous"), match.end("month")
     )
+
+
+def _days(first: dt.date, count: int, now: dt.datetime) -> Span:
+    start = dt.datetime(first.year, first.month, first.day, tzinfo=now.tzinfo)
+    return start, start + count * _A_DAY
 
 
 def _first(year: int, month: int, now: dt.datetime) -> dt.datetime:
@@ -561,7 +541,7 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{lead}{_MONTH} {several}(?:{_OF_YEAR})?"), _date
     yield words(rf"{lead}{_MONTH}{_OF_YEAR}"), _named_month
     yield words(rf"(?:{_LEAD}[ -](?:the )?)?{season}{_OF_YEAR}"), _season
-    yield words(rf"Q(?P<quarter>[1-4]){_OF_YEAR}"), _quarter
+    yield words(rf"Q(?P<quarter>[1-4]){_OF_YEAR}"), _year
     yield words(rf"(?:{_LEAD}[ -](?:the )?|the )(?P<decade>(?:19|20)\d0)['’]?s(?!-)"), _decade
     yield words(r"the (?:(?P<lead>early|late|mid)[ -])?['’]?(?P<decade>\d0)['’]?s(?! ?[-–°(])"), _decade
     decade = rf"(?P<decade>{_any(_DECADES)})(?! (?:and|or|percent|degrees))"
@@ -571,12 +551,12 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"(?:about |around )?{_NUMBER} {_UNIT}(?P<half_unit> and a half)? or (?P<upto>so|two) {_AGO}"), _ago
     yield words(rf"(?:about |around )?{_NUMBER}{upto} {_UNIT}(?P<half_unit> and a half)? {_AGO}"), _ago
     yield words(r"(?:(?:some|many) )?(?P<unit>day|week|month|year)s ago"), _long_ago
-    yield words(r"(?:today|tonight|this (?:morning|afternoon|evening)|last night)"), _named_day
-    yield words(r"(?:the day before yesterday|yesterday)"), _named_day
-    yield words(r"the other (?:day|morning|afternoon|evening|night|week|weekend|month)"), _named_day
+    part = "(?:morning|afternoon|evening"
+    yield words(rf"(?:today|tonight|this {part})|last night|(?:the day before )?yesterday)"), _named_day
+    yield words(rf"the other {part}|day|night|week|weekend|month)"), _named_day
     yield words(rf"(?:past|last|previous) {_NUMBER} {_UNIT}"), _past
-    yield words(rf"(?:over|for|in|within|during|of) the (?:past|last|previous) (?P<number>){_UNIT}(?! of)"), _past
-    yield words(rf"past (?P<number>){_UNIT}(?! of)"), _past
+    lately = "(?:(?:over|for|in|within|during|of) the (?:past|last|previous)|past)"
+    yield words(rf"{lately} (?P<number>){_UNIT}(?! of)"), _past
     yield words(rf"(?P<which>the) {_PERIOD}(?P<then> before last)(?! (?:{named})\b)"), _calendar
     yield words(rf"(?P<which>last|previous|this) {_PERIOD}(?P<then>)(?! of)"), _calendar
     yield words(rf"(?<=of )(?P<which>the) {_PERIOD}(?P<then>)(?! of| before)"), _calendar
@@ -603,6 +583,11 @@ class TimeSpan:
     start: dt.datetime | None
     end: dt.datetime
 
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Beginning and end in seconds since 1970; an open beginning is minus infinity."""
+        return -math.inf if self.start is None else self.start.timestamp(), self.end.timestamp()
+
     def holds(self, moment: dt.datetime) -> bool:
         """Whether a moment lies in it."""
         return (self.start is None or self.start <= moment) and moment < self.end
@@ -617,14 +602,22 @@ def times_in(query: str, now: dt.datetime) -> tuple[TimeSpan, ...]:
         query: The question.
         now: The present, aware; days begin and end in its time zone.
     """
+    return times_and_rest(query, now)[0]
+
+
+def times_and_rest(query: str, now: dt.datetime) -> tuple[tuple[TimeSpan, ...], str]:
+    """Return the times that a query names, see `times_in`, and the query without their words."""
     query = " ".join(query[:_LONGEST].translate(_PLAIN).split())
     if not HINT.search(query):
-        return ()
+        return (), query
     try:
-        spans = [_utc(span) for span in _spans(query, _ranges(query, _named(query, now)), now)]
+        hits = _ranges(query, _named(query, now))
+        spans = [_utc(span) for span in _spans(query, hits, now)]
     except (ValueError, OverflowError):  # where the calendar ends
-        return ()
-    return tuple(dict.fromkeys(span for span in spans if span is not None))
+        return (), query
+    ends = [0, *(end for hit in hits for end in (hit.first, hit.last)), len(query)]
+    rest = " ".join(query[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
+    return tuple(dict.fromkeys(span for span in spans if span is not None)), rest
 
 
 _MOST: Final = 16
@@ -728,7 +721,6 @@ _PART: Final = lazy_pattern(
 
 _AWAY: Final = lazy_pattern(rf"{OFFSET}(?P<turn>before|after)(?: the| this)?\s*$", re.IGNORECASE)
 _ONWARDS: Final = lazy_pattern(r" onwards?\b", re.IGNORECASE)
-_A_DAY: Final = dt.timedelta(days=1)
 
 
 def _spans(query: str, hits: list[_Hit], now: dt.datetime) -> Iterator[Span]:
@@ -756,26 +748,24 @@ def _moved(turn: str, offset: Offset, span: Span) -> Span:
     return span if start is None else offset.before(start)
 
 
+_PARTS: Final = {
+    "early": (0, 2),
+    "late": (3, 5),
+    "start of": (0, 1.25),
+    "beginning of": (0, 1.25),
+    "end of": (3.75, 5),
+    "first half of": (0, 2.5),
+    "second half of": (2.5, 5),
+}
+"""Parts of a time, in fifths of it; any other is its middle."""
+
+
 def _part(which: str, span: Span) -> Span:
-    """Return a part of a time, at its beginning, in its middle or at its end."""
     start, end = span
     if start is None:
         return span
-    fifth = (end - start) / 5
-    match which:
-        case "early":
-            return start, start + 2 * fifth
-        case "late":
-            return end - 2 * fifth, end
-        case "start of" | "beginning of":
-            return start, start + 1.25 * fifth
-        case "end of":
-            return end - 1.25 * fifth, end
-        case "first half of":
-            return start, start + 2.5 * fifth
-        case "second half of":
-            return end - 2.5 * fifth, end
-    return start + 1.5 * fifth, end - 1.5 * fifth
+    first, last = _PARTS.get(which, (1.5, 3.5))
+    return start + first * (end - start) / 5, start + last * (end - start) / 5
 
 
 def _turned(turn: str, span: Span, tomorrow: dt.datetime) -> Span:

@@ -21,50 +21,27 @@ anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which eve
 
 from __future__ import annotations
 
-from factmem.testing.conformance.accesses import AccessSpecs
-from factmem.testing.conformance.checking import CheckSpecs
-from factmem.testing.conformance.clocks import ClockSpecs
-from factmem.testing.conformance.copying import CopySpecs
-from factmem.testing.conformance.details import DetailSpecs
-from factmem.testing.conformance.embeddings import VectorSpecs
-from factmem.testing.conformance.erasing import ErasureSpecs
-from factmem.testing.conformance.feeding import FeedSpecs
-from factmem.testing.conformance.history import HistorySpecs
-from factmem.testing.conformance.lifecycle import LifecycleSpecs
-from factmem.testing.conformance.opening import ProviderCase
-from factmem.testing.conformance.quarantine import QuarantineSpecs
-from factmem.testing.conformance.reading import ReadingSpecs
-from factmem.testing.conformance.sets import SetSpecs
-from factmem.testing.conformance.states import StateSpecs
-from factmem.testing.conformance.types import TypeSpecs
-from factmem.testing.conformance.values import ValueSpecs
-from factmem.testing.conformance.views import ViewSpecs
-from factmem.testing.conformance.walls import WallSpecs
+from factmem.testing.conformance.capabilities import AccessSpecs, CheckSpecs, CopySpecs, ErasureSpecs, VectorSpecs
+from factmem.testing.conformance.case import ProviderCase, Store
+from factmem.testing.conformance.log import (
+    ClockSpecs,
+    DetailSpecs,
+    FeedSpecs,
+    HistorySpecs,
+    QuarantineSpecs,
+    StateSpecs,
+)
+from factmem.testing.conformance.waist import (
+    LifecycleSpecs,
+    ReadingSpecs,
+    SetSpecs,
+    TypeSpecs,
+    ValueSpecs,
+    ViewSpecs,
+    WallSpecs,
+)
 
-__all__ = [
-    "AccessSpecs",
-    "CapabilityConformance",
-    "CheckSpecs",
-    "ClockSpecs",
-    "CopySpecs",
-    "DetailSpecs",
-    "ErasureSpecs",
-    "FeedSpecs",
-    "HistorySpecs",
-    "LifecycleSpecs",
-    "ProviderCase",
-    "ProviderConformance",
-    "QuarantineSpecs",
-    "ReadingSpecs",
-    "SetSpecs",
-    "StateSpecs",
-    "TypeSpecs",
-    "ValueSpecs",
-    "VectorSpecs",
-    "ViewSpecs",
-    "WaistConformance",
-    "WallSpecs",
-]
+__all__ = ["CapabilityConformance", "ProviderCase", "ProviderConformance", "Store", "WaistConformance"]
 
 
 class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, ViewSpecs, TypeSpecs, LifecycleSpecs):

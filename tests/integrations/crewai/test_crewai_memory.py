@@ -99,10 +99,10 @@ def test_a_crews_memory_returns_a_block_or_filtered_records(memory: AgentMemory)
     storage = FactMemStorage(memory)
     writer = Memory(storage=storage, embedder=storage.embed, llm=Scripted(model="scripted"))
     writer.remember("We chose Postgres.", scope="/project", **SAID)
-    (seen,) = crew_memory.recall("What did we choose?")
+    (seen,) = crew_memory.recall("Was it Postgres that we chose?")
     assert seen.format().startswith("<memory>")
     assert "We chose Postgres." in seen.format()
-    assert recalled(crew_memory, "What did we choose?", scope="/project") == ["We chose Postgres."]
+    assert recalled(crew_memory, "Was it Postgres that we chose?", scope="/project") == ["We chose Postgres."]
     assert crew_memory.remember("Ignore me.", scope="/", **SAID) is None
     assert crew_memory.extract_memories("Task: x") == []
     assert storage.count() == 1

@@ -102,12 +102,12 @@ def test_crewais_own_memory_recalls_flagged_records_and_agents_of_factmem_do_not
     storage: FactMemStorage, memory: AgentMemory
 ) -> None:
     crewais = CrewAIMemory(storage=storage, embedder=storage.embed)
-    for content in (ORDER, "The fair is in May."):
+    for content in (ORDER, "The concert is in Lisbon."):
         crewais.remember(content, scope="/", categories=["rule"], importance=0.5)
     found = crewais.recall("instructions", depth="shallow")
-    assert {match.record.content for match in found} == {ORDER, "The fair is in May."}
-    seen = CrewMemory.over(memory).recall("instructions")[0].record.content
-    assert "The fair is in May." in seen
+    assert {match.record.content for match in found} == {ORDER, "The concert is in Lisbon."}
+    seen = CrewMemory.over(memory).recall("instructions for the concert")[0].record.content
+    assert "The concert is in Lisbon." in seen
     assert "previous instructions" not in seen
 
     async def listed(opened: Memory) -> list[FactRecord[Any]]:

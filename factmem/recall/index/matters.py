@@ -1,0 +1,246 @@
+"""Pairs of statements of which one overtakes the other, found once when they enter the log.
+
+The matter of a statement is a part of its outline, as numbers of words. A pair says that a statement overtakes an
+earlier one of the same speaker, place and owner, from another message. It counts at any moment, for any caller, where
+both are current and visible; so nothing that is hidden shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import attrs
+import numpy as np
+
+from factmem.recall.index.columns import Finder, Growing
+from factmem.recall.index.outline_codec import MATTER_FIELDS, MATTER_TERMS, read_matter
+from factmem.recall.text.updates import Matter, overtakes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from factmem.recall.index.columns import Columns
+    from factmem.recall.index.corpus import Part
+
+    Rows = NDArray[np.intp]
+
+__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Updates"]
+
+_MOST_ALIKE: Final = 64
+"""Maximum number of statements of the same frame that a new one is compared with, the last ones."""
+
+_MOST_HOLDING: Final = 128
+"""Number of statements of a speaker above which a word is too common to look for."""
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+
+Pairs: TypeAlias = "tuple[NDArray[Any], NDArray[Any]]"
+"""Rows of older statements, and of those that overtake them."""
+
+NO_PAIRS: Final[Pairs] = (np.empty(0, np.int32), np.empty(0, np.int32))
+
+
+class Updates:
+    """The pairs of a log; derived from its columns alone."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._pairs = Growing({"older": np.int32, "newer": np.int32})
+        self._keys = Growing({"key": np.uint64, "row": np.int32, "field": np.uint8})
+        self._finder = Finder()
+
+    def of(self, columns: Columns) -> Pairs:
+        """Return the pairs among all rows; only new rows take work."""
+        first, self._done = self._done, len(columns)
+        if first < self._done and (near := set(self._near(columns, first))):
+            self._add(columns, near)
+        older, newer = self._pairs.together("older", "newer")
+        return older, newer
+
+    def _near(self, columns: Columns, first: int) -> Iterator[tuple[int, int]]:
+        """Yield pairs of statements with the same key, of which one is new."""
+        known = self._keys.length
+        for field, name in enumerate(_KEYED):
+            rows, keys = (_words_of if field in (_CONTENT, _CHANGED) else _frames_of)(columns, name, first)
+            if len(rows):
+                self._keys.append(key=keys, row=rows, field=np.full(len(rows), field))
+        keys, rows, fields = self._keys.together("key", "row", "field")
+        near = self._finder.find(keys, keys[known:])
+        near = near[(fields[near] > _CHANGED) | np.isin(keys[near], keys[fields == _CHANGED])]
+        for group in _groups(keys, near):
+            found, kinds = rows[group], fields[group]
+            if kinds[0] > _CHANGED:
+                yield from _new_pairs(found.tolist(), first)
+            elif len(group) <= _MOST_HOLDING:
+                older, newer = found[kinds == _CONTENT].tolist(), found[kinds == _CHANGED].tolist()
+                yield from ((old, new) for new in newer for old in older if old != new and max(old, new) >= first)
+
+    def _add(self, columns: Columns, near: set[tuple[int, int]]) -> None:
+        one, other = np.array(sorted(near), np.intp).T
+        apart = ~_of_one_message(columns, one, other)
+        one, other = one[apart], other[apart]
+        said_at, seq = columns["said_at"], columns["seq"]
+        later = (said_at[one] > said_at[other]) | ((said_at[one] == said_at[other]) & (seq[one] > seq[other]))
+        older, newer = np.where(later, other, one), np.where(later, one, other)
+        matters = _Matters(columns)
+        pairs = zip(older.tolist(), newer.tolist(), strict=True)
+        held = np.array([overtakes(matters[new], matters[old]) for old, new in pairs], np.bool_)
+        self._pairs.append(older=older[held], newer=newer[held])
+
+
+_KEYED: Final = ("content", "changed", "held", "counted")
+_CONTENT, _CHANGED = range(2)
+
+
+def _new_pairs(rows: list[int], first: int) -> Iterator[tuple[int, int]]:
+    """Yield each new row with the last ones before it."""
+    for place, row in enumerate(rows):
+        if row >= first:
+            yield from ((before, row) for before in rows[max(place - _MOST_ALIKE, 0) : place])
+
+
+def _groups(keys: NDArray[np.uint64], items: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+    """Yield the items of each key, in their order; an item that stands alone is left out."""
+    order = np.argsort(keys[items], kind="stable")
+    ordered = keys[items[order]]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    counts = np.diff(starts, append=len(ordered))
+    for start, count in zip(starts[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
+        yield items[order[start : start + count]]
+
+
+def _words_of(columns: Columns, name: str, first: int) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+    """Return the statements of each word in a field of bits, and keys of the word with its speaker and place."""
+    bits = columns[name][first:]
+    rows, places = np.nonzero(bits[:, None] & (np.uint32(1) << np.arange(MATTER_TERMS, dtype=np.uint32)))
+    rows = rows + first
+    return rows, columns.terms[columns["terms_start"][rows] + places] ^ _said_by(columns, rows)
+
+
+def _frames_of(columns: Columns, name: str, first: int) -> tuple[NDArray[np.intp], NDArray[np.uint64]]:
+    """Return the statements with a frame, and keys of the frame with its speaker and place."""
+    rows = np.flatnonzero(columns[name][first:]) + first
+    return rows, columns[name][rows] ^ _said_by(columns, rows)
+
+
+def _said_by(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    place, speaker = columns["head"][rows].astype(np.uint64), columns["speaker"][rows].astype(np.uint64)
+    return ((place + np.uint64(1)) << np.uint64(32) | speaker) * _ODD
+
+
+def _of_one_message(columns: Columns, one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
+    talk, position = columns["conversation"], columns["position"]
+    same: NDArray[np.bool_] = (talk[one] == talk[other]) & (position[one] == position[other]) & (talk[one] > 0)
+    return same
+
+
+class _Matters(dict[int, Matter[int]]):
+    """The matters of rows, read when needed."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__()
+        self._columns = columns
+
+    def __missing__(self, row: int) -> Matter[int]:
+        columns = self._columns
+        start = int(columns["terms_start"][row])
+        terms = columns.terms[start : start + int(columns["terms_count"][row])].tolist()
+        self[row] = matter = read_matter({name: int(columns[name][row]) for name, _ in MATTER_FIELDS}, terms)
+        return matter
+
+
+@attrs.frozen(eq=False)
+class Overtaken:
+    """Statements that others overtake: arrays of one length, by the older one.
+
+    A statement is scored with its group: those that the same one overtakes, and that one.
+
+    Attributes:
+        older: Rows of the columns, ascending.
+        newest: The statement that overtakes each, and that none overtakes.
+        older_at: By part, the rows there of the older ones; -1 for one in another part.
+        newest_at: The same of the newest ones.
+    """
+
+    older: Rows
+    newest: Rows
+    older_at: Sequence[Rows] = ()
+    newest_at: Sequence[Rows] = ()
+
+    @classmethod
+    def of(cls, columns: Columns, pairs: Pairs, parts: Sequence[Part]) -> Overtaken:
+        """Return the overtaken ones among the rows of a corpus.
+
+        Args:
+            columns: The assertions.
+            pairs: All pairs.
+            parts: The parts of the corpus.
+        """
+        older, newer = (rows.astype(np.intp) for rows in pairs)
+        if not len(older):
+            return cls(older, newer, *([older] * len(parts) for _ in range(2)))
+        current = np.zeros(len(columns), np.bool_)
+        for part in parts:
+            current[part.segment.rows[part.rows()]] = True
+        there = current[older] & current[newer]
+        older, newer = older[there], newer[there]
+        order = np.lexsort((columns["seq"][newer], columns["said_at"][newer], older))
+        older, newer = older[order], newer[order]
+        last = np.append(older[1:] != older[:-1], True)[: len(older)]
+        older, newer = older[last], newer[last]
+        while len(older):
+            at = np.minimum(older.searchsorted(newer), len(older) - 1)
+            further = older[at] == newer
+            if not further.any():
+                break
+            newer = np.where(further, newer[at], newer)
+        return cls(older, newer, *([part.places(rows) for part in parts] for rows in (older, newer)))
+
+    def __len__(self) -> int:
+        return len(self.older)
+
+    def at(self, which: NDArray[np.bool_]) -> Overtaken:
+        """Return some of them."""
+        inside = ([rows[which] for rows in of_parts] for of_parts in (self.older_at, self.newest_at))
+        return Overtaken(self.older[which], self.newest[which], *inside)
+
+    def read(self, part: int, scores: NDArray[np.float32], into: NDArray[np.float32]) -> None:
+        """Copy the scores of the older ones in a part."""
+        here = self.older_at[part] >= 0
+        into[here] = scores[self.older_at[part][here]]
+
+    def with_newest(
+        self, chosen: Mapping[int, Rows], raising: NDArray[np.bool_], keep: Sequence[Rows | None]
+    ) -> dict[int, Rows]:
+        """Return chosen rows of parts, with those newest ones that an older one raises.
+
+        Args:
+            chosen: The rows.
+            raising: Which of the older ones score so much.
+            keep: The rows of each part that a filter keeps; None for all.
+        """
+        if not raising.any():
+            return dict(chosen)
+        more: dict[int, Rows] = {}
+        for part, rows in chosen.items():
+            newest = self.newest_at[part][raising & (self.newest_at[part] >= 0)]
+            kept = keep[part]
+            more[part] = np.union1d(rows, newest if kept is None else newest[np.isin(newest, kept)])
+        return more
+
+    def whole(self, chosen: Mapping[int, Rows]) -> dict[int, Rows]:
+        """Return chosen rows of parts with all of their groups."""
+        if not len(self):
+            return dict(chosen)
+        touched = np.zeros(len(self), np.bool_)
+        for part, rows in chosen.items():
+            touched |= np.isin(self.older_at[part], rows) | np.isin(self.newest_at[part], rows)
+        if not touched.any():
+            return dict(chosen)
+        touched = np.isin(self.newest, self.newest[touched])
+        whole = dict(chosen)
+        for part, (older, newest) in enumerate(zip(self.older_at, self.newest_at, strict=True)):
+            group = np.concatenate([older[touched], newest[touched]])
+            whole[part] = np.union1d(chosen.get(part, group[:0]), group[group >= 0])
+        return whole

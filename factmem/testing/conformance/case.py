@@ -1,0 +1,218 @@
+"""Access of the kit to the provider under test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Final, NoReturn, Self
+
+import attrs
+import pytest
+
+from factmem.abc import (
+    AgentMemoryProvider,
+    ChecksItself,
+    Clock,
+    CopiesLogs,
+    EraseReceipt,
+    Erases,
+    FeedsChanges,
+    KeepsAccesses,
+    KeepsHistory,
+    KeepsVectors,
+    Receipt,
+    Statement,
+    StateRequest,
+)
+from factmem.facts import Concept, Fact, FactT, MultipleConcept, SingleConcept
+from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+from factmem.testing.conformance import samples
+from factmem.testing.conformance.samples import PLANNER, USER
+
+__all__ = ["ACTIVE", "FAILED", "PENDING", "QUARANTINED", "RETRACTED", "ProviderCase", "Store", "request"]
+
+ACTIVE: Final = AssertionState.ACTIVE
+FAILED: Final = AssertionState.FAILED
+PENDING: Final = AssertionState.PENDING
+QUARANTINED: Final = AssertionState.QUARANTINED
+RETRACTED: Final = AssertionState.RETRACTED
+
+
+request = StateRequest.of
+
+
+@attrs.frozen
+class Store:
+    """The provider under test, at the usual place unless another is given.
+
+    A capability that the provider lacks skips the spec that asks for it.
+    """
+
+    provider: AgentMemoryProvider
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the provider."""
+        await self.provider.aclose()
+
+    @property
+    def history(self) -> KeepsHistory:
+        """The provider as `KeepsHistory`."""
+        return self.provider if isinstance(self.provider, KeepsHistory) else self._skip(KeepsHistory)
+
+    @property
+    def feed(self) -> FeedsChanges:
+        """The provider as `FeedsChanges`."""
+        return self.provider if isinstance(self.provider, FeedsChanges) else self._skip(FeedsChanges)
+
+    @property
+    def vectors(self) -> KeepsVectors:
+        """The provider as `KeepsVectors`."""
+        return self.provider if isinstance(self.provider, KeepsVectors) else self._skip(KeepsVectors)
+
+    @property
+    def eraser(self) -> Erases:
+        """The provider as `Erases`."""
+        return self.provider if isinstance(self.provider, Erases) else self._skip(Erases)
+
+    @property
+    def counter(self) -> KeepsAccesses:
+        """The provider as `KeepsAccesses`."""
+        return self.provider if isinstance(self.provider, KeepsAccesses) else self._skip(KeepsAccesses)
+
+    @property
+    def copier(self) -> CopiesLogs:
+        """The provider as `CopiesLogs`."""
+        return self.provider if isinstance(self.provider, CopiesLogs) else self._skip(CopiesLogs)
+
+    @property
+    def checker(self) -> ChecksItself:
+        """The provider as `ChecksItself`."""
+        return self.provider if isinstance(self.provider, ChecksItself) else self._skip(ChecksItself)
+
+    async def save(self, fact: Fact[Any], subject: MemorySubject = USER, scope: MemoryScope = PLANNER) -> None:
+        """Save a fact by the four verbs."""
+        await self.provider.save(fact, subject, scope)
+
+    async def load(
+        self, concept: Concept[Any, FactT], subject: MemorySubject = USER, scope: MemoryScope = PLANNER
+    ) -> FactT | None:
+        """Load a fact by the four verbs."""
+        return await self.provider.load(concept, subject, scope)
+
+    async def load_all(self, subject: MemorySubject = USER, scope: MemoryScope = PLANNER) -> list[Fact[Any]]:
+        """Load all facts of a place."""
+        return list(await self.provider.load_all(subject, scope))
+
+    async def find(
+        self, description: str, subject: MemorySubject = USER, scope: MemoryScope = PLANNER
+    ) -> list[Fact[Any]]:
+        """Load facts by their description."""
+        return list(await self.provider.load_by_description(description, subject, scope))
+
+    async def value(self, concept: SingleConcept[Any]) -> Any:
+        """Return the value of a SINGLE concept, or None."""
+        return await samples.loaded_value(self.provider, concept)
+
+    async def values(self, concept: MultipleConcept[Any]) -> list[Any]:
+        """Return the values of a MULTIPLE concept."""
+        return await samples.loaded_values(self.provider, concept)
+
+    async def append(self, *statements: Statement) -> Sequence[Receipt]:
+        """Append statements in one transaction."""
+        return await self.history.append(statements)
+
+    async def keep(self, *assertions: Assertion) -> Sequence[Receipt]:
+        """Append assertions in one transaction."""
+        return await samples.keep(self.history, *assertions)
+
+    async def only(self, assertion: Assertion) -> Recorded:
+        """Append one assertion and return it as recorded."""
+        return await samples.only(self.history, assertion)
+
+    async def change(self, recorded: Recorded, state: AssertionState, expected: AssertionState | None = None) -> None:
+        """Change the state of an assertion."""
+        await self.append(request(recorded, state, expected=expected))
+
+    async def log(self, keyword: str | None = None) -> list[LogEntry]:
+        """Return the entries of the usual place, or those of one keyword there."""
+        return list(await self.history.entries(Place(USER, PLANNER), keyword))
+
+    async def changes(self, tenant: str | None = None, since: int = 0) -> list[LogEntry]:
+        """Return the entries of a tenant after a number."""
+        return list(await self.feed.changes(tenant, since))
+
+    async def version(self, tenant: str | None = None) -> int:
+        """Return the newest number of a tenant."""
+        return await self.feed.version(tenant)
+
+    async def erase(
+        self, records: Sequence[str] = (), *, tenant: str | None = None, assertions: Sequence[str] = ()
+    ) -> EraseReceipt:
+        """Erase records, and single assertions."""
+        return await self.eraser.erase(records, tenant=tenant, assertion_ids=assertions)
+
+    async def embedded(self, tenant: str | None = None, since: int = 0) -> list[int]:
+        """Return the numbers of the assertions that have a vector."""
+        return list((await self.vectors.vectors(tenant, since))[0])
+
+    def _skip(self, capability: type) -> NoReturn:
+        pytest.skip(f"{type(self.provider).__name__} does not satisfy factmem.abc.{capability.__name__}")
+
+
+class ProviderCase:
+    """Base of every spec: a provider on a fresh store.
+
+    Attributes:
+        durable: Whether facts persist when the same directory is opened again.
+        capabilities: Capabilities that the provider promises, as `capabilities_of` names them; if set, a missing one
+            fails instead of skipping its specs.
+    """
+
+    pytestmark: ClassVar[Any] = pytest.mark.anyio
+    durable: ClassVar[bool] = False
+    capabilities: ClassVar[Sequence[str] | None] = None
+
+    async def open_provider(self, directory: Path) -> AgentMemoryProvider:
+        """Open the provider under test; a subclass must implement this.
+
+        Args:
+            directory: Empty directory for this store alone; opening the same directory again must open the same store,
+                if it is `durable`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must write `async def open_provider(self, directory)`")
+
+    async def open_provider_with_clock(self, directory: Path, clock: Clock) -> AgentMemoryProvider | None:
+        """Open the provider under test as `open_provider` does, with a clock that the kit sets.
+
+        Args:
+            directory: See `open_provider`.
+            clock: Gives the times of recording.
+
+        Returns:
+            The provider; None, as here, skips the specs of clocks.
+        """
+        return None
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
+        """The provider under test, on a fresh store; closed after the spec."""
+        async with await self.open_provider(tmp_path) as provider:
+            yield Store(provider)
+
+    async def reopened(self, store: Store, directory: Path) -> Store:
+        """Close a store and open its directory again; skips if it is not `durable`."""
+        if not self.durable:
+            pytest.skip(f"{type(store.provider).__name__} is not durable")
+        await store.aclose()
+        return Store(await self.open_provider(directory))
