@@ -1,6 +1,7 @@
 """The cost of questions to a model in tokens, how much of one is in the next, and what a small model answers.
 
-    python benchmarks/prompts.py                                   tokens, common prefixes and schemas, on the wire
+    python benchmarks/prompts.py                                   tokens, common prefixes and schemas, on the wire,
+                                                                   and the questions to a verifier in labelled talks
     python benchmarks/prompts.py --model http://127.0.0.1:PORT/v1#smollm2      and what it finds in labelled talks
     python benchmarks/prompts.py --local                           the same with the model of examples/local_model.py
 
@@ -17,6 +18,7 @@ import enum
 import functools
 import importlib.util
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,14 +27,16 @@ from typing import Any
 import anyio
 import attrs
 
-from factmem.abc import MANAGED_TOPICS, Conversation, DetectionRequest, LanguageModel, Message, Topic
-from factmem.detection import InstructorDetector
+from factmem.abc import MANAGED_TOPICS, Claim, Conversation, DetectionRequest, LanguageModel, Message, Prompt, Topic
+from factmem.detection import InstructorDetector, ModelVerifier
 from factmem.errors import ModelError
-from factmem.facts import Concept
+from factmem.facts import Concept, FactType
 from factmem.llm import InstructorModel, language_model, metered
 from factmem.subjects import MemorySubject
+from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
+from factmem.wording import sentence_spans
 
 HERE = Path(__file__).parent
 USER = MemorySubject("user", "who speaks")
@@ -222,6 +226,79 @@ async def scored(model: LanguageModel, labelled: Sequence[Talk]) -> Score:
     return score
 
 
+def labelled_answer(talk: Talk) -> dict[str, Any]:
+    """Return the answer that finds what is labelled, each with the user's sentence that shares most words with it."""
+    said = [
+        (number, message.content[start:end])
+        for number, message in enumerate(talk.messages, 1)
+        if message.role == "user"
+        for start, end in sentence_spans(message.content)
+    ]
+    answer: dict[str, list[dict[str, Any]]] = {}
+    for fact in talk.facts:
+        words = re.findall(r"\w+", " ".join(map(str, fact)).casefold())
+        number, quote = max(said, key=lambda sentence: sum(word in sentence[1].casefold() for word in words))
+        cited: dict[str, Any] = {"quote": quote, "message": number}
+        wanted = {concept.keyword: concept for concept in talk.request.concepts}
+        if concept := wanted.get(str(fact[0])):
+            single = concept.fact_type is FactType.SINGLE
+            answer.setdefault(concept.keyword, []).append(
+                {**cited, **({"value": fact[1]} if single else {"values": [fact[1]]})}
+            )
+        elif talk.request.open:
+            item = {"keyword": "finding", "kind": "multiple", "value": ": ".join(map(str, fact)), "description": "-"}
+            answer.setdefault("facts", []).append({**cited, **item})
+        else:
+            label = talk.request.topics[0].label
+            answer.setdefault("memories", []).append({**cited, "memory": quote, "topics": [label]})
+    return answer or {"facts": []}
+
+
+def _said_anyway(answer: dict[str, Any], prompt: Prompt, model: type[Any]) -> dict[str, Any]:
+    return answer
+
+
+async def verified(files: Iterable[Path]) -> dict[str, Any]:
+    """Count the questions to a verifier, and their tokens, if a model finds what is labelled."""
+    name, tokens = counter()
+    report: dict[str, Any] = {}
+    for path in files:
+        labelled, sizes, findings, plain = talks(path), list[int](), 0, 0
+        for number, talk in enumerate(labelled):
+            answer = functools.partial(_said_anyway, labelled_answer(talk))
+            detector = InstructorDetector(ScriptedModel(answer))
+            talked = Conversation(messages=talk.messages, id=str(number), started_at=SAID_AT)
+            found = (await detector.detect(talked, talk.request)).candidates
+            doubted = [item for item in found if item.doubt is not None]
+            findings, plain = findings + len(found), plain + len(found) - len(doubted)
+            claims = [
+                Claim(
+                    passage=talk.messages[item.details.evidence[0].position or 0].content,
+                    said_at=SAID_AT,
+                    about=USER.prompt_description,
+                    concept=item.fact.concept.description,
+                    value=str(item.fact.values[0]),
+                )
+                for item in doubted
+                if item.doubt is not None and item.doubt.askable
+            ]
+            if claims:
+                verifier = ScriptedModel(lambda prompt, model: {"claims": []})
+                await ModelVerifier(verifier).verify(claims)
+                (prompt,) = verifier.prompts
+                sizes.append(tokens(f"{prompt.instructions}\n{prompt.content}"))
+        report[path.stem] = {
+            "talks": len(labelled),
+            "findings": findings,
+            "plainly said": plain,
+            "extra questions a talk": round(len(sizes) / len(labelled), 2),
+            "tokens of one (mean)": round(sum(sizes) / max(1, len(sizes))),
+            "tokens of one (most)": max(sizes, default=0),
+        }
+        print(f"verifier, {path.stem} ({name}): {json.dumps(report[path.stem])}")
+    return report
+
+
 def local() -> tuple[Any, LanguageModel]:
     """Start the server of ``examples/local_model.py``; return it with its model."""
     spec = importlib.util.spec_from_file_location("local_model", HERE.parent / "examples" / "local_model.py")
@@ -250,6 +327,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the report here")
     given = parser.parse_args()
     report = anyio.run(wire)
+    report["verifier"] = anyio.run(verified, given.talks)
     server, model = local() if given.local else (None, language_model(given.model) if given.model else None)
     if model is not None:
         report["talks"] = anyio.run(functools.partial(asked, model, given.talks))

@@ -44,7 +44,6 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import apsw
 import numpy as np
-import sqlite_vec
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 from rich.console import Console
 from rich.table import Table
@@ -307,13 +306,11 @@ def read_bare(path: Path) -> dict[str, float]:
     """Read all vectors and outlines of a store, with SQLite and numpy alone."""
     cost = Cost()
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    connection.enable_load_extension(True)
-    connection.load_extension(sqlite_vec.loadable_path())
     ((count,),) = connection.execute("SELECT count(*) FROM assertions")
-    matrix = np.empty((count, DIMENSION), np.float32)
-    for place, (vector,) in enumerate(connection.execute("SELECT embedding FROM vectors")):
-        matrix[place] = np.frombuffer(vector, np.float32)
-    outlines = np.frombuffer(b"".join([body for (body,) in connection.execute("SELECT body FROM outlines")]), np.uint8)
+    rows = b"".join([row for (row,) in connection.execute("SELECT embeddings FROM vectors ORDER BY chunk")])
+    matrix = np.frombuffer(rows, np.float32).reshape(-1, DIMENSION)[:count]
+    bodies = [body for (body,) in connection.execute("SELECT outline FROM assertions")]
+    outlines = np.frombuffer(b"".join(bodies), np.uint8)
     assert len(outlines) > count == len(matrix)
     return cost.since()
 

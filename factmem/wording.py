@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from itertools import chain
 from typing import Final, TypeAlias
 
 import attrs
 
 from factmem.patterns import lazy_pattern
+from factmem.tables import table
 
 __all__ = [
     "LINE_END",
@@ -150,8 +149,7 @@ class Language:
 
 @functools.cache
 def _languages() -> Mapping[str, Language]:
-    data = tomllib.loads(resources.files("factmem").joinpath("wording.toml").read_text("utf-8"))
-    return {name: _language(name, words) for name, words in data.items()}
+    return {name: _language(name, words) for name, words in table("wording").items()}
 
 
 def _language(name: str, data: Mapping[str, str | bool]) -> Language:

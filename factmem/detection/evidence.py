@@ -237,6 +237,8 @@ class _Judge:
                 return reading.reason_of_number(place, counts=False) or reading.reason_of_event(place)
             case dt.time() | dt.timedelta():
                 return reading.reason_of_number(place, counts=False)
+            case str():
+                return reading.reason_of_text(place)
             case _:
                 return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+import functools
+from typing import Any, TypeAlias
 
 import attrs
 
 from factmem.detection.redaction import without_placeholders
 from factmem.facts import Concept
+from factmem.tables import table
 from factmem.values import Json
 
 __all__ = ["Described", "Extraction", "Forgotten", "Said", "Sentence", "Targeted", "says_nothing"]
@@ -94,18 +96,6 @@ class Extraction:
     said: Said
 
 
-_NOTHING: Final = frozenset(
-    {
-        *("", "-", "?", "n/a", "na", "none", "null", "nil", "nothing", "unknown", "undefined", "unspecified"),
-        *("not applicable", "not available", "not known", "not mentioned", "none mentioned", "nothing mentioned"),
-        *("not specified", "none specified", "not provided", "none provided", "not stated", "not given", "not sure"),
-        *("no facts", "no facts extracted", "no fact extracted", "no facts found", "none found", "not found"),
-        *("no information", "no data", "no value", "no answer", "nothing to remember", "no memories", "empty string"),
-    }
-)
-"""Fillers that models write instead of leaving a value out."""
-
-
 def says_nothing(text: str, quote: str = "") -> bool:
     """Return whether a text is blank, a placeholder of a secret, or a model's filler for "nothing".
 
@@ -114,4 +104,9 @@ def says_nothing(text: str, quote: str = "") -> bool:
     if not without_placeholders(text).strip():
         return True
     bare = " ".join(text.casefold().split()).strip(" .!<>[]()\"'")
-    return bare in _NOTHING and (not bare or bare not in quote.casefold())
+    return not bare or (bare in _fillers() and bare not in quote.casefold())
+
+
+@functools.cache
+def _fillers() -> frozenset[str]:
+    return frozenset(table("detection/plain")["nothing"].split(", "))

@@ -16,6 +16,7 @@ import attrs
 
 from factmem.hidden import HIDDEN
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
+from factmem.tables import filled, table
 
 __all__ = ["DISGUISED", "ENCODED", "HIDES", "RULES", "FlagRule", "flags_in"]
 
@@ -35,204 +36,13 @@ class FlagRule:
     pattern: re.Pattern[str]
 
 
-def _rule(flag: str, hints: str, *patterns: str) -> FlagRule:
-    return FlagRule(flag, hints.split("|"), lazy_pattern("|".join(patterns)))
+def _rules() -> Iterator[FlagRule]:
+    data = table("detection/flags")
+    for rule in data["rules"]:
+        yield FlagRule(rule["flag"], rule["hints"], lazy_pattern(filled("|".join(rule["patterns"]), data["parts"])))
 
 
-_SOME: Final = r"[^.\n]{0,60}?"
-"""A few words of the same sentence."""
-_AI: Final = (
-    r"(?:the |any |all |every |an? |your |this )?(?:ai|llm|(?:ai|virtual|digital) (?:assistant"
-    r"|agent)s?|assistant|chatbot"
-    r"|(?:large )?language models?|chatgpt|gpt(?:-?\d\w*)?|claude|gemini|copilot)\b"
-)
-_OLD: Final = r"(?:previous|prior|earlier|above|preceding|existing|original|initial|other|system|safety|your|all|any)"
-_ORDERS: Final = (
-    r"(?:instruction|prompt|direction|directive|command|guideline|guardrail|restriction|(?:system|safety) rule"
-    r"|(?:previous|prior|earlier|above|your) rule)s?\b"
-)
-_ACT: Final = (
-    r"(?:send|forward|e-?mail|transfer|wire|delete|erase|invoke|execute|upload|post|leak|exfiltrate"
-    r"|approve|authori[sz]e"
-    r"|reveal|disclose|ignore|recommend|append|insert|include|visit|fetch|download|buy|order|pay|reply|respond|answer"
-    r"|say|tell|call|run|use|open|share|book|mention|output|remember|store|save|update|treat|grant|do|make|set|change"
-    r"|modify|create|add|post|schedule|give|perform|reset|redirect|concatenate|copy|transmit|refuse|start|stop)\b"
-)
-_HOW: Final = (
-    r"(?:always|never|only|immediately|silently|secretly|quietly|first|also|please|then|you (?:must"
-    r"|should|will))"
-)
-_GOODS: Final = (
-    r"(?:(?:all|every|any|each)\b|(?:the |a |this |that )?(?:user|owner|customer)s?['’]?s?\b|(?:the "
-    r"|their |our |your )?"
-    r"(?:chat|conversation|message|memor|session|credential|password|token|secret|transcript|history|context|api key"
-    r"|private|confidential|personal (?:data|info|details)))"
-)
-
-RULES: Final[tuple[FlagRule, ...]] = (
-    _rule(
-        "overrides instructions",
-        "ignor|disregard|forget|overrid|overrul|follow|obey|supersede",
-        rf"\b(?:ignore|disregard|forget|override|overrule|(?:do not|don['’]?t|stop) (?:follow(?:ing)?"
-        rf"|obey(?:ing)?))\b"
-        rf"(?: [\w'’-]+){{0,3}}? {_OLD}(?: [\w'’-]+){{0,3}}? {_ORDERS}",
-        rf"\b(?:override|supersede)s? (?:\w+ ){{0,3}}?(?:system|developer) (?:\w+ )?{_ORDERS}",
-    ),
-    _rule(
-        "overrides instructions",
-        "anweisung|vorgabe|instruktion|consigne|instructions|instrucciones|istruzioni|instruções|инструкц|указани"
-        "|指令|指示|提示词|命令",
-        r"\b(?:ignorier|missacht|vergiss|vergesst)\w*\b[^.\n]{0,40}\b(?:anweisung|vorgabe|instruktion)",
-        r"\b(?:ignor|oubli)(?:e|ez|er)\b[^.\n]{0,40}\b(?:consignes|instructions)\b[^.\n]{0,30}\bpr[ée]c[ée]dent",
-        r"\b(?:ignora|ignore|olvida|olvide|ignorar)\b[^.\n]{0,40}\binstrucciones\b",
-        r"\b(?:ignora|ignorate|dimentica)\b[^.\n]{0,40}\bistruzioni\b",
-        r"\b(?:ignore|esqueça|ignorar)\b[^.\n]{0,40}\binstruções\b",
-        r"\b(?:про)?(?:игнорир|забудь)\w*[^.\n]{0,40}(?:инструкц|указани)",
-        r"(?:忽略|无视|無視|忘记|忘掉)[^。\n]{0,12}(?:指令|指示|提示词|命令)",
-        r"(?:指示|命令|指令)[^。\n]{0,8}(?:無視|忘れ)",
-    ),
-    _rule(
-        "changes the role",
-        "you are now|you're now|do anything now|developer mode|jailb|unrestricted|freed from|no safety|no ethical"
-        "|act as |full access|rights|privileges|permissions",
-        r"\byou(?: are|['’]re) now (?:(?:in|an?|the|my) )?(?:dan\b|\w+ mode\b|unrestricted|jailbroken"
-        r"|unfiltered|root|admin)",
-        r"\bdo anything now\b",
-        r"\bdeveloper mode (?:is )?(?:enabled|activated|on\b)",
-        r"\b(?:an?|fully) (?:unrestricted|jailbroken|unfiltered|uncensored) (?:ai|assistant|model|mode|agent)\b",
-        r"\bfreed? from (?:all|any|your) (?:\w+ )?(?:limitation|restriction|guideline|rule)s\b",
-        r"\b(?:you|ai|assistant|model|agent)\b[^.\n]{0,30}\bno (?:safety|ethical|content) "
-        r"(?:guidelines|restrictions|rules|filters|limits)\b",
-        r"\bact as (?:an? |the )?(?:system |database )?(?:admin|administrator|root"
-        r"|superuser)\b[^.\n]{0,20}\bfull access\b",
-        r"\b(?:the|this|your) (?:ai |user['’]?s? )?(?:assistant|agent|model|bot) (?:now )?(?:has|is"
-        r" granted|was granted) "
-        r"(?:\w+ ){0,2}(?:administrator|admin|root|full|unrestricted|unlimited)\b",
-    ),
-    _rule(
-        "wants secrets",
-        "system prompt|instructions|credential|password|api key|secret|private key|token",
-        r"\b(?:reveal|print|output|repeat|leak|disclose|exfiltrate|dump|divulge)\b[^.\n]{0,40}\b(?:system prompt"
-        r"|(?:your|hidden|secret|internal) instructions|credentials|passwords|api keys?|private keys?"
-        r"|access tokens)\b",
-    ),
-    _rule(
-        "addresses the assistant",
-        "assistant|chatbot|language model|llm|chatgpt|gpt|claude|gemini|copilot| ai|ai agent",
-        rf"(?:^|[\n.!?\[\]<>*#(:;/\"'-] ?)(?:\w+ )?(?:note|todo|to-do|task|instructions?|message|memo"
-        rf"|attention|reminder"
-        rf"|notice|directive|order)s?[ :-]{{1,3}}(?:\w+ )?(?:to|for) {_AI}",
-        rf"\b(?:dear|attention|hey|hello|important),?:? (?:all |any )?(?:ai|llm|(?:ai|virtual) (?:assistant|agent)s?"
-        rf"|language models?)\b[^.\n]{{0,80}}\b(?:must|should|please|need to|{_ACT})",
-        rf"\b(?:ai (?:assistant|agent)s?|llms?|the (?:ai )?assistant|language models?)(?: reading (?:this|it)\w*)? "
-        rf"(?:must|shall|is to|are to|is required to|has to|should (?:always|immediately|now|first|never))"
-        rf"(?: \w+)? {_ACT}",
-        rf"\bif you(?: are|['’]re) (?:an? |the )?(?:ai|llm|(?:ai |virtual )?(?:assistant|agent)|language"
-        rf" model)\b[^.\n]"
-        rf"{{0,40}}(?:{_HOW}|{_ACT})",
-    ),
-    _rule(
-        "interrupts the task",
-        "before you|message from me|do the following|new task|new instructions|instead, you|your real",
-        r"\bbefore you (?:can |may )?(?:solve|continue|proceed|complete|answer|reply|respond|finish)\b[^.\n]{0,60}"
-        r"\b(?:do the following|you must|make sure to)\b",
-        r"\bmessage from (?:me|your (?:user|owner|developer|creator|administrator|admin"
-        r"|operator))\b[^.\n]{0,60}\bto you\b",
-        r"\b(?:your|the) (?:new|real|true|actual) (?:task|instructions?|objective|goal) (?:is|are)(?:"
-        r" now)?:? (?:to )?"
-        rf"(?:{_HOW} )?{_ACT}",
-    ),
-    _rule(
-        "standing order",
-        "from now on|from this point|going forward|henceforth|in all future|in every|directive|standing|permanent"
-        "|memor|ab jetzt|désormais|a partir de ahora",
-        rf"\b(?:from now on|from this (?:point|moment) (?:on|forward)|henceforth|going forward|in (?:all"
-        rf"|every) (?:future|"
-        rf"your|later|subsequent) \w+),? (?:and \w+ )?(?:the assistant |it is )?{_HOW}(?: \w+){{0,2}}? {_ACT}",
-        rf"\b(?:from now on|henceforth),? {_ACT}{_SOME}\b(?:every|always|whenever|each time|without|to"
-        rf" https?:|to \S+@)",
-        rf"\balways {_ACT}[^.\n]{{0,200}}\b(?:in (?:every|all) (?:future |later )?(?:conversation|chat"
-        rf"|session|response|answer"
-        r"|repl|message)\w*|from now on)\b",
-        r"\bas an? (?:[\w-]+ ){0,3}?(?:system|standing|permanent|persistent|core|global|top-level) (?:directive"
-        r"|instruction|rule|order|command|policy)\b",
-        r"\b(?:save|store|write|add|commit|record|persist|remember|update)\b[^.\n]{0,80}?\b(?:to|in|into"
-        r"|as) (?:your|the "
-        r"(?:assistant|agent|ai|model|bot)(?:['’]s)?) (?:[\w-]+ ){0,2}memor(?:y|ies)\b",
-        r"\bab jetzt (?:immer|nie)\b|\bdésormais,? (?:toujours|jamais|tu (?:dois|vas))\b"
-        r"|\ba partir de ahora,? (?:siempre|nunca|debes)\b",
-    ),
-    _rule(
-        "waits for a trigger",
-        "user|human|operator|customer|whenever|next time|somebody|someone|anyone|conversation|session",
-        rf"\b(?:when(?:ever)?|every time|each time|as soon as|if|once|next time|after) (?:the |a |this"
-        rf" )?(?:user|human"
-        rf"|operator|owner|customer)s? (?:next |later |ever )?(?:asks?|says?|mentions?|types?|writes?"
-        rf"|thanks|replies|agrees"
-        rf"|confirms|talks|brings? up|inquires?|wants|greets)\b[^.\n]{{0,80}}?(?:,|\bthen|\byou\b) "
-        rf"(?:{_HOW} )*{_ACT}",
-        rf"\b{_ACT}{_SOME}\b(?:whenever|every time|each time|as soon as|the next time) (?:the |a"
-        rf" )?(?:user|human|operator"
-        r"|owner)\b",
-        rf"\b(?:in|at) (?:the|your) (?:next|following|later) (?:conversation|session|chat)s?,? (?:{_HOW} )*{_ACT}",
-    ),
-    _rule(
-        "sends data away",
-        "http|www.|@",
-        rf"\b(?:send|forward|post|upload|transmit|exfiltrate|leak|e-?mail|submit|bcc|copy|append|report|deliver)\b"
-        rf"(?: \w+){{0,2}}? {_GOODS}[^\n]{{0,80}}?\b(?:to|at|via|through|on)\b[^\n]{{0,20}}?"
-        rf"(?:https?://|www\.|\b[\w.+-]+@[\w-]+\.\w)",
-        rf"\b(?:append|attach|encode|put|include)\b(?: \w+){{0,2}}? {_GOODS}[^\n]{{0,80}}\b(?:url|query|link|image)\b"
-        r"[^\n]{0,60}https?://",
-    ),
-    _rule(
-        "avoids the user's notice",
-        "without|skip|bypass|disable|never ask|ask|tell|inform|notify|mention|alert",
-        r"\b(?:approve|transfer|wire|execute|delete|export|pay|authori[sz]e|grant|forward|purchase)\b[^.\n]{0,60}"
-        r"\bwithout (?:asking|telling|informing|notifying|checking|review|approval|confirmation|(?:any "
-        r"|further |user "
-        r"|operator |human |prior )+(?:review|approval|confirmation|consent|verification))",
-        r"\b(?:skip|bypass|circumvent|disable|never ask(?: \w+){0,3} for|(?:do not|don['’]t) ask(?: \w+){0,3} for)\b"
-        r"(?: [\w'’-]+){0,3}? (?:(?:user|operator|human|security|safety) (?:confirmation|approval"
-        r"|checks?|filters?|reviews?"
-        r"|verification|controls?)|(?:confirmation|approval|consent)\b)",
-        r"\b(?:bypass|circumvent|disable) (?:every|all|any) (?:\w+ )?(?:check|filter|control|restriction"
-        r"|safeguard)s?\b",
-        r"\b(?:do not|don['’]t|never) (?:tell|inform|notify|alert|mention (?:this|it) to|reveal (?:this"
-        r"|it) to|show (?:this"
-        r"|it) to) (?:the |your )?(?:user|human|operator|owner)\b",
-    ),
-    _rule(
-        "role marker",
-        "<|im_|inst]|sys>>|system|developer|###|human:|assistant:|<important|<information|<admin|</",
-        r"<\|[a-z_]{2,30}(?:\|>|:)",
-        r"\[/?inst\]|<</?sys>>",
-        r"</?(?:important|information|system|system[_-]?prompt|system[_-]?message|admin|developer"
-        r"|instructions?|assistant"
-        r"|conversation|document|memory|tool_results?|fact|statement)(?: [^<>\n]{0,200})?>",
-        r"(?:^|[\n.!?\]] ?)\[?(?:system|developer|admin)(?: (?:message|prompt|override|notice|note"
-        r"|update))?\]?: ?(?:you |ignore"
-        r"|disregard|new |from now|always|never|the (?:user|assistant)|override|do not|don['’]t|important|act )",
-        r"(?:^|\n)#{2,4} ?(?:system|instructions?|human|assistant|response):",
-        r"\n\n(?:human|assistant): ",
-    ),
-    _rule(
-        "tool call",
-        "tool|function_call|invoke|recipient_name",
-        r"<(?:tool_call|tool_use|function_calls?|invoke|antml:\w+|function=)\b",
-        r"[\"'](?:tool_calls|function_call|tool_use|tool_name|recipient_name)[\"']\s*:",
-        r"\bto=(?:functions|tools?)[.\w]*",
-        r"\b(?:call|use|invoke|run|execute) (?:the|your) (?:[`\"'][a-z][\w.-]{2,40}[`\"']|[a-z]+_\w{2,40}) tool\b",
-    ),
-    _rule(
-        "link that carries data",
-        "![|<img|](http",
-        r"!\[[^\]\n]{0,200}\]\(\s*https?://[^)\s]{1,500}[?&][\w.-]{1,40}=[^)\s]*",
-        r"<img\b[^>\n]{0,200}\bsrc\s*=\s*[\"']?https?://[^\"'>\s]{1,500}[?&][\w.-]{1,40}=",
-        r"\]\(\s*https?://[^)\s]{1,500}[?&/=](?:\{|%7b|<|\[)[^)\n]{0,100}\)",
-    ),
-)
-
+RULES: Final[tuple[FlagRule, ...]] = tuple(_rules())
 _HINTS: Final = LinearPattern("|".join(rule.hints.pattern for rule in RULES))
 """Hints of all rules; ordinary texts hold none."""
 

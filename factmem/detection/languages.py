@@ -9,7 +9,6 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
@@ -17,10 +16,11 @@ from typing import Any, Final
 import attrs
 
 from factmem.detection.words import Word, words_of
+from factmem.tables import table
 
-__all__ = ["Language", "entries", "language_named", "language_of", "search"]
+__all__ = ["REST", "Language", "entries", "language_named", "language_of", "search"]
 
-_REST: Final = "ǂ"
+REST: Final = "ǂ"
 """Stands for ``*`` in an entry while it is read; a letter, so that it stays within its word."""
 _FEWEST: Final = 0.12
 """Minimum weight of a text's words in its language, by their number."""
@@ -33,7 +33,7 @@ _CLEAR: Final = 1.3
 def entries(text: str) -> list[str]:
     """Return the entries of a list, each folded, with a space between its words."""
     found = (
-        " ".join(word.text for word in words_of(entry.replace("*", _REST)) if not word.is_mark)
+        " ".join(word.text for word in words_of(entry.replace("*", REST)) if not word.is_mark)
         for entry in text.split(",")
     )
     return list(dict.fromkeys(entry for entry in found if entry))
@@ -42,7 +42,7 @@ def entries(text: str) -> list[str]:
 @functools.lru_cache(maxsize=1_024)
 def _pattern(found: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(found, key=len, reverse=True)
-    inner = "|".join(re.escape(entry).replace(_REST, r"\S*") for entry in longest_first)
+    inner = "|".join(re.escape(entry).replace(REST, r"\S*") for entry in longest_first)
     return re.compile(rf"(?<!\S)(?:{inner})(?!\S)" if inner else r"(?!)")
 
 
@@ -108,8 +108,7 @@ def search(pattern: re.Pattern[str], words: Sequence[Word], first: int, last: in
 @functools.cache
 def language_named(name: str) -> Language:
     """Return the table of a language."""
-    file = resources.files("factmem.detection") / "tables" / f"{name}.toml"
-    return Language(name, tomllib.loads(file.read_text(encoding="utf-8")))
+    return Language(name, table(f"detection/tables/{name}"))
 
 
 @functools.cache

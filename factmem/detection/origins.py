@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import assert_never
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -55,19 +54,14 @@ class OriginPolicy:
 
     def of(self, origin: Origin) -> Treatment:
         """Return the treatment of an origin's words."""
-        match origin:
-            case Origin.USER:
-                return self.user
-            case Origin.ASSISTANT:
-                return self.assistant
-            case Origin.TOOL:
-                return self.tool
-            case Origin.DOCUMENT:
-                return self.document
-            case Origin.UNKNOWN:
-                return self.unknown
-            case _:
-                assert_never(origin)
+        treatments: Mapping[Origin, Treatment] = {
+            Origin.USER: self.user,
+            Origin.ASSISTANT: self.assistant,
+            Origin.TOOL: self.tool,
+            Origin.DOCUMENT: self.document,
+            Origin.UNKNOWN: self.unknown,
+        }
+        return treatments[origin]
 
     def treatment(self, message: Message) -> Treatment:
         """Return the treatment of a message: its own, or that of its origin."""
@@ -75,12 +69,6 @@ class OriginPolicy:
 
     def shows(self, treatment: Treatment, origin: Origin) -> bool:
         """Return whether a model is shown words of an origin in the conversation that it reads."""
-        match treatment:
-            case Treatment.FACTS | Treatment.CONTEXT:
-                return True
-            case Treatment.STATEMENTS:
-                return origin in self.context
-            case Treatment.QUARANTINED_FACTS | Treatment.IGNORE:
-                return False
-            case _:
-                assert_never(treatment)
+        return treatment in (Treatment.FACTS, Treatment.CONTEXT) or (
+            treatment is Treatment.STATEMENTS and origin in self.context
+        )

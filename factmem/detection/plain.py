@@ -10,37 +10,28 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from factmem.detection.forms import Found, numbers_at
-from factmem.detection.languages import Language, entries, language_named, search
+from factmem.detection.languages import REST, Language, entries, language_named, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
+from factmem.tables import table
 
 __all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
 
-CUES: Final = {
-    "deny": "the sentence denies something",
-    "past": "said of the past",
-    "maybe": "said with reserve",
-    "plan": "said as a plan",
-    "wish": "said as a wish",
-    "joke": "may be a joke",
-    "averse": "said with dislike",
-    "ask": "said in a question",
-    "condition": "said under a condition",
-    "that": "said within another statement",
-    "said": "reported from others",
-    "others": "said about somebody else",
-}
+_DATA: Final = table("detection/plain")
+CUES: Final[Mapping[str, str]] = _DATA["cues"]
 """Lists of cues, with their reasons."""
 _IN_CLAUSE: Final = ("deny", "past", "maybe", "plan", "wish", "joke", "averse")
 _BEFORE: Final = ("condition", "that")
 _NEARBY: Final = ("said", "joke")
+_THEMES: Final = ("averse", "past")
+"""Lists of cues that a concept may be about."""
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
 """Cues that count although the concept has the same word."""
 _PLAIN: Final = ("self", "my", "verbs", "fill", "allowed", "yes")
@@ -70,25 +61,9 @@ _WINKS: Final = re.compile(
     "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
     "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
 )
-_SYMBOLS: Final = {
-    "$": "dollar",
-    "€": "euro",
-    "£": "pound",
-    "¥": "yen",
-    "₹": "rupee",
-    "₽": "rouble",
-    "₩": "won",
-    "%": "percent",
-    "°": "degree",
-}
-_LIGHT: Final = frozenset(
-    entries(
-        "a, about, an, and, any, are, as, at, be, been, by, can, current, currently, did, do, does, for, from, "
-        "get, gets, had, has, have, how, in, is, it, its, main, many, much, my, name, number, of, on, one, or, "
-        "own, owns, per, person, s, some, t, that, the, their, them, they, this, to, user, users, was, were, what, "
-        "when, where, whether, which, who, with, year, years, your"
-    )
-)
+_OF_AMOUNTS: Final = frozenset(_DATA["symbols"].values())
+"""Units of a concept that names none."""
+_LIGHT: Final = frozenset(entries(_DATA["light"]))
 """Words of a concept that do not say what it is about."""
 
 
@@ -144,10 +119,17 @@ class Topic:
         return MemorySubject.EVERYTHING.name in self.subjects
 
     @functools.cached_property
-    def is_averse(self) -> bool:
-        """Whether a concept is about what somebody dislikes or cannot bear."""
-        words = words_of(" ".join(self.words))
-        return bool(language_named("en").find("averse", words, 0, len(words) - 1))
+    def themes(self) -> frozenset[str]:
+        """The lists of cues that the concept itself is about: what somebody dislikes, or did before."""
+        words, english = words_of(" ".join(sorted(self.words))), language_named("en")
+        found = {
+            name
+            for name in _THEMES
+            if search(
+                english.pattern(entry for entry in english.words(name) if REST not in entry), words, 0, len(words)
+            )
+        }
+        return frozenset(found)
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
@@ -196,9 +178,11 @@ class Reading:
     def cues(self, name: str, first: int, last: int) -> set[int]:
         """Return the positions of a list's entries, without those that are allowed, or the topic's."""
         found = self.entries(name, first, last)
-        if not found or (name == "averse" and self.topic.is_averse):
+        if not found or name in self.topic.themes:
             return set()
         found -= self.entries("allowed", first, last)
+        if name == "others":  # "rather than"
+            found -= self.entries("instead", first, last)
         return found if name in _OF_EVERY_TOPIC else found - self.topic.named(self.words, first, last)
 
     def entries(self, name: str, first: int, last: int) -> set[int]:
@@ -279,11 +263,13 @@ class Reading:
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
-        oneself = truth is None and self.entries("self", first, first + 1)
+        oneself = truth is None and (self.entries("self", first, first + 1) or self._begins_with_verb(place, clause))
         most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
         if len(unknown) > most:
             yield _WORDY
-        if not (self._speaks(place, clause, unknown) or self._answers(clause)):
+        answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
+        speaks = self._speaks(place, clause, unknown) or answers or self._is_labelled(clause, sentence)
+        if not speaks:
             yield _NO_SPEAKER
 
     def _speaks(self, place: Found, clause: Found, unknown: Collection[int]) -> bool:
@@ -297,14 +283,18 @@ class Reading:
         oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
         if oneself and (verbs or related or unknown or table.get("nominal")):
             return True
-        if verbs and (
-            table.get("prodrop") or (table.get("verb_first") and min(verbs) == self._said(first, place[1])[0])
-        ):
+        if (verbs and table.get("prodrop")) or self._begins_with_verb(place, clause):
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
             return True
         before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
+
+    def _begins_with_verb(self, place: Found, clause: Found) -> bool:
+        """Return whether a clause begins with a verb that says who speaks, in a language that may leave that out."""
+        said, table = self._said(clause[0], place[1]), self.language.table
+        leaves_out = table.get("prodrop") or table.get("verb_first")
+        return bool(leaves_out) and said[0] < place[0] and bool(self.entries("verbs", said[0], said[0] + 1) & {said[0]})
 
     def _counts_topic(self, place: Found) -> bool:
         """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
@@ -335,6 +325,20 @@ class Reading:
     def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
         return {at for one, two in self.language.find(name, words, first, last) for at in range(one, two + 1)}
 
+    def _is_behind_colon(self, clause: Found, sentence: Found) -> bool:
+        return clause[0] > sentence[0] and self.words[clause[0] - 1].text in _COLONS
+
+    def _is_labelled(self, clause: Found, sentence: Found) -> bool:
+        """Return whether a clause follows a label of the topic alone, in a passage about oneself and nobody else."""
+        if not self._is_behind_colon(clause, sentence):
+            return False
+        colon, last = clause[0] - 1, len(self.words) - 1
+        label = self._clause((colon - 1, colon - 1), sentence)
+        named = self.topic.places(self.words, label[0], colon - 1)
+        alone = named and not self._unknown(label[0], colon - 1)
+        oneself = self.entries("self", 0, last) or self.entries("my", 0, last)
+        return bool(alone and oneself) and not self.cues("others", 0, last)
+
     def _continues_list(self, place: Found, clause: Found, sentence: Found) -> bool:
         """Return whether a value continues the list of an earlier clause: "I grow figs, plums and *pears*"."""
         breaks, joins = self._breaks(sentence), self.entries("and", *sentence)
@@ -356,6 +360,8 @@ class Reading:
     def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None) -> Iterator[str]:
         for name in _IN_CLAUSE:
             found = self.cues(name, *clause) - inner
+            if name == "deny":  # "rather than" speaks against what follows it
+                found -= {at for at in self.entries("instead", *clause) if at > min(inner, default=clause[1])}
             if name == "deny" and truth is False:
                 negated = self.cues("negate", *clause)
                 if not negated or found - negated or max(negated) - min(negated) > _SHORT:
@@ -378,7 +384,7 @@ class Reading:
         for name in _NEARBY:
             if self.cues(name, sentence[0], near) - inner:
                 yield CUES[name]
-        if clause[0] > sentence[0] and self.words[clause[0] - 1].text in _COLONS:
+        if self._is_behind_colon(clause, sentence) and not self._is_labelled(clause, sentence):
             yield "said behind a colon"
         marks = [word.text for word in self.words[sentence[0] : place[0]]]
         if sum(mark in _OPENING for mark in marks) > sum(mark in _CLOSING for mark in marks):
@@ -434,7 +440,8 @@ class Reading:
     def _takes_back(self, at: int) -> bool:
         """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
         ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
-        if len(self._said(at, ends)) <= _SHORT and self.cues("maybe", at, ends):
+        said = self._said(at, ends)
+        if len(said) <= _SHORT and not self.cues("maybe", at, ends).isdisjoint((said[0], said[-1])):
             return True
         for first, last in self._find("contrast", at, at + _SHORT):
             if first == at and any(self.cues(name, last + 1, ends) for name in _IN_CLAUSE):
@@ -476,19 +483,28 @@ class Reading:
     def _reason_of_unit(self, place: Found, clause: Found) -> str | None:
         words, behind = self.words, place[1] + 1
         symbols = {words[at].text for at in (place[0] - 1, behind) if 0 <= at < len(words)}
-        measured = {_SYMBOLS[mark] for mark in symbols if mark in _SYMBOLS}
+        measured = {_DATA["symbols"][mark] for mark in symbols if mark in _DATA["symbols"]}
         groups = {**self.language.group("measures"), **self.language.group("units")}
         measured |= {
             name
             for name, entries in groups.items()
             if any(one == behind for one, _ in search(self.language.pattern(entries), words, behind, behind + 1))
         }
-        if measured and self.topic.units and not measured & self.topic.units:
+        if measured and not measured & (self.topic.units or _OF_AMOUNTS):
             return _UNIT
-        if measured or behind > clause[1] or words[behind].is_mark:
+        return None if measured else self._reason_of_next(place, clause)
+
+    def _reason_of_next(self, place: Found, clause: Found) -> str | None:
+        """Return why a value is part of something else: an unknown word stands right behind it."""
+        behind = place[1] + 1
+        if behind > clause[1] or self.words[behind].is_mark:
             return None
         known = behind not in self._unknown(behind, clause[1]) or behind in self.entries("common", behind, behind)
         return None if known else _COUNTS_ELSE
+
+    def reason_of_text(self, place: Found) -> str | None:
+        """Return why a text is not plainly the one that the concept asks for; None if it is."""
+        return None if self.language.is_unspaced else self._reason_of_next(place, self.clause(place))
 
     def reason_of_event(self, place: Found) -> str | None:
         """Return why a day is not plainly that of what the concept is about: no word of its clause names it."""

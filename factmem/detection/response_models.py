@@ -10,7 +10,6 @@ This module imports pydantic, which loads slowly. Import it in a thread, when a 
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import enum
 import functools
 import json
@@ -18,8 +17,8 @@ import re
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 import attrs
 from pydantic import (
@@ -39,48 +38,24 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from factmem.abc import (
-    Analysis,
-    AnalysisRequest,
-    Complexity,
-    Confirmation,
-    DropReason,
-    Gap,
-    QuestionAnalysis,
-    QuestionRequest,
-    SubQuestion,
-)
-from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
+from factmem.abc import DropReason
+from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted
 from factmem.detection.tasks import DetectionTask, Vocabulary
-from factmem.errors import InvalidDataError, InvalidNameError
+from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType
 from factmem.llm.answering import MOST_ITEMS, Flaw, ModelAnswer, ValidItems, each, in_shape, listed
-from factmem.names import checked_name
 from factmem.scalars import Scalar, is_number, scalar_of
 from factmem.values import Json, check_json, decode_value
 
 __all__ = [
     "AnswerPart",
-    "GapAnswer",
-    "GapsAnswer",
-    "LessonAnswer",
-    "LessonsAnswer",
-    "QuestionAnswer",
-    "RewrittenAnswer",
-    "Statements",
-    "SubQuestionAnswer",
-    "VerifierAnswer",
-    "analysis_from",
-    "analysis_model",
     "answer_model",
     "answer_type",
+    "described_model",
     "dropped_in",
     "extractions_in",
-    "gaps_from",
     "is_full",
-    "question_analysis_from",
     "read_value",
-    "statements_model",
     "strict_schema",
 ]
 
@@ -590,242 +565,47 @@ def _described(item: _Dynamic) -> Described:
     )
 
 
-if TYPE_CHECKING:
-    _Labels: TypeAlias = list[str]
-else:
-    _Labels = each(str)
-
-
-class Statements(AnswerPart, ModelAnswer):
-    """The statements of a text."""
-
-    statements: _Labels = Field(description="the atomic statements of the text, in order")
-
-
-@functools.lru_cache(maxsize=64)
-def statements_model(most: int) -> type[Statements]:
-    """Return the response model of the statements of a text, with their maximum number in its schema."""
-    limits: dict[str, JsonValue] = {"maxItems": most}
-    described = Field(description="the atomic statements of the text, in order", json_schema_extra=limits)
-    return create_model("Statements", __base__=Statements, statements=(_Labels, described))
-
-
-class _Analysis(AnswerPart, ModelAnswer):
-    entities: _Labels = Field(default_factory=list, description="people, places, organizations and things it names")
-    dates: _Labels = Field(default_factory=list, description="dates and times it names, as they stand there")
-    topics: _Labels = Field(default_factory=list, description="what it touches, a few words each")
-
-
-def analysis_model(request: AnalysisRequest) -> type[BaseModel]:
-    """Return the response model of an analysis, with the requested fields."""
-    return _analysis_model(scope=request.scope, categories=request.categories, importance=request.importance)
-
-
-@functools.cache
-def _analysis_model(*, scope: bool, categories: bool, importance: bool) -> type[BaseModel]:
-    fields: dict[str, _Dynamic] = {}
-    if scope:
-        fields["scope"] = (str | None, Field(default=None, description="the path of the scope it belongs to"))
-    if categories:
-        fields["categories"] = (_Labels, Field(default_factory=list, description="one to three short labels"))
-    if importance:
-        fields["importance"] = (float, Field(ge=0, le=1, description="how much it matters, from 0 to 1"))
-    return create_model("Analysis", __base__=_Analysis, **fields)
-
-
-def analysis_from(answer: BaseModel) -> Analysis:
-    """Return the analysis in an answer. Labels that no store can carry and fillers for "nothing" are left out."""
-    said: _Dynamic = answer
-    return Analysis(
-        scope=_path(getattr(said, "scope", None)),
-        categories=_names(getattr(said, "categories", ())),
-        importance=getattr(said, "importance", None),
-        entities=_names(said.entities),
-        dates=_names(said.dates),
-        topics=_names(said.topics),
-    )
-
-
-def _path(text: str | None) -> str | None:
-    if text is None or says_nothing(text):
-        return None
-    return f"/{text.strip().strip('/')}"
-
-
-def _names(labels: Iterable[str]) -> tuple[str, ...]:
-    spelled = (" ".join(label.split()) for label in labels if not says_nothing(label))
-    return tuple(dict.fromkeys(label for label in spelled if _is_legal(label)))
-
-
-def _is_legal(label: str) -> bool:
-    try:
-        checked_name(label, what="a label")
-    except InvalidNameError:
-        return False
-    return True
-
-
-_DATE: Final = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
-
-
-def _spelled_label(data: object) -> object:
-    return {"text": data} if isinstance(data, str) else data
-
-
-def _complexity(data: object) -> object:
-    return "complex" if isinstance(data, str) and "complex" in data.casefold() else "simple"
-
-
-def _confirmation(data: object) -> object:
-    """Return a plain yes or no as the member; anything else is unclear."""
-    given = {True: "yes", False: "no"}[data] if isinstance(data, bool) else str(data).strip(" .!").casefold()
-    return given if given in ("yes", "no") else "unclear"
-
-
-class SubQuestionAnswer(AnswerPart):
-    """A simpler question."""
-
-    text: str = Field(description="one thing that is asked, understood by itself")
-    keyword: str | None = Field(default=None, description="the one of keywords_in_use that answers it, or null")
-
-
-if TYPE_CHECKING:
-    _SubQuestions: TypeAlias = list[SubQuestionAnswer]
-else:
-    _SubQuestions = each(Annotated[SubQuestionAnswer, BeforeValidator(_spelled_label)])
-
-
-class QuestionAnswer(AnswerPart, ModelAnswer):
-    """The analysis of a question."""
-
-    questions: _SubQuestions = Field(default_factory=list, description="the simpler questions that it is made of")
-    scopes: _Labels = Field(default_factory=list, description="those of scopes_in_use that it is about")
-    since: str | None = Field(default=None, description="the first day that it asks about, as YYYY-MM-DD, or null")
-    until: str | None = Field(default=None, description="the last day that it asks about, as YYYY-MM-DD, or null")
-    complexity: Annotated[Literal["simple", "complex"], BeforeValidator(_complexity)] = Field(
-        default="simple", description="complex if several facts have to be put together"
-    )
-
-
-class GapAnswer(AnswerPart):
-    """A missing fact."""
-
-    missing: str = Field(description="what is not known and needed, in a few words")
-    question: str = Field(description="a new question that would find it")
-
-
-if TYPE_CHECKING:
-    _Gaps: TypeAlias = list[GapAnswer]
-else:
-    _Gaps = each(GapAnswer)
-
-
-class GapsAnswer(AnswerPart, ModelAnswer):
-    """The facts that the answer to a question lacks."""
-
-    gaps: _Gaps = Field(default_factory=list, description="one item for each thing that is missing; none if nothing is")
-
-
-class LessonAnswer(AnswerPart):
-    """A lesson in somebody's words about an output."""
-
-    lesson: str = Field(description="the rule or preference, in one short sentence")
-    quote: str = Field(description="the words of the feedback that it comes from, exactly")
-
-
-if TYPE_CHECKING:
-    _Lessons: TypeAlias = list[LessonAnswer]
-else:
-    _Lessons = each(LessonAnswer)
-
-
-class LessonsAnswer(AnswerPart, ModelAnswer):
-    """The lessons in what a person said about an output."""
-
-    lessons: _Lessons = Field(default_factory=list, description="one item for each lesson; none if nothing is taught")
-
-
-class RewrittenAnswer(AnswerPart, ModelAnswer):
-    """An output with lessons applied."""
-
-    output: str = Field(description="the whole output, with the lessons applied")
-
-
-class _ClaimAnswer(AnswerPart):
-    """The answer to one claim."""
-
-    number: int = Field(description="the number of the claim")
-    answer: Annotated[Confirmation, BeforeValidator(_confirmation)] = Field(description="yes, no or unclear")
-
-
-if TYPE_CHECKING:
-    _Claims: TypeAlias = list[_ClaimAnswer]
-else:
-    _Claims = each(_ClaimAnswer)
-
-
-class VerifierAnswer(AnswerPart, ModelAnswer):
-    """The answers of a verifier."""
-
-    claims: _Claims = Field(default_factory=list, description="one item for each claim")
-
-    def confirmations(self) -> dict[int, Confirmation]:
-        """Return the answer by the number of its claim; a number with two answers is unclear."""
-        found: dict[int, Confirmation] = {}
-        for item in self.claims:
-            first = found.setdefault(item.number, item.answer)
-            found[item.number] = item.answer if item.answer is first else Confirmation.UNCLEAR
-        return found
-
-
-def question_analysis_from(answer: QuestionAnswer, request: QuestionRequest) -> QuestionAnalysis:
-    """Return the analysis in an answer, without scopes and keywords that were not offered and without invalid times."""
-    offered = set(request.keywords_in_use)
-    questions = (
-        SubQuestion(" ".join(item.text.split()), keyword=item.keyword if item.keyword in offered else None)
-        for item in answer.questions
-        if not says_nothing(item.text)
-    )
-    since, until = _moment(answer.since), _moment(answer.until, last=True)
-    if since is not None and until is not None and since >= until:
-        since, until = None, None
-    return QuestionAnalysis(
-        questions=tuple({item.text.casefold(): item for item in questions}.values())[: request.max_questions],
-        scopes=_offered(answer.scopes, request.scopes_in_use),
-        since=since,
-        until=until,
-        complexity=Complexity(answer.complexity),
-    )
-
-
-def gaps_from(answer: GapsAnswer) -> list[Gap]:
-    """Return the gaps in an answer, without fillers for "nothing"."""
-    return [
-        Gap(missing=" ".join(item.missing.split()), question=" ".join(item.question.split()))
-        for item in answer.gaps
-        if not says_nothing(item.missing) and not says_nothing(item.question)
-    ]
-
-
-def _offered(paths: Iterable[str], offered: Sequence[str]) -> tuple[str, ...]:
-    spelled = (f"/{path.strip().strip('/')}" for path in paths)
-    return tuple(dict.fromkeys(path for path in spelled if path in offered))
-
-
-def _moment(text: str | None, *, last: bool = False) -> dt.datetime | None:
-    """Read a day, a month, a year or a time, in UTC if it has no zone; with ``last``, the end of that period."""
-    text = (text or "").strip()
-    try:
-        if (found := _DATE.fullmatch(text)) is None:
-            moment = dt.datetime.fromisoformat(text)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).astimezone(dt.UTC)
-        year, month, day = (int(part) if part else None for part in found.groups())
-        assert year is not None
-        start = dt.datetime(year, month or 1, day or 1, tzinfo=dt.UTC)
-        if not last:
-            return start
-        if day is not None:
-            return start + dt.timedelta(days=1)
-        return start.replace(year=year + (month in (None, 12)), month=1 if month is None else month % 12 + 1)
-    except (ValueError, OverflowError):
-        return None
+def described_model(name: str, fields: Mapping[str, Mapping[str, Any]], most: int | None = None) -> type[BaseModel]:
+    """Return the response model of an answer that is described in data; see ``prompts.toml``.
+
+    Args:
+        name: the name of the answer.
+        fields: its fields, by their names.
+        most: maximum number of items of its lists, in the schema; None for no limit.
+    """
+    described = {field: _described_field(name, of, most) for field, of in fields.items()}
+    return create_model(name, __base__=(AnswerPart, ModelAnswer), **described)
+
+
+def _described_field(name: str, of: Mapping[str, Any], most: int | None) -> _Dynamic:
+    limit: dict[str, JsonValue] = {} if most is None else {"maxItems": most}
+    match of:
+        case {"one_of": members}:
+            return (_one_of_or_last(members), Field(default=members[-1], description=of["text"]))
+        case {"text": about}:
+            return (str, Field(description=about))
+        case {"optional": about}:
+            return (str | None, Field(default=None, description=about))
+        case {"number": about}:
+            return (int, Field(description=about))
+        case {"share": about}:
+            return (float, Field(ge=0, le=1, description=about))
+        case {"labels": about}:
+            return (each(str), Field(default_factory=list, description=about, json_schema_extra=limit))
+        case _:
+            fields = {field: _described_field(name, part, None) for field, part in of["each"].items()}
+            item = create_model(f"{name}Item", __base__=AnswerPart, **fields)
+            first = next(iter(fields))
+            read = BeforeValidator(lambda data: {first: data} if isinstance(data, str) else data)
+            return (each(Annotated[item, read]), Field(default_factory=list, description=of["about"]))
+
+
+def _one_of_or_last(members: Sequence[str]) -> _Dynamic:
+    """Return the type of a plain choice; anything else is the last one. True and false stand for yes and no."""
+
+    def read(data: object) -> str:
+        given = ("no", "yes")[data] if isinstance(data, bool) else str(data).strip(" .!").casefold()
+        return given if given in members else members[-1]
+
+    schema: dict[str, Any] = {"type": "string", "enum": list(members)}
+    return Annotated[str, BeforeValidator(read), WithJsonSchema(schema)]

@@ -15,37 +15,29 @@ conversation.
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, assert_never
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import attrs
 
 from factmem.details import Origin
 from factmem.patterns import lazy_pattern
+from factmem.tables import table
 
 __all__ = ["REPEATS", "Heard", "Listener", "pasted_in", "repetitions"]
 
 
-def _flag(origin: Origin) -> str:
-    match origin:
-        case Origin.USER:
-            return "repeats what a user pasted"
-        case Origin.ASSISTANT:
-            return "repeats quarantined words"
-        case Origin.TOOL:
-            return "repeats a tool"
-        case Origin.DOCUMENT:
-            return "repeats a document"
-        case Origin.UNKNOWN:
-            return "repeats words of unknown origin"
-        case _:
-            assert_never(origin)
-
-
-REPEATS: Final = {origin: _flag(origin) for origin in Origin}
+REPEATS: Final = {
+    Origin.USER: "repeats what a user pasted",
+    Origin.ASSISTANT: "repeats quarantined words",
+    Origin.TOOL: "repeats a tool",
+    Origin.DOCUMENT: "repeats a document",
+    Origin.UNKNOWN: "repeats words of unknown origin",
+}
 """Flags of the assistant's words that repeat what nobody vouches for, by the origin of it; see `FactDetails.flags`."""
 
 _ENOUGH: Final = 0.8
@@ -80,7 +72,6 @@ _REACH: Final = 3
 
 _LONGEST_STEM: Final = 6
 _LONGEST_ROOT: Final = 5
-_COURTESIES: Final = frozenset(("day", "fine", "glad", "good", "great", "happy", "hope", "nice", "sure", "thank"))
 _ENDINGS: Final = ("ing", "ed", "er", "est", "ly", "es", "s")
 
 _EVERYDAY, _UNSURE, _RARE, _NAME = range(4)
@@ -216,7 +207,8 @@ class _Sentence(NamedTuple):
     @property
     def roots(self) -> frozenset[str]:
         """The words without their endings, but for courtesies; none if everyday words of its language are unknown."""
-        return frozenset(_root(stem) for stem, _ in self.words) - _COURTESIES if self.known else frozenset()
+        roots = (_root(stem) for stem, _ in self.words if self.known)
+        return frozenset(root for root in roots if root not in _words("courtesies"))
 
 
 class _Units:
@@ -326,7 +318,7 @@ def _sentences(text: str) -> Iterator[_Sentence]:
 
 def _is_known_language(sentences: Sequence[Sequence[str]]) -> bool:
     words = [word.casefold() for sentence in sentences for word in sentence if word.isalpha()]
-    known = sum(word in _FUNCTION_WORDS or _stem(word) in _EVERYDAY_STEMS for word in words)
+    known = sum(word in _words("function_words") or _stem(word) in _words("everyday_stems") for word in words)
     return known >= _KNOWN_LANGUAGE * len(words)
 
 
@@ -348,15 +340,15 @@ def _words_in(spelled: str, *, first: bool) -> Iterator[_Word]:
         return
     folded = spelled.casefold().replace("’", "'")
     base = folded.partition("'")[0]
-    if base in _FUNCTION_WORDS or folded.endswith("n't"):
+    if base in _words("function_words") or folded.endswith("n't"):
         return
     stem = _stem(base)
     yield _Word(stem, _kind(spelled, stem, first=first))
 
 
 def _stem(folded: str) -> str:
-    if folded in _NUMBERS:
-        return _NUMBERS[folded]
+    if (number := _words("numbers").get(folded)) is not None:
+        return str(number)
     if not folded.isalpha():
         return folded
     plural = len(folded) > 3 and folded.endswith("s") and not folded.endswith("ss")
@@ -374,7 +366,7 @@ def _kind(spelled: str, stem: str, *, first: bool) -> int:
     if digits:
         telling = digits >= 3 or (len(stem) >= 4 and digits < len(stem))
         return _NAME if telling and not _YEAR.fullmatch(stem) else _RARE if len(stem) > 1 else _EVERYDAY
-    if len(stem) < 3 or stem in _EVERYDAY_STEMS:
+    if len(stem) < 3 or stem in _words("everyday_stems"):
         return _EVERYDAY
     shouted = len(spelled) > 3 and spelled.isupper()
     return _NAME if shouted or (spelled[0].isupper() and not first) else _RARE
@@ -420,105 +412,7 @@ def pasted_in(text: str) -> tuple[str, str]:
     return "\n".join(pasted), "\n".join(own)
 
 
-_NUMBERS: Final = {
-    word: str(number)
-    for number, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-    )
-}
-
-
-def _listed(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_FUNCTION_WORDS: Final = _listed(
-    """
-    a about after again all also am an and any are as assistant at be been before being both but by can client could
-    customer d did do does doing done during each either else ever every few for from had has have having he her
-    hers him his how i if in into is it its itself just least less let like ll m many may me might mine more most
-    much must my myself neither no nor not note noted now of off on once only onto or other others our ours out over
-    own please quite rather re really remember s said same say says shall she should since so some such t tell than
-    that the their theirs them then there these they this those though through to told too under until up upon us
-    user users ve very was we were what when where whether which while who whom whose why will with within without
-    would yes yet you your yours yourself
-    """
-)
-"""Words that are never evidence: grammar, and names of the speakers."""
-
-_EVERYDAY_STEMS: Final = _listed(
-    """
-    abilit able above absolu access accomm accord accoun accura achiev across act action active activi actual adapt
-    add added adding additi addres adjust advanc advant advent advice affect afford afraid agains age ago agree
-    ahead aim air align allow allowi along alread altern alway amazin amazon americ among amount analys analyz
-    anothe answer anyone anythi app appeal apple applic apply applyi apprec approa approp area around art articl
-    artist ask asking aspect assess assist associ atmosp attend attent attrac audien authen availa averag avoid
-    aware awaren away back backgr bag balanc bank base based basic beauti beauty becaus become becomi bed begin
-    beginn behavi behind belief believ bell benefi best better betwee beyond big bit black blend blog blue board
-    body bold book boost bought bowl box brand bread break breakf breaki brief bright bring bringi brown brush
-    budget build buildi built busine busy butter buy buying calend call called calm camera cannot captur car card
-    care career carefu carry case casual catch catego cause caused celebr center centra centur certai chain challe
-    chance change changi channe charac check checki cheese chicke childr choice choose choosi citie city clarif
-    class classe classi clean cleani clear clearl climat close clothi club code coffee cold collab collec color com
-    combin come comfor coming commit common commun compac compan compar compet comple compon compre comput con
-    concep concer concis conclu condit confid congra connec conseq consid consis constr consul contac contai contem
-    conten contex contin contra contri contro conven conver cook cooked cookin cool core correc cost countr course
-    cover covere coveri cozy craft cream create creati critic crucia cuisin cultur cup curiou curren custom cut
-    daily damage dark data date day deal decide decisi dedica deep deeper define defini delica delici demand depend
-    depth descri design desire despit destin detail determ develo device differ diffic digita dinner direct discou
-    discov discus dish dishe displa distan dive divers divide down draw dress dried drink drive driven drivin dry
-    due durabi durabl durati dynami earlie early ease easier easily easy eat eco econom edge educat effect effici
-    effort egg elemen email emotio encour end energy engage engagi enhanc enjoy enjoya enjoyi enough ensure ensuri
-    enter entert enthus entire enviro equipm especi essent establ etc evalua even evenin event everyo everyt exampl
-    excell exchan excite exciti exclus exerci existi expect expens experi expert explai explor expres extra eye face
-    facebo facing fact factor fair fall famili family famou fan fantas far fascin fast faster favori featur feedba
-    feel feelin feet festiv field figure fill filled filter final finall financ find findin fine finish first fish
-    fit fitnes flat flavor flexib flow focu focuse focusi follow food forget form format forum forwar found founda
-    frame free french freque fresh friend front fruit full fully fun functi furthe future gain game garden garlic
-    gather gear genera genre gentle gently get gettin give given giving glad glass global goal goe going golden good
-    google got govern grab gradua great greate green ground group grow growin growth guidan guide guided guidel
-    habit hand handle happy hard harsh head health hear heard heart heat heavy help helped helpfu helpin herb here
-    herita hesita hidden high higher highli highly hiking histor hold home honest honey hope host hot hour house
-    howeve huge human hydrat ice iconic idea ideal identi image immedi impact implem import impres improv includ
-    incorp increa incred indeed indepe indivi indust influe inform ingred innova inside insigh inspir instag instea
-    instru intens intera intere intern intric introd invest involv issue item job join journa journe juice keep
-    keepin key keywor kind kitche know knowle known label lack land landsc langua large larger last late lately
-    later latest layer lead leadin learn learne learni leave leavin led left lemon length lesson level librar life
-    lifest light lighte lighti lightw likely limit limite line list listen little live living local locate locati
-    long longer look lookin loss lost lot love loved low lower luck lunch machin made main mainta mainte major make
-    making man manage managi market match materi matter maximi maybe meal mean meanin measur media medica medita
-    medium meet meetin member memora memori memory mental mentio menu messag metal method mid mild mind minded
-    mindfu minima minimi minute miss mistak mix mixed mixtur mobile model modern moistu moment money monito month
-    mood mornin motiva move moveme moving multip music name nation natura nature naviga near nearby necess need
-    needed negati networ neutra never new next nice night non north notabl note notice number numero nut offer
-    offeri office offici often oil okay old olive one ongoin online open opinio opport opt optimi option order
-    organi origin otherw outdoo outsid overal overvi overwh pace pack page pain pair paper park part partic partne
-    party passio past patien patter pay peace peak people pepper per perfec perfor period person perspe phone photo
-    physic pick piece place plan planni plant plasti platfo play played playin plenty plu point polici policy politi
-    pop popula positi possib post potent power powerf practi pre prefer premiu prepar presen preser pressu pretty
-    preven previo price pricin priori privat pro proble proces produc profes profil progra progre projec promot
-    proper protec protei provid public purcha purpos push put qualit questi quick quickl range rate reach reachi
-    read readin ready real realis receiv recent recipe recogn recomm record red reduce reduci reflec refres regard
-    region regula relate relati relax relaxa relaxe releas releva reliab remain remind remove replac report reputa
-    requir resear resist resona resour respec respon rest restau restri result return review reward rice rich ride
-    right rise risk road rock role room rough route routin rule run runnin safe safety sale salt sauce save scale
-    scene schedu school scienc search season second sectio secure securi see seed seeing seek seem seen select self
-    sell send sense sensit separa serie serve served servic servin sessio set settin severa shape share shared
-    sharin shoe shop shoppi short shorte show showca side sign signif simila simple simply single site situat size
-    skill skin sleep slight slow small smalle smart smooth snack social societ soft softwa solid soluti someon
-    someth someti soon sound source space speaki specia specif speed spend spice sport spot spread stabil staff
-    stage stand standa star start starte starti state stay stayin step stick still stop storag store storie storin
-    story storyt strate street streng stress strong struct strugg study stunni style stylis subjec subtle succes
-    sugar sugges suit suitab summar summer sun sunlig suppor sure surfac surrou sustai sweet system table tackle
-    tailor take taken taking talk target task taste tea team techni techno temper tend tensio term test text textur
-    thank theme themed themse thing think thinki third thorou though thrill throug time tip title today togeth tone
-    took tool top topic total touch tour toward town track tracki tradit traffi trail train traini transp travel
-    treat trend tried trip true truly trust try trying turn tutori twist type typica ultima unders unexpe unique
-    united unsure upcomi update use used useful using usuall valuab value variat variet variou vary vast vegeta
-    versat versio vibran video view visit visiti visual voice wait walk walkin want war warm waste watch watchi
-    water way wear weathe web websit week weeken weekly weight welcom well west white whole wide widely wider willin
-    women wonder wood word work worked workin worksh world worry worth wow write writin writte yeah year yoga york
-    young youtub
-    """
-)
-"""Stems of the words that occur in at least 5% of the chats of LongMemEval."""
+@functools.cache
+def _words(name: str) -> Mapping[str, int]:
+    """Return the words of a list of ``everyday.toml``, with their places in it."""
+    return {word: place for place, word in enumerate(table("detection/everyday")[name].split())}

@@ -10,13 +10,14 @@ import bisect
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
 
 from factmem.detection.redaction import Span
 from factmem.patterns import lazy_pattern
+from factmem.tables import table
 
 __all__ = ["Passage", "ReadableText", "Word", "folded", "words_of"]
 
@@ -162,20 +163,13 @@ class Passage:
 
 
 _FENCE: Final = lazy_pattern(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
-_INLINE_CODE: Final = lazy_pattern(r"`[^`\n]+`")
-_QUOTED_LINE: Final = lazy_pattern(r"^[ \t]*>[^\n]*$", re.MULTILINE)
-_LISTED: Final = lazy_pattern(r"^[ \t]*(?:[-*•·‣◦+–—]|\(?(?:\d{1,3}|[a-z])[.)](?=\s))[^\n]*$", re.MULTILINE)
-_NUMBERED: Final = lazy_pattern(r"^[ \t]*\d{1,2}[ \t]+[^\W\d][^\n]*$", re.MULTILINE)
 _LINE: Final = lazy_pattern(r"[^\n]+")
 _BAR: Final = lazy_pattern(r"[^|]\|[^|]")
-_SPEAKER: Final = lazy_pattern(
-    r"^[ \t]*(?:@?\w[\w .'’-]{0,30}\[[^\]\n]*\]|\[[^\]\n]*\d[^\]\n]*\][ \t]*\w+[\w .'’-]{0,30}"
-    r"|\w+[\w .'’-]{0,30}\n(?=[ \t]*[\"“„«]))[^\n]*$",
-    re.MULTILINE,
+_PARTS: Final = tuple(
+    (part["reason"], lazy_pattern(part["pattern"], re.MULTILINE), part.get("fewest", 1))
+    for part in table("detection/plain")["structures"]
 )
-_CODE_LINE: Final = lazy_pattern(
-    r"^[^\n]*(?:[{}<>=]|\w\(\w*=|^[ \t]*[\w.-]+:[ \t]*[\w\"'.-]+[ \t]*$(?=\n[ \t]+[\w.-]+:))[^\n]*$", re.MULTILINE
-)
+"""Parts that are not running text: a reason, a pattern, and their smallest number."""
 _STAGED: Final = lazy_pattern(r"(?<![*\w])\*[^*\n]{3,}\*(?![*\w])")
 _MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")
 _CLOSING: Final = {
@@ -222,22 +216,14 @@ class ReadableText:
     def _structures(self) -> tuple[tuple[str, Sequence[Span]], ...]:
         text = self.text
         marks = [*(found.start() for found in _FENCE.finditer(text)), len(text)]
-        numbered = [found.span() for found in _NUMBERED.finditer(text)]
         rows = [found.span() for found in _LINE.finditer(text) if _is_row(found[0])]
-        quoted = sorted([*(found.span() for found in _QUOTED_LINE.finditer(text)), *_between_marks(text)])
-        staged = [found.span() for found in _STAGED.finditer(text)]
+        parts = [(reason, [found.span() for found in part.finditer(text)], fewest) for reason, part, fewest in _PARTS]
         return (
             ("said in code", list(zip(marks[:-1:2], marks[1::2], strict=False))),
-            (
-                "said in code",
-                [found.span() for pattern in (_INLINE_CODE, _CODE_LINE) for found in pattern.finditer(text)],
-            ),
-            ("said in a quotation", list(_without_inner(quoted))),
+            ("said in a quotation", list(_between_marks(text))),
             ("said in a table", rows if len(rows) > 1 or "|" in text else []),
-            ("said in a list", [found.span() for found in _LISTED.finditer(text)]),
-            ("said in a list", numbered if len(numbered) > 1 else []),
-            ("said by one of several speakers", [found.span() for found in _SPEAKER.finditer(text)]),
-            ("said in a scene", [(0, len(text))] if staged else []),
+            *((reason, spans) for reason, spans, fewest in parts if len(spans) >= fewest),
+            ("said in a scene", [(0, len(text))] if _STAGED.search(text) else []),
         )
 
     def _border(self, at: int, before: int) -> int:
@@ -281,12 +267,3 @@ def _is_inside_word(text: str, at: int) -> bool:
 def _opens(text: str, at: int) -> bool:
     before, after = text[at - 1 : at] if at else "", text[at + 1 : at + 2]
     return not before.isalnum() and bool(after) and not after.isspace()
-
-
-def _without_inner(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield spans without those that lie in another."""
-    reached = -1
-    for start, end in spans:
-        if end > reached:
-            yield max(start, reached), end
-            reached = end

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["OutlineRow", "read_outlines"]
+__all__ = ["OutlineRow", "outline_body", "read_outlines"]
 
 _GIVEN: Final = struct.Struct("<QQqI")
 """Prefix of a body: the numbers of the ids of assertion and record, the time of recording, and a checksum."""
@@ -51,10 +51,15 @@ class OutlineRow:
     outline: Outline
 
     def body(self) -> bytes:
-        """The stored bytes."""
-        numbers = number_of_id(self.id), number_of_id(self.record_id), microseconds(self.recorded_at)
-        found = _checksum(self.seq, self.outline.shared, _NUMBERS.pack(*numbers), self.outline.own)
-        return _GIVEN.pack(*numbers, found) + self.outline.own
+        """Return the stored bytes."""
+        return outline_body(self.seq, self.id, self.record_id, self.recorded_at, self.outline)
+
+
+def outline_body(seq: int, id: str, record_id: str, recorded_at: dt.datetime, outline: Outline) -> bytes:
+    """Return the stored bytes of the outline of an assertion."""
+    numbers = number_of_id(id), number_of_id(record_id), microseconds(recorded_at)
+    found = _checksum(seq, outline.shared, _NUMBERS.pack(*numbers), outline.own)
+    return _GIVEN.pack(*numbers, found) + outline.own
 
 
 def _checksum(seq: int, shared: bytes, numbers: bytes, own: bytes) -> int:

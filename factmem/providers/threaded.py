@@ -43,6 +43,7 @@ from factmem.abc import (
     Outlined,
     Receipt,
     Statement,
+    StateRequest,
     UpgradesFormat,
     system_clock,
 )
@@ -50,6 +51,7 @@ from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, 
 from factmem.findings import Finding
 from factmem.loops import OneLoop
 from factmem.providers.history import HistoryProvider
+from factmem.providers.rows import NewRow, prepared
 from factmem.records import LogEntry, Place, Recorded
 from factmem.validators import check_number
 
@@ -65,6 +67,7 @@ __all__ = [
     "Request",
     "ThreadedProvider",
     "flag_option",
+    "prepared_requests",
     "raised_again",
     "seconds_option",
 ]
@@ -512,6 +515,17 @@ def _commit(engine: Engine, requests: Sequence[Request]) -> None:
     finally:
         for request in requests:
             request.settle(StoreUnavailableError("the write broke off: open the store again"))
+
+
+def prepared_requests(requests: Sequence[Request]) -> list[tuple[Request, list[NewRow | StateRequest]]]:
+    """Return requests with their rows, prepared for writing; settle those that cannot be written."""
+    ready = []
+    for request in requests:
+        try:
+            ready.append((request, prepared(request.statements)))
+        except Exception as error:  # this request alone is refused
+            request.settle(error)
+    return ready
 
 
 def raised_again(error: ErrorT) -> ErrorT:

@@ -525,6 +525,7 @@ def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int
     """Return the best rows and all that equal the last of them, in no order; None if there are none.
 
     A statement that overtakes others scores like the best of them, and they score just below it, whatever the filter.
+    If the query names a time, what was said then is asked for, and every statement keeps its own score.
 
     Args:
         corpus: The corpus, as `Corpus.shown` to the caller.
@@ -536,7 +537,7 @@ def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int
     keep = [few if rows is None else rows for rows, few in zip(keep, seen.rows, strict=True)]
     few = [rows is not None and _is_few(rows, part.segment) for part, rows in zip(corpus.parts, keep, strict=True)]
     chosen = {number: rows for number, rows in enumerate(keep) if rows is not None and few[number]}
-    groups = seen.overtaken
+    groups = seen.overtaken.none() if query.times else seen.overtaken
     if all(few):
         scored = groups.whole(chosen)
         asked = CorpusQuery.of(corpus, query, among=_around(corpus, scored))

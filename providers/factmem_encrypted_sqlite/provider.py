@@ -48,7 +48,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
     deleted *together* with the log and the database that it seals; nor, after a power cut, that the database was put
     back to what the seal on the disk had reached.
 
-    Erasing rewrites the whole file, and needs as much memory as the file is long.
+    Compacting a file of an older format, or after new outlines, needs as much memory as the file is long.
 
     Args:
         path: File; the first write creates it and its folders.

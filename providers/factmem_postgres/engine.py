@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
-
-import attrs
 
 from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
 from factmem.errors import CapabilityError, FactMemError
 from factmem.findings import Finding
 from factmem.providers import Request, SteadyClock
+from factmem.providers.bindings import binds_anew, written_embedder
 from factmem.providers.outline_bodies import OutlineRow
-from factmem.providers.rows import microseconds, moment_at, prepared
+from factmem.providers.rows import microseconds, moment_at
+from factmem.providers.threaded import prepared_requests
 from factmem.records import LogEntry, Place, Recorded
 from factmem.vectors import unit_vector
 from factmem_postgres.checking import check_store
@@ -30,7 +29,6 @@ from factmem_postgres.writing import (
     Meta,
     Prepared,
     locked_counter,
-    mismatch,
     outlines_steps,
     vectors_step,
 )
@@ -77,7 +75,7 @@ class PostgresEngine:
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
-        ready = [(request, rows) for request in requests if (rows := _prepared(request)) is not None]
+        ready = prepared_requests(requests)
 
         def append_each(session: Session) -> Ending[None]:
             batch = self._batch(session, [rows for _, rows in ready])
@@ -114,10 +112,7 @@ class PostgresEngine:
         """Bind the store to an embedder; write only if the binding changes."""
         if identity.dimension < 1:
             raise CapabilityError(f"a vector has 1 dimension at least, not {identity.dimension}: use another embedder")
-        stored = self.embedder()
-        if stored not in (None, identity) and not replace:
-            raise mismatch(stored, identity)
-        if replace or stored != identity:
+        if binds_anew(self.embedder(), identity, replace=replace):
             self._server.write(lambda session: _bind(session, identity, replace=replace), exclusive=True)
         self._bound = identity
 
@@ -259,17 +254,6 @@ class PostgresEngine:
 def _bind(session: Session, identity: EmbedderIdentity, *, replace: bool) -> Ending[None]:
     """Bind the store to an embedder. The vectors of earlier bindings stay until they are written over."""
     meta = Meta.of(session.ask((META, ()))[0])
-    if meta.embedder not in (None, identity) and not replace:
-        raise mismatch(meta.embedder, identity)
-    if meta.embedder == identity and not replace:
+    if not binds_anew(meta.embedder, identity, replace=replace):
         return Ending(None)
-    written = json.dumps(attrs.asdict(identity), ensure_ascii=False)
-    return Ending(None, [(_SET, ["embedder", written]), (_SET, ["binding", str(meta.binding + 1)])])
-
-
-def _prepared(request: Request) -> Prepared | None:
-    try:
-        return prepared(request.statements)
-    except Exception as error:  # this request alone is refused
-        request.settle(error)
-        return None
+    return Ending(None, [(_SET, ["embedder", written_embedder(identity)]), (_SET, ["binding", str(meta.binding + 1)])])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import zlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from factmem.abc import Access, EmbedderIdentity, LogPart, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError
+from factmem.providers.bindings import read_embedder
 from factmem.providers.outline_bodies import read_outlines
 from factmem.providers.rows import moment_at, place_digest
 from factmem.records import LogEntry, Place, Recorded
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Reader", "read_embedder"]
+__all__ = ["Reader"]
 
 _COUNTER: Final = "SELECT seq, sum FROM {schema}.counters WHERE tenant = %s"
 _EMBEDDER: Final = "SELECT value FROM {schema}.meta WHERE key = 'embedder'"
@@ -95,12 +94,6 @@ _VECTORS: Final = (
 _ACCESSES: Final = (
     "SELECT record_id, count, last FROM {schema}.accesses WHERE tenant = %s AND record_id = ANY (%b::bytea[])"
 )
-
-
-@functools.lru_cache(maxsize=16)
-def read_embedder(text: str | None) -> EmbedderIdentity | None:
-    """Read the identity of an embedder as it is stored; None for None."""
-    return None if text is None else EmbedderIdentity(**json.loads(text))
 
 
 class Reader:

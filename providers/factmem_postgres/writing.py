@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 import attrs
 
 from factmem.abc import Append, EmbedderIdentity, Receipt, StateRequest
-from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.facts import FactType
 from factmem.providers import SteadyClock, TrackIndex
+from factmem.providers.bindings import read_embedder, storable_vector
 from factmem.providers.outline_bodies import OutlineRow
 from factmem.providers.rows import (
     NewRow,
@@ -27,8 +27,6 @@ from factmem.providers.rows import (
     own_record_id,
 )
 from factmem.records import Assertion, AssertionState, Recorded, StateChange, Tombstone
-from factmem.vectors import unit_vector
-from factmem_postgres.reading import read_embedder
 from factmem_postgres.rows import (
     ASSERTION_COLUMNS,
     BY_ID,
@@ -63,7 +61,6 @@ __all__ = [
     "Part",
     "Prepared",
     "locked_counter",
-    "mismatch",
     "outlines_steps",
     "vectors_step",
 ]
@@ -197,31 +194,8 @@ class Meta:
         )
 
     def storable(self, vector: NDArray[np.float32], bound: EmbedderIdentity | None) -> bytes:
-        """Return a vector of length 1 in its stored form.
-
-        Args:
-            vector: Vector.
-            bound: Embedder in use in this process, if any.
-
-        Raises:
-            InvalidVectorError: It is of another dimension than the store's.
-            EmbedderMismatchError: The store was bound to another embedder meanwhile.
-        """
-        if self.embedder is None:
-            raise InvalidVectorError("the store has no embedder yet: call use_embedder before you pass vectors")
-        if bound not in (None, self.embedder):
-            raise mismatch(self.embedder, bound)
-        if len(vector) != self.embedder.dimension:
-            unit_vector(vector, dimension=self.embedder.dimension)
-        return vector.tobytes()
-
-
-def mismatch(stored: EmbedderIdentity, wanted: EmbedderIdentity | None) -> EmbedderMismatchError:
-    """Return the error of a store whose vectors come from another embedder."""
-    return EmbedderMismatchError(
-        f"this store's vectors come from {stored}, not from {wanted}: "
-        "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
-    )
+        """Return the stored form of a vector; see `factmem.providers.bindings.storable_vector`."""
+        return storable_vector(vector, self.embedder, bound)
 
 
 def vectors_step(tenant: str | None, binding: int, vectors: Mapping[int, bytes]) -> Step:

@@ -9,7 +9,7 @@ from typing import Final
 import apsw
 
 from factmem.abc import Access
-from factmem.providers.rows import microseconds, moment_at
+from factmem.providers.rows import SEQ_MASK, microseconds, moment_at
 from factmem_sqlite_vec.rows import OF_RECORD, record_key, select
 from factmem_sqlite_vec.sequences import base_of
 
@@ -30,10 +30,14 @@ def add_accesses(connection: apsw.Connection, tenant: str | None, counted: Mappi
     connection.execute(_TABLE)
     base = base_of(connection, tenant)
     connection.executemany(
-        f"INSERT INTO accesses SELECT ?, tenant, ?, ? FROM assertions WHERE {OF_RECORD} AND +tenant = ? LIMIT 1"
+        f"INSERT INTO accesses SELECT ?, ?, ?, ? FROM assertions WHERE {OF_RECORD} AND seq > ? AND seq <= ? LIMIT 1"
         " ON CONFLICT(record_id) DO UPDATE SET count = count + excluded.count, last = max(last, excluded.last)",
         [
-            (id, access.count, microseconds(access.last), *record_key(id, base), tenant or "")
+            (
+                *(id, tenant or "", access.count, microseconds(access.last)),
+                *record_key(id, base),
+                *(base, base + SEQ_MASK),
+            )
             for id, access in counted.items()
             if access.last is not None
         ],

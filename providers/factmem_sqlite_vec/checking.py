@@ -12,31 +12,28 @@ from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfi
 from factmem_sqlite_vec import reading
 from factmem_sqlite_vec.copying import unfinished
 from factmem_sqlite_vec.erasing import scrub_is_due
-from factmem_sqlite_vec.rows import HEADS_SINCE, select
+from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.schema import MIGRATIONS, found_version
 from factmem_sqlite_vec.sums import tenants_with_sums
 from factmem_sqlite_vec.vectors import vectors
 
-__all__ = ["check_database"]
+__all__ = ["check_database", "check_file"]
 
 _MOST_PROBLEMS: Final = 10
 
 _REFERENCES: Final = (
     (
         "change(s) of state name assertions that are not there",
-        "SELECT count(*) FROM state_changes WHERE assertion NOT IN (SELECT seq FROM assertions)",
+        "SELECT count(*) FROM state_changes WHERE assertion NOT IN (SELECT seq FROM assertions WHERE seq IS NOT NULL)",
     ),
     (
         "assertion(s) name a track that is not there",
         "SELECT count(*) FROM assertions WHERE track NOT IN (SELECT id FROM tracks)",
     ),
-)
-_HEADS: Final = (
-    "assertion(s) name a head that is not there",
-    "SELECT count(*) FROM assertions WHERE head IS NOT NULL AND head NOT IN (SELECT id FROM heads)",
-)
-_TENANTS: Final = (
-    "SELECT tenant FROM assertions UNION SELECT tenant FROM state_changes UNION SELECT tenant FROM tombstones"
+    (
+        "assertion(s) name a head that is not there",
+        "SELECT count(*) FROM assertions WHERE head NOT IN (SELECT id FROM heads)",
+    ),
 )
 
 _RESTORE: Final = "restore it from a backup, or export what can still be read"
@@ -51,6 +48,22 @@ def check_database(connection: apsw.Connection, name: str, progress: Callable[[i
         name: File name, for the findings.
         progress: Called with the number of parts checked and the total.
     """
+    found = [*_dangling(connection, name), *map(unfinished_copy, unfinished(connection))]
+    tenants = sorted(
+        {tenant for (tenant,) in select(connection, "SELECT name FROM tenants")} | tenants_with_sums(connection)
+    )
+    for done, tenant in enumerate(tenants, start=1):
+        try:
+            found += findings_in(reading.changes(connection, tenant or None, 0), tenant or None)
+        except CorruptStoreError as error:
+            found.append(finding_of(error, f"tenant {tenant}" if tenant else "the default tenant"))
+        found += _vectors(connection, name, tenant)
+        progress(done, len(tenants))
+    return found
+
+
+def check_file(connection: apsw.Connection, name: str) -> list[Finding]:
+    """Return the findings in a database as it is, whatever its format."""
     found = [*_pages(connection, name)]
     version = found_version(connection, name)
     if version < len(MIGRATIONS):
@@ -62,8 +75,6 @@ def check_database(connection: apsw.Connection, name: str, progress: Callable[[i
                 advice="nothing: the next write brings it up to date, or `factmem upgrade` does it now",
             )
         )
-    found += _dangling(connection, name, version)
-    found += map(unfinished_copy, unfinished(connection))
     if scrub_is_due(connection):
         found.append(
             Finding(
@@ -73,14 +84,6 @@ def check_database(connection: apsw.Connection, name: str, progress: Callable[[i
                 advice="run `factmem erase`",
             )
         )
-    tenants = sorted({tenant for (tenant,) in select(connection, _TENANTS)} | tenants_with_sums(connection))
-    for done, tenant in enumerate(tenants, start=1):
-        try:
-            found += findings_in(reading.changes(connection, tenant or None, 0), tenant or None)
-        except CorruptStoreError as error:
-            found.append(finding_of(error, f"tenant {tenant}" if tenant else "the default tenant"))
-        found += _vectors(connection, name, tenant)
-        progress(done, len(tenants))
     return found
 
 
@@ -91,8 +94,8 @@ def _pages(connection: apsw.Connection, name: str) -> Iterator[Finding]:
         yield Finding(kind=FindingKind.DAMAGED, part=name, problem=problem, advice=_RESTORE)
 
 
-def _dangling(connection: apsw.Connection, name: str, version: int) -> Iterator[Finding]:
-    for problem, query in (*_REFERENCES, *([_HEADS] if version >= HEADS_SINCE else [])):
+def _dangling(connection: apsw.Connection, name: str) -> Iterator[Finding]:
+    for problem, query in _REFERENCES:
         ((count,),) = select(connection, query)
         if count:
             yield Finding(kind=FindingKind.DANGLING, part=name, problem=f"{count} {problem}", advice=_RESTORE)

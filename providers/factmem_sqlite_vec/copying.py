@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import apsw
 
@@ -12,11 +12,13 @@ from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.providers import check_part, misfit
 from factmem.providers.rows import SEQ_MASK, NewRow, prepared
 from factmem.records import Recorded, StateChange, Tombstone
+from factmem_sqlite_vec.chunks import read_slots, slots_of
 from factmem_sqlite_vec.erasing import take_tombstone
-from factmem_sqlite_vec.reading import bound_embedder, first_changes, tombstones
-from factmem_sqlite_vec.rows import format_version, select, state_changes
+from factmem_sqlite_vec.outlines import check_complete
+from factmem_sqlite_vec.reading import bound_embedder, first_changes
+from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.sequences import newest_seq, of_tenant
-from factmem_sqlite_vec.sums import check_tenant
+from factmem_sqlite_vec.sums import LAST_SEQS
 from factmem_sqlite_vec.writing import Batch
 
 if TYPE_CHECKING:
@@ -34,33 +36,23 @@ __all__ = [
     "unfinished",
 ]
 
-_TENANTS_SINCE: Final = 6
-_COPIES_SINCE: Final = 7
-
-_IN_ROWS: Final = "SELECT tenant FROM assertions UNION SELECT tenant FROM tombstones ORDER BY 1"
-_IN_LOG: Final = "tenant = ? AND rowid > ? AND rowid <= ?"
-
 
 def tenants(connection: apsw.Connection) -> list[str | None]:
     """Return the tenants with a log, or with a copy that has begun."""
-    version = format_version(connection)
-    wanted = "SELECT name FROM tenants WHERE seq > 0 OR copying ORDER BY name"
-    if version < _COPIES_SINCE:
-        wanted = wanted.replace(" OR copying", "") if version >= _TENANTS_SINCE else _IN_ROWS
-    return [name or None for (name,) in select(connection, wanted)]
+    wanted = (
+        "SELECT name FROM tenants WHERE copying OR EXISTS (SELECT 1 FROM sums WHERE place = ? AND keyword = name)"
+        " ORDER BY name"
+    )
+    return [name or None for (name,) in select(connection, wanted, LAST_SEQS[:1])]
 
 
 def unfinished(connection: apsw.Connection) -> list[str | None]:
     """Return the tenants that are unfinished copies."""
-    if format_version(connection) < _COPIES_SINCE:
-        return []
     return [name or None for (name,) in select(connection, "SELECT name FROM tenants WHERE copying ORDER BY name")]
 
 
 def copied(connection: apsw.Connection, tenant: str | None) -> int | None:
     """Return the number up to which an unfinished copy is complete."""
-    if format_version(connection) < _COPIES_SINCE:
-        return None
     if not select(connection, "SELECT 1 FROM tenants WHERE name = ? AND copying", (tenant or "",)):
         return None
     return newest_seq(connection, tenant)
@@ -81,7 +73,7 @@ def end_copy(connection: apsw.Connection, names: Sequence[str | None]) -> None:
 def log_part(connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> LogPart:
     """Return a part of the log of a tenant, with the vectors of its assertions."""
     if since <= 0:
-        _check_complete(connection, tenant)
+        check_complete(connection, tenant)
     entries = first_changes(connection, tenant, since, limit + 1)
     more = len(entries) > limit
     until = entries[limit - 1].seq if more else max(since, newest_seq(connection, tenant))
@@ -90,25 +82,16 @@ def log_part(connection: apsw.Connection, tenant: str | None, since: int, limit:
 
 
 def _vectors(connection: apsw.Connection, tenant: str | None, since: int, until: int) -> dict[int, NDArray[np.float32]]:
-    import numpy as np
-
-    if bound_embedder(connection) is None:
+    identity = bound_embedder(connection)
+    if identity is None:
         return {}
-    rows = connection.execute(
-        "SELECT a.rowid, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.rowid"
-        " WHERE a.tenant = ? AND a.rowid > ? AND a.rowid <= ?",
-        of_tenant(connection, tenant, since, until),
-    )
-    return {key & SEQ_MASK: np.frombuffer(embedding, np.float32) for key, embedding in rows}
-
-
-def _check_complete(connection: apsw.Connection, tenant: str | None) -> None:
-    """Raise if rows of a tenant were lost; those that are there are checked when they are read."""
-    log = of_tenant(connection, tenant)
-    ((of_assertions,),) = select(connection, f"SELECT coalesce(sum(checksum), 0) FROM assertions WHERE {_IN_LOG}", log)
-    changed = state_changes(connection, f"SELECT '', s.* FROM state_changes s WHERE {_IN_LOG}", log)
-    said = [(0, 0, 0, 0, of_assertions)]
-    check_tenant(connection, tenant or "", said, changed, tombstones(connection, log))
+    keys, slots = slots_of(connection, of_tenant(connection, tenant, since, until))
+    seqs = (keys & SEQ_MASK).tolist()
+    return {
+        seqs[place]: row
+        for places, rows in read_slots(connection, slots, identity.dimension)
+        for place, row in zip(places.tolist(), rows, strict=True)
+    }
 
 
 def prepared_part(part: LogPart) -> list[NewRow]:

@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined, StateRequest
+from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
 from factmem.providers import Request, SteadyClock
-from factmem.providers.rows import NewRow, prepared
+from factmem.providers.bindings import binds_anew
+from factmem.providers.threaded import prepared_requests
 from factmem.records import LogEntry, Place, Recorded
 from factmem_sqlite_vec import accesses as counting
 from factmem_sqlite_vec import copying, reading
 from factmem_sqlite_vec import outlines as outlining
 from factmem_sqlite_vec import vectors as embeddings
-from factmem_sqlite_vec.checking import check_database
+from factmem_sqlite_vec.checking import check_database, check_file
 from factmem_sqlite_vec.erasing import delete_assertions, scrub, scrub_is_due
 from factmem_sqlite_vec.rows import format_version
 from factmem_sqlite_vec.schema import MIGRATIONS
 from factmem_sqlite_vec.sequences import newest_seq
 from factmem_sqlite_vec.store import Store
-from factmem_sqlite_vec.writing import Batch, mismatch, write_batch
+from factmem_sqlite_vec.writing import Batch, Known, write_batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,10 +52,11 @@ class SqliteEngine:
         self._clock = SteadyClock(clock)
         self._bound: EmbedderIdentity | None = None
         self._outlines: int | None = None
+        self._known: Known | None = None
 
     def commit(self, requests: Sequence[Request]) -> None:
         """Write requests in one transaction, each whole or not at all."""
-        ready = [(request, rows) for request in requests if (rows := _prepared(request)) is not None]
+        ready = prepared_requests(requests)
 
         def append_each(batch: Batch) -> None:
             for request, rows in ready:
@@ -64,7 +66,7 @@ class SqliteEngine:
                     request.error = error
 
         if ready:
-            self._write(append_each)
+            self.store.write(partial(self._append, append_each))
         for request, _ in ready:
             request.settle()
 
@@ -87,10 +89,7 @@ class SqliteEngine:
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
         """Bind the store to an embedder; write only if the binding changes."""
         embeddings.check_dimension(identity)
-        stored = self.embedder()
-        if stored not in (None, identity) and not replace:
-            raise mismatch(stored, identity)
-        if replace or stored != identity:
+        if binds_anew(self.embedder(), identity, replace=replace):
             self._write_with(partial(embeddings.bind, identity=identity, replace=replace))
         self._bound = identity
 
@@ -172,7 +171,7 @@ class SqliteEngine:
 
     def format_versions(self) -> tuple[int, int]:
         """Return the version of the file's format, and the newest one."""
-        found = self.store.read(format_version) if self.store.is_there() else 0
+        found = self.store.read(format_version, as_it_is=True) if self.store.is_there() else 0
         return found, len(MIGRATIONS)
 
     def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
@@ -192,6 +191,7 @@ class SqliteEngine:
             if not self.store.is_there():
                 advice = "check the path: a store is made by the first write"
                 return [Finding(kind=FindingKind.MISSING, part=name, problem="no store", advice=advice)]
+            found += self.store.read(partial(check_file, name=name), as_it_is=True)
             found += self.store.read(partial(check_database, name=name, progress=progress))
         except (CorruptStoreError, NewerVersionError) as error:
             found.append(finding_of(error, name))
@@ -237,13 +237,15 @@ class SqliteEngine:
         """Return vectors by sequence numbers."""
         return self.store.read(partial(embeddings.some_vectors, tenant=tenant, seqs=seqs, dimension=dimension))
 
-    def _write(self, work: Callable[[Batch], Any]) -> None:
-        self.store.write(lambda connection: self._batch(connection, work))
+    def _append(self, work: Callable[[Batch], Any], connection: apsw.Connection) -> None:
+        known, self._known = self._known, None
+        self._known = write_batch(connection, self._clock, self._bound, work, outlines=self._outlines, known=known)
 
     def _write_with(self, work: Callable[[apsw.Connection, Batch], Any]) -> None:
         self.store.write(lambda connection: self._batch(connection, partial(work, connection)))
 
     def _batch(self, connection: apsw.Connection, work: Callable[[Batch], Any]) -> None:
+        self._known = None
         write_batch(connection, self._clock, self._bound, work, outlines=self._outlines)
 
 
@@ -261,11 +263,3 @@ def _tidy(connection: apsw.Connection) -> None:
     if scrub_is_due(connection):
         connection.set_busy_timeout(0)
         scrub(connection)
-
-
-def _prepared(request: Request) -> list[NewRow | StateRequest] | None:
-    try:
-        return prepared(request.statements)
-    except Exception as error:  # this request alone is refused
-        request.settle(error)
-        return None

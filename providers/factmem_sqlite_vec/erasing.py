@@ -1,13 +1,15 @@
 """Erasure of rows, and then of every copy of their bytes.
 
-Deleting rows does not remove their bytes. `secure_delete` zeroes them, but not the copies that SQLite leaves behind
-when it moves rows from one page to another, and the WAL keeps its contents until it is truncated. So an erasure
+Rows with words (assertions, heads, changes of state, vectors) are only ever appended, and overwritten with zeros of the
+same length, so that SQLite has no reason to move them and the table holds their bytes once; indexes hold none. So an
+erasure
 
-1. deletes the rows and leaves a note, in one transaction;
-2. rewrites the whole file (VACUUM, into the WAL) and changes the note;
-3. moves the WAL into the file, truncates it and deletes the note.
+1. overwrites the rows and leaves a note, in one transaction;
+2. moves the WAL, which keeps its contents until it is truncated, into the file, and deletes the note.
 
-A process that is killed in between leaves the note, and the next erasure or closing of the store continues from it.
+Where rows were moved before, by a migration or by new outlines of old assertions, SQLite may have left copies. Then the
+whole file is rewritten (VACUUM, into the WAL) between these steps. A process that is killed in between leaves the note,
+and the next erasure or closing of the store continues from it.
 """
 
 from __future__ import annotations
@@ -21,8 +23,7 @@ from factmem.providers.rows import SEQ_MASK, row_sum, unpack_id, unpack_record_i
 from factmem.records import Tombstone
 from factmem_sqlite_vec.accesses import drop_accesses
 from factmem_sqlite_vec.faults import is_failed_flush
-from factmem_sqlite_vec.outlines import delete_outlines
-from factmem_sqlite_vec.rows import OF_RECORD, Row, key_of_id, record_key, select, state_changes
+from factmem_sqlite_vec.rows import OF_RECORD, STATE_COLUMNS, Row, key_of_id, record_key, select, state_changes
 from factmem_sqlite_vec.sequences import base_of
 from factmem_sqlite_vec.tracks import settle_tracks, sums_of_track
 from factmem_sqlite_vec.writing import Batch
@@ -33,6 +34,31 @@ _TRIES: Final = 6
 """An erasure takes two attempts; more are for concurrent erasures."""
 
 _IN_THE_WAY: Final = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError)
+
+
+def _zeros(*columns: str) -> str:
+    """Return the assignments that overwrite columns of text with zeros of the same length."""
+    return ", ".join(f"{name} = CAST(zeroblob(length(CAST({name} AS BLOB))) AS TEXT)" for name in columns)
+
+
+_OVERWRITE: Final = (
+    "UPDATE assertions SET seq = NULL, id = zeroblob(length(CAST(id AS BLOB))), record_id = NULL, track = NULL,"
+    " slot = zeroblob(length(slot)), said_at = 0, fingerprint = zeroblob(length(fingerprint)), recorded_at = 0,"
+    f" checksum = 0, joined = 0, head = NULL, vector = NULL, outline = zeroblob(length(outline)), {_zeros('doc')}"
+    " WHERE seq = ?"
+)
+_OVERWRITE_CHANGES: Final = (
+    f"UPDATE state_changes SET seq = NULL, assertion = NULL, {_zeros('tenant', 'state', 'recorded_at')},"
+    f" {_zeros('reason', 'actor')} WHERE assertion = ?"
+)
+
+_DROP_OVERWRITTEN: Final = """
+BEGIN IMMEDIATE;
+DELETE FROM assertions WHERE seq IS NULL;
+DELETE FROM state_changes WHERE seq IS NULL;
+DELETE FROM heads WHERE track IS NULL;
+COMMIT;
+"""
 
 
 def delete_assertions(
@@ -52,8 +78,8 @@ def delete_assertions(
         tenant: The tenant.
     """
     base = base_of(connection, tenant)
-    named = {row for id in set(record_ids) for row in _of_record(connection, id, tenant, base)}
-    named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, tenant, base)}
+    named = {row for id in set(record_ids) for row in _of_record(connection, id, base)}
+    named |= {row for id in set(assertion_ids) for row in _by_id(connection, id, base)}
     gone, last = sorted(named), 0
     for row in gone:
         _delete(connection, batch, row, tenant or "")
@@ -65,7 +91,7 @@ def delete_assertions(
 
 def take_tombstone(connection: apsw.Connection, batch: Batch, tombstone: Tombstone, tenant: str | None) -> None:
     """Store the tombstone of another store's log, and delete the assertion that it names, if it is here."""
-    gone = _by_id(connection, tombstone.assertion_id, tenant, base_of(connection, tenant))
+    gone = _by_id(connection, tombstone.assertion_id, base_of(connection, tenant))
     for row in gone:
         _delete(connection, batch, row, tenant or "")
     key = batch.seqs.advance_to(tenant or "", tombstone.seq)
@@ -75,11 +101,16 @@ def take_tombstone(connection: apsw.Connection, batch: Batch, tombstone: Tombsto
 
 def _delete(connection: apsw.Connection, batch: Batch, row: Row, tenant: str) -> None:
     key, _, _, track = row
-    _take_from_sums(connection, batch, key, sums_of_track(connection, track))
-    connection.execute("DELETE FROM state_changes WHERE assertion = ?", (key,))
-    if batch.embedder is not None:
-        batch.drop_vector(key, tenant)
-    connection.execute("DELETE FROM assertions WHERE rowid = ?", (key,))
+    ((check,),) = select(connection, "SELECT checksum FROM assertions WHERE seq = ?", (key,))
+    changed = state_changes(
+        connection, f"SELECT '', {STATE_COLUMNS} FROM state_changes s WHERE s.assertion = ?", (key,)
+    )
+    sums = sums_of_track(connection, track)
+    for each in (check, *(row_sum(*change[1:]) for change in changed)):
+        batch.sums.add(-each, tenant, sums)
+    batch.drop_vector(key, tenant)
+    connection.execute(_OVERWRITE_CHANGES, (key,))
+    connection.execute(_OVERWRITE, (key,))
 
 
 def _insert_tombstone(connection: apsw.Connection, batch: Batch, key: int, id: str, tenant: str) -> None:
@@ -89,31 +120,25 @@ def _insert_tombstone(connection: apsw.Connection, batch: Batch, key: int, id: s
 
 def _drop_rest(connection: apsw.Connection, gone: Sequence[Row], tenant: str | None, last: int) -> None:
     """Delete what deleted rows leave in other tables, and note that their bytes are to be removed."""
-    delete_outlines(connection, [row[0] & SEQ_MASK for row in gone], tenant)
     drop_accesses(connection, tenant, {row[2] for row in gone})
     if gone:
         settle_tracks(connection, {row[3] for row in gone})
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last,))
+        rewrites = select(connection, "SELECT 1 FROM meta WHERE key = 'moved' OR (key = 'scrub' AND value > 0)")
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('scrub', ?)", (last if rewrites else -last,))
 
 
-def _take_from_sums(connection: apsw.Connection, batch: Batch, key: int, track: tuple[bytes, str]) -> None:
-    rows = select(connection, "SELECT checksum, tenant FROM assertions WHERE rowid = ?", (key,))
-    changed = state_changes(connection, "SELECT '', * FROM state_changes WHERE assertion = ?", (key,))
-    for check, tenant in [*rows, *((row_sum(*row[1:]), row[3]) for row in changed)]:
-        batch.sums.add(-check, tenant, track)
+def _of_record(connection: apsw.Connection, record_id: str, base: int) -> list[Row]:
+    where = f"{OF_RECORD} AND seq > ? AND seq <= ?"
+    return _named(connection, where, (*record_key(record_id, base), base, base + SEQ_MASK))
 
 
-def _of_record(connection: apsw.Connection, record_id: str, tenant: str | None, base: int) -> list[Row]:
-    return _named(connection, f"{OF_RECORD} AND tenant = ?", (*record_key(record_id, base), tenant or ""))
-
-
-def _by_id(connection: apsw.Connection, id: str, tenant: str | None, base: int) -> list[Row]:
-    return _named(connection, "rowid = ?", (key_of_id(connection, base, tenant or "", id),))
+def _by_id(connection: apsw.Connection, id: str, base: int) -> list[Row]:
+    return _named(connection, "seq = ?", (key_of_id(connection, base, id),))
 
 
 def _named(connection: apsw.Connection, where: str, arguments: Row) -> list[Row]:
     """Return key, id, record id and track of some assertions."""
-    rows = select(connection, f"SELECT rowid, id, record_id, track FROM assertions WHERE {where}", arguments)
+    rows = select(connection, f"SELECT seq, id, record_id, track FROM assertions WHERE {where}", arguments)
     ids = [unpack_id(row[1], row[0] & SEQ_MASK) for row in rows]
     return [(row[0], id, unpack_record_id(row[2], id), row[3]) for row, id in zip(rows, ids, strict=True)]
 
@@ -135,9 +160,12 @@ def scrub(connection: apsw.Connection) -> bool:
             if due is None:
                 return True
             if due > 0:
+                moved = select(connection, "SELECT value FROM meta WHERE key = 'moved'")
+                connection.execute(_DROP_OVERWRITTEN)
                 connection.execute("VACUUM")
                 # A concurrent erasure leaves a note of its own, which must stay.
                 connection.execute("UPDATE meta SET value = ? WHERE key = 'scrub' AND value = ?", (-due, due))
+                connection.executemany("DELETE FROM meta WHERE key = 'moved' AND value = ?", moved)
             else:
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
                 connection.execute("DELETE FROM meta WHERE key = 'scrub' AND value = ?", (due,))
@@ -149,6 +177,6 @@ def scrub(connection: apsw.Connection) -> bool:
 
 
 def _due(connection: apsw.Connection) -> int | None:
-    """Return the note: the number of an erasure before the file was rewritten, or minus that afterwards."""
+    """Return the note: the number of an erasure, or minus that if the file need not be rewritten (any more)."""
     found = select(connection, "SELECT value FROM meta WHERE key = 'scrub'")
     return int(found[0][0]) if found else None

@@ -1,63 +1,29 @@
-"""Outlines: a table of their own, created on first use, from which recall builds its index in one pass."""
+"""Outlines: beside each assertion, and their shared parts in the heads, from which recall builds its index."""
 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import apsw
 
 from factmem.abc import Outline, Outlined
-from factmem.errors import CorruptStoreError
-from factmem.providers.outline_bodies import OutlineRow, read_outlines
+from factmem.providers.outline_bodies import outline_body, read_outlines
 from factmem.providers.rows import SEQ_MASK, read_assertion, unpack_id, unpack_moment, unpack_record_id
-from factmem.records import LogEntry, Recorded, StateChange, Tombstone
-from factmem_sqlite_vec.reading import tombstones
-from factmem_sqlite_vec.rows import Row, assertion_columns, read_state, select, state_changes
+from factmem.records import LogEntry, Recorded, Tombstone
+from factmem_sqlite_vec.reading import changes_of_state, tombstones
+from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, STATE_COLUMNS, select, state_changes
 from factmem_sqlite_vec.sequences import base_of, newest_seq, of_tenant
 from factmem_sqlite_vec.sums import check_tenant
+from factmem_sqlite_vec.tracks import head_of
 
-__all__ = [
-    "delete_outlines",
-    "insert_outlines",
-    "outlined",
-    "outlines_version",
-    "put_outlines",
-    "recorded",
-    "use_outlines",
-]
+__all__ = ["MOVED", "check_complete", "outlined", "outlines_version", "put_outlines", "recorded", "use_outlines"]
 
 _LARGEST: Final = 2**63 - 1
 
-_TABLES: Final = """
-DROP TABLE IF EXISTS outlines;
-DROP TABLE IF EXISTS shared_outlines;
-CREATE TABLE shared_outlines(
-  id INTEGER PRIMARY KEY,
-  digest BLOB NOT NULL UNIQUE,
-  body BLOB NOT NULL
-) STRICT;
-CREATE TABLE outlines(
-  tenant TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  shared INTEGER NOT NULL,
-  body BLOB NOT NULL,
-  checksum INTEGER NOT NULL,
-  PRIMARY KEY (tenant, seq)
-) STRICT, WITHOUT ROWID;
-"""
-
-_PART: Final = "tenant = ? AND seq > ? AND seq <= ? ORDER BY seq"
-"""Condition on outlines: those of a tenant after a sequence number, up to another one."""
-
-_NUMBERED: Final = "json_each(?) j CROSS JOIN assertions a ON a.rowid = j.value"
-"""Assertions of some keys; see `_numbered`."""
-
-_IN_LOG: Final = "tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid"
-"""Condition on rows of a tenant's log; see `factmem_sqlite_vec.sequences.of_tenant`."""
+MOVED: Final = "INSERT OR REPLACE INTO meta VALUES ('moved', randomblob(8))"
+"""Note that rows grew or shrank, so that SQLite may have left copies of them; see `factmem_sqlite_vec.erasing`."""
 
 
 def outlines_version(connection: apsw.Connection) -> int | None:
@@ -67,83 +33,43 @@ def outlines_version(connection: apsw.Connection) -> int | None:
 
 
 def use_outlines(connection: apsw.Connection, version: int) -> None:
-    """Create the tables for outlines of a version, unless they exist; in a transaction."""
-    if outlines_version(connection) != version:
-        connection.execute(_TABLES)
+    """Drop the outlines of other versions; in a transaction."""
+    stored = outlines_version(connection)
+    if stored != version:
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('outlines', ?)", (version,))
-
-
-def _numbered(connection: apsw.Connection, tenant: str | None, seqs: Iterable[int]) -> tuple[str, str]:
-    """Return the keys of a tenant's sequence numbers as JSON, and the tenant."""
-    base = base_of(connection, tenant)
-    return json.dumps([base + seq for seq in seqs]), tenant or ""
-
-
-def insert_outlines(connection: apsw.Connection, kept: Sequence[OutlineRow]) -> None:
-    """Store outlines; in a transaction."""
-    shared = {part: _stored_part(connection, part) for part in {item.outline.shared for item in kept}}
-    connection.executemany(
-        "INSERT OR REPLACE INTO outlines VALUES (?, ?, ?, ?, ?)",
-        [(item.tenant, item.seq, shared[item.outline.shared], item.body(), item.checksum) for item in kept],
-    )
-
-
-def _stored_part(connection: apsw.Connection, shared: bytes) -> int:
-    """Return the row of a shared part, stored if it is new."""
-    digest = hashlib.blake2b(shared, digest_size=16).digest()
-    found = select(connection, "SELECT id FROM shared_outlines WHERE digest = ?", (digest,))
-    if found:
-        return int(found[0][0])
-    connection.execute("INSERT INTO shared_outlines(digest, body) VALUES (?, ?)", (digest, shared))
-    return connection.last_insert_rowid()
+    if stored not in (None, version):
+        connection.execute(f"UPDATE assertions SET outline = NULL; UPDATE heads SET shared = NULL; {MOVED}")
 
 
 def put_outlines(connection: apsw.Connection, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
     """Store outlines of existing assertions of a tenant; in a transaction."""
-    version = outlines_version(connection)
-    wanted = [seq for seq, outline in outlines.items() if outline.version == version]
-    rows = select(
-        connection,
-        f"SELECT a.rowid & {SEQ_MASK}, a.id, a.record_id, a.recorded_at, a.checksum"
-        f" FROM {_NUMBERED} WHERE a.tenant = ?",
-        _numbered(connection, tenant, wanted),
-    )
-    insert_outlines(
-        connection,
-        [
-            OutlineRow(
-                seq=seq,
-                id=unpack_id(id, seq),
-                record_id=unpack_record_id(record_id, unpack_id(id, seq)),
-                recorded_at=dt.datetime.fromisoformat(unpack_moment(at)),
-                checksum=checksum,
-                tenant=tenant or "",
-                outline=outlines[seq],
-            )
-            for seq, id, record_id, at, checksum in rows
-        ],
-    )
-
-
-def delete_outlines(connection: apsw.Connection, seqs: Iterable[int], tenant: str | None) -> None:
-    """Delete the outlines of assertions; in a transaction."""
-    if outlines_version(connection) is not None:
-        wanted = [(tenant or "", seq) for seq in seqs]
-        connection.executemany("DELETE FROM outlines WHERE tenant = ? AND seq = ?", wanted)
-        if wanted:
-            connection.execute("DELETE FROM shared_outlines WHERE id NOT IN (SELECT shared FROM outlines)")
+    version, base = outlines_version(connection), base_of(connection, tenant)
+    for seq, outline in outlines.items():
+        key = base + (seq & SEQ_MASK)
+        found = select(
+            connection,
+            "SELECT a.id, a.record_id, a.recorded_at, a.track, (SELECT doc FROM heads WHERE id = a.head)"
+            " FROM assertions a WHERE a.seq = ?",
+            (key,),
+        )
+        if not found or outline.version != version:
+            continue
+        packed_id, record_id, at, track, doc = found[0]
+        id = unpack_id(packed_id, seq)
+        recorded_at = dt.datetime.fromisoformat(unpack_moment(at))
+        body = outline_body(seq, id, unpack_record_id(record_id, id), recorded_at, outline)
+        head = head_of(connection, track, doc, outline.shared)
+        connection.execute("UPDATE assertions SET head = ?, outline = ? WHERE seq = ?", (head, body, key))
+    connection.execute(MOVED)
 
 
 def recorded(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> tuple[list[Recorded | None], int]:
     """Return assertions of a tenant by sequence number, None for each that does not exist, and its newest number."""
-    base, columns = base_of(connection, tenant), assertion_columns(connection)
+    base = base_of(connection, tenant)
     rows = connection.executemany(  # for ten rows, twice as fast as a join with their keys
-        f"SELECT {columns} FROM assertions a WHERE a.rowid = ? AND a.tenant = ?",
-        [(base + seq, tenant or "") for seq in seqs],
+        f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ?", [(base + seq,) for seq in seqs]
     ).fetchall()
     found = {item.seq: item for item in map(read_assertion, rows)}
-    if len(found) < len(set(seqs)) and outlines_version(connection) is not None:
-        _check_gone(connection, tenant, [seq for seq in seqs if seq not in found])
     return [found.get(seq) for seq in seqs], newest_seq(connection, tenant)
 
 
@@ -158,108 +84,57 @@ def outlined(connection: apsw.Connection, version: int | None, tenant: str | Non
         limit: Maximum number of assertions.
     """
     since = min(since, _LARGEST)
-    there = _check_all(connection, tenant or "") if since <= 0 else 0
+    if since <= 0:
+        check_complete(connection, tenant)
     # Each number is of one entry, so that the part holds no more assertions than numbers.
     until = min(newest_seq(connection, tenant), since + min(limit, _LARGEST - since))
-    part = (tenant or "", since, until)
+    part = of_tenant(connection, tenant, since, until)
     usable = version is not None and outlines_version(connection) == version
     seqs: list[int] = []
     numbers: list[int] = []
     bodies: list[bytes] = []
-    if usable:
-        rows = connection.execute(f"SELECT seq, shared, body FROM outlines WHERE {_PART}", part)
-        for seq, number, body in rows:  # row by row: thousands of tuples at once trigger full garbage collections
+    missing: list[int] = []
+    rows = connection.execute(
+        f"SELECT seq & {SEQ_MASK}, head, outline FROM assertions WHERE seq > ? AND seq <= ? ORDER BY seq", part
+    )
+    for seq, number, body in rows:  # row by row: thousands of tuples at once trigger full garbage collections
+        if body is None or not usable:
+            missing.append(seq)
+        else:
             seqs.append(seq)
             numbers.append(number)
             bodies.append(body)
-    rest: list[LogEntry] = [*_changes(connection, part), *_erased(connection, part)]
-    # If all numbers are accounted for, no outline is missing: counting the assertions takes reading their table.
-    complete = len(seqs) + len(rest) == until - since
+    parts: dict[int, bytes] = dict(
+        connection.executemany("SELECT id, shared FROM heads WHERE id = ?", [(number,) for number in set(numbers)])
+    )
+    rest: list[LogEntry] = [
+        *changes_of_state(connection, part),
+        *(Tombstone(assertion_id=id, seq=seq) for id, seq in tombstones(connection, part)),
+    ]
     return read_outlines(
         seqs,
-        _parts(connection, numbers),
+        [parts[number] for number in numbers],
         bodies,
-        missing=[] if complete else _missing(connection, part, seqs),
+        missing=missing,
         rest=sorted(rest, key=lambda entry: entry.seq),
         until=until,
-        ahead=max(there - len(seqs), 0),
+        ahead=_following(connection, tenant, until) if since <= 0 and usable else 0,
     )
 
 
-def _parts(connection: apsw.Connection, numbers: Sequence[int]) -> list[bytes]:
-    """Return the shared parts by their rows."""
-    rows = (
-        select(
-            connection,
-            "SELECT s.id, s.body FROM json_each(?) j CROSS JOIN shared_outlines s ON s.id = j.value",
-            (json.dumps(list(set(numbers))),),
-        )
-        if numbers
-        else []
-    )
-    parts: dict[int, bytes] = dict(rows)
-    return [parts[number] for number in numbers]
-
-
-def _check_gone(connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]) -> None:
-    """Raise if there are outlines without an assertion: the two are deleted together."""
-    left = select(
-        connection,
-        "SELECT o.seq FROM json_each(?) j CROSS JOIN outlines o ON o.tenant = ? AND o.seq = j.value",
-        (json.dumps(list(seqs)), tenant or ""),
-    )
-    if left:
-        raise CorruptStoreError(f"the assertion number {left[0][0]} is lost: restore the store from a backup")
-
-
-def _check_all(connection: apsw.Connection, tenant: str) -> int:
-    """Check that the rows of a tenant are complete; see `factmem_sqlite_vec.sums`. Return its number of outlines."""
-    part = (tenant, 0, _LARGEST)
-    log = of_tenant(connection, tenant)
-    changed = state_changes(connection, f"SELECT '', s.* FROM state_changes s WHERE {_IN_LOG}", log)
-    erased = tombstones(connection, log)
-    of_outlines, there = 0, 0
-    if outlines_version(connection) is not None:
-        total = f"SELECT coalesce(sum(checksum), 0), count(*) FROM outlines WHERE {_PART}"
-        ((of_outlines, there),) = select(connection, total, part)
-    of_missing = 0
-    if there + len(changed) + len(erased) != newest_seq(connection, tenant):  # see `outlined`
-        rows = select(connection, f"SELECT seq FROM outlines WHERE {_PART}", part) if there else []
-        missing = _missing(connection, part, [seq for (seq,) in rows])
-        ((of_missing,),) = select(
-            connection,
-            f"SELECT coalesce(sum(a.checksum), 0) FROM {_NUMBERED} WHERE a.tenant = ?",
-            _numbered(connection, tenant, missing),
-        )
-    said = [(0, 0, 0, 0, int(of_outlines) + int(of_missing))]
-    check_tenant(connection, tenant, said, changed, erased)
-    return int(there)
-
-
-def _missing(connection: apsw.Connection, part: Row, there: Sequence[int]) -> list[int]:
-    if _assertions(connection, part) == len(there):
-        return []
-    known = set(there)
-    rows = select(
-        connection, f"SELECT rowid & {SEQ_MASK} FROM assertions WHERE {_IN_LOG}", of_tenant(connection, *part)
-    )
-    return [seq for (seq,) in rows if seq not in known]
-
-
-def _assertions(connection: apsw.Connection, part: Row) -> int:
-    ((count,),) = select(connection, f"SELECT count(*) FROM assertions WHERE {_IN_LOG}", of_tenant(connection, *part))
+def _following(connection: apsw.Connection, tenant: str | None, until: int) -> int:
+    part = of_tenant(connection, tenant, until)
+    ((count,),) = select(connection, "SELECT count(*) FROM assertions WHERE seq > ? AND seq <= ?", part)
     return int(count)
 
 
-def _changes(connection: apsw.Connection, part: Row) -> list[StateChange]:
-    rows = state_changes(
-        connection,
-        "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.rowid = s.assertion"
-        " WHERE s.tenant = ? AND s.rowid > ? AND s.rowid <= ?",
-        of_tenant(connection, *part),
+def check_complete(connection: apsw.Connection, tenant: str | None) -> None:
+    """Raise if rows of a tenant were lost; those that are there are checked when they are read."""
+    log = of_tenant(connection, tenant)
+    total = "SELECT coalesce(sum(checksum), 0) FROM assertions WHERE seq > ? AND seq <= ?"
+    ((of_assertions,),) = select(connection, total, log)
+    changed = state_changes(
+        connection, f"SELECT '', {STATE_COLUMNS} FROM state_changes s WHERE seq > ? AND seq <= ?", log
     )
-    return list(map(read_state, rows))
-
-
-def _erased(connection: apsw.Connection, part: Row) -> list[Tombstone]:
-    return [Tombstone(assertion_id=id, seq=seq) for id, seq in tombstones(connection, of_tenant(connection, *part))]
+    said = [(0, 0, 0, 0, of_assertions)]
+    check_tenant(connection, tenant or "", said, changed, tombstones(connection, log))

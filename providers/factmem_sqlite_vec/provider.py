@@ -30,9 +30,9 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
     number of processes may use the file at once. It must lie on a local disk, not on a network share. SQLite keeps
     ``-wal`` and ``-shm`` files beside it while it is open.
 
-    Nothing is opened before the first call, and nothing is created before the first write. Erasing rewrites the whole
-    file to remove every byte: about 3 seconds for 100,000 embedded facts. A file of an older format is brought up to
-    date by the first write, and compacted when it is closed.
+    Nothing is opened before the first call, and nothing is created before the first write. Erasing overwrites the rows
+    in place and empties the write-ahead log. A file of an older format is brought up to date by the first write, and
+    compacted when it is closed; until then it is read from a migrated copy in memory.
 
     Args:
         path: File; the first write creates it and its folders.

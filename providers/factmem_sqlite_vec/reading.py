@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Sequence
 
 import apsw
 
 from factmem.abc import EmbedderIdentity
+from factmem.providers.bindings import read_embedder
 from factmem.providers.rows import SEQ_MASK, place_digest, read_assertion
-from factmem.records import LogEntry, Place, Tombstone
-from factmem_sqlite_vec.rows import Row, assertion_columns, read_state, select, state_changes
+from factmem.records import LogEntry, Place, StateChange, Tombstone
+from factmem_sqlite_vec.rows import ASSERTION_COLUMNS, STATE_COLUMNS, Row, keyed, read_state, select, state_changes
 from factmem_sqlite_vec.sequences import of_tenant
 from factmem_sqlite_vec.sums import check_place, check_tenant
 
-__all__ = ["bound_embedder", "changes", "entries", "first_changes", "read_embedder", "tombstones"]
+__all__ = [
+    "bound_embedder",
+    "changes",
+    "changes_of_state",
+    "entries",
+    "first_changes",
+    "key_of_store",
+    "tombstones",
+]
 
 
 def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
@@ -24,23 +31,27 @@ def bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
     return read_embedder(found[0][0]) if found else None
 
 
-@functools.lru_cache(maxsize=16)
-def read_embedder(text: str | None) -> EmbedderIdentity | None:
-    """Read the identity of an embedder as it is stored; None for None."""
-    return None if text is None else EmbedderIdentity(**json.loads(text))
+def key_of_store(connection: apsw.Connection) -> bytes:
+    """Return the key of the store's `keyed` digests."""
+    ((key,),) = select(connection, "SELECT value FROM meta WHERE key = 'key'")
+    return bytes(key)
 
 
 def entries(connection: apsw.Connection, place: Place, keyword: str | None) -> list[LogEntry]:
     """Return the log of a place, of one concept or of all."""
+    key = key_of_store(connection)
     here = "FROM tracks t CROSS JOIN assertions a ON a.track = t.id"
     where = "WHERE t.place = ?" if keyword is None else "WHERE t.place = ? AND t.keyword = ?"
-    wanted = (place_digest(place),) if keyword is None else (place_digest(place), keyword)
-    said = select(connection, f"SELECT {assertion_columns(connection)} {here} {where}", wanted)
+    at, concept = keyed(key, place_digest(place)), None if keyword is None else keyed(key, keyword)
+    wanted = (at,) if concept is None else (at, concept)
+    said = select(connection, f"SELECT {ASSERTION_COLUMNS} {here} {where}", wanted)
     changed = state_changes(
-        connection, f"SELECT a.id, s.* {here} CROSS JOIN state_changes s ON s.assertion = a.rowid {where}", wanted
+        connection,
+        f"SELECT a.id, {STATE_COLUMNS} {here} CROSS JOIN state_changes s ON s.assertion = a.seq {where}",
+        wanted,
     )
     log = _in_order([*map(read_assertion, said), *map(read_state, changed)])
-    check_place(connection, place_digest(place), keyword, said, changed)
+    check_place(connection, at, concept, said, changed)
     return log
 
 
@@ -59,22 +70,29 @@ def first_changes(connection: apsw.Connection, tenant: str | None, since: int, l
 
 
 def _rows(
-    connection: apsw.Connection, part: tuple[str, int, int], limit: int = -1
+    connection: apsw.Connection, part: tuple[int, int], limit: int = -1
 ) -> tuple[list[Row], list[Row], list[Row]]:
     """Return the assertions, changes of state and tombstones in a part of a log, at most some of each."""
     said = select(
         connection,
-        f"SELECT {assertion_columns(connection)} FROM assertions a"
-        " WHERE a.tenant = ? AND a.rowid > ? AND a.rowid <= ? ORDER BY a.rowid LIMIT ?",
+        f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq > ? AND a.seq <= ? ORDER BY a.seq LIMIT ?",
         (*part, limit),
     )
-    changed = state_changes(
+    return said, _changed(connection, part, limit), tombstones(connection, part, limit)
+
+
+def _changed(connection: apsw.Connection, part: tuple[int, int], limit: int) -> list[Row]:
+    return state_changes(
         connection,
-        "SELECT a.id, s.* FROM state_changes s CROSS JOIN assertions a ON a.rowid = s.assertion"
-        " WHERE s.tenant = ? AND s.rowid > ? AND s.rowid <= ? ORDER BY s.rowid LIMIT ?",
+        f"SELECT a.id, {STATE_COLUMNS} FROM state_changes s CROSS JOIN assertions a ON a.seq = s.assertion"
+        " WHERE s.seq > ? AND s.seq <= ? ORDER BY s.seq LIMIT ?",
         (*part, limit),
     )
-    return said, changed, tombstones(connection, part, limit)
+
+
+def changes_of_state(connection: apsw.Connection, part: tuple[int, int]) -> list[StateChange]:
+    """Return the changes of state in a part of a tenant's log; see `of_tenant`."""
+    return list(map(read_state, _changed(connection, part, -1)))
 
 
 def _read(said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row]) -> list[LogEntry]:
@@ -87,10 +105,10 @@ def _read(said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row]) ->
     )
 
 
-def tombstones(connection: apsw.Connection, part: tuple[str, int, int], limit: int = -1) -> list[Row]:
+def tombstones(connection: apsw.Connection, part: tuple[int, int], limit: int = -1) -> list[Row]:
     """Return the ids and sequence numbers of tombstones in a part of a tenant's log; see `of_tenant`."""
-    where = "tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid LIMIT ?"
-    rows = select(connection, f"SELECT assertion_id, rowid FROM tombstones WHERE {where}", (*part, limit))
+    where = "seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+    rows = select(connection, f"SELECT assertion_id, seq FROM tombstones WHERE {where}", (*part, limit))
     return [(id, key & SEQ_MASK) for id, key in rows]
 
 

@@ -8,6 +8,7 @@ it touches.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,11 +16,20 @@ from typing import Any, Final
 import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
-from factmem.providers.rows import SEQ_BITS, pack_id, pack_moment, row_sum
-from factmem_sqlite_vec.rows import select
+from factmem.providers.rows import SEQ_BITS, SEQ_MASK, pack_id, pack_moment, row_sum
+from factmem_sqlite_vec.chunks import SLOTS, VECTORS
+from factmem_sqlite_vec.rows import keyed, select
 from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors
 
-__all__ = ["APPLICATION_ID", "MAGIC", "MIGRATIONS", "check_header", "found_version", "is_only_begun", "migrate"]
+__all__ = [
+    "APPLICATION_ID",
+    "MAGIC",
+    "MIGRATIONS",
+    "check_header",
+    "found_version",
+    "is_only_begun",
+    "migrate",
+]
 
 APPLICATION_ID: Final = 0x666D656D
 """SQLite's application id of a factmem store: ``fmem``."""
@@ -211,6 +221,137 @@ ALTER TABLE tenants ADD COLUMN copying INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX assertions_text_id ON assertions(id) WHERE typeof(id) = 'text';
 """
 
+_IN_PLACE: Final = f"""
+CREATE TABLE IF NOT EXISTS shared_outlines(id INTEGER PRIMARY KEY, digest BLOB, body BLOB);
+CREATE TABLE IF NOT EXISTS outlines(tenant TEXT, seq INTEGER, shared INTEGER, body BLOB, checksum INTEGER);
+INSERT INTO meta VALUES ('key', randomblob(16));
+CREATE TEMP TABLE digests AS SELECT value AS key FROM meta WHERE key = 'key';
+
+ALTER TABLE sums RENAME TO readable_sums;
+CREATE TABLE sums(
+  place BLOB NOT NULL,
+  keyword ANY NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (place, keyword)
+) STRICT, WITHOUT ROWID;
+INSERT INTO sums
+  SELECT keyed(key, place), keyed(key, keyword), sum FROM readable_sums, digests WHERE length(place) = 16;
+INSERT INTO sums SELECT place, keyword, sum FROM readable_sums WHERE length(place) < 16;
+INSERT INTO sums SELECT CAST('seq' AS BLOB), name, seq FROM tenants WHERE seq > 0;
+INSERT INTO sums SELECT CAST('again' AS BLOB), name, again FROM tenants WHERE again > 0;
+DROP TABLE readable_sums;
+ALTER TABLE tenants DROP COLUMN seq;
+ALTER TABLE tenants DROP COLUMN again;
+DELETE FROM meta WHERE key IN ('seq', 'seq again');
+
+ALTER TABLE tracks RENAME TO readable_tracks;
+CREATE TABLE tracks(
+  id INTEGER PRIMARY KEY,
+  place BLOB NOT NULL,
+  keyword BLOB NOT NULL,
+  owner BLOB NOT NULL,
+  fact_type TEXT,
+  shapes TEXT NOT NULL,
+  UNIQUE (place, keyword, owner)
+) STRICT;
+INSERT INTO tracks
+  SELECT id, keyed(key, place), keyed(key, keyword), keyed(key, owner), fact_type, shapes FROM readable_tracks, digests;
+DROP TABLE readable_tracks;
+
+CREATE TEMP TABLE pairs(id INTEGER PRIMARY KEY, track INTEGER, head INTEGER, shared INTEGER);
+CREATE TEMP TABLE outlined AS
+  SELECT a.seq, a.track, coalesce(a.head, 0) AS head, coalesce(o.shared, 0) AS shared, o.body
+    FROM assertions a LEFT JOIN outlines o ON o.tenant = a.tenant AND o.seq = a.seq & {SEQ_MASK};
+INSERT INTO pairs(track, head, shared) SELECT DISTINCT track, head, shared FROM outlined ORDER BY 1, 2, 3;
+CREATE INDEX temp.outlined_seq ON outlined(seq);
+CREATE INDEX temp.pairs_track ON pairs(track, head, shared);
+ALTER TABLE heads RENAME TO own_heads;
+CREATE TABLE heads(id INTEGER PRIMARY KEY, track INTEGER, doc TEXT, shared BLOB) STRICT;
+INSERT INTO heads SELECT p.id, p.track, h.doc, s.body
+  FROM pairs p LEFT JOIN own_heads h ON h.id = p.head LEFT JOIN shared_outlines s ON s.id = p.shared ORDER BY p.id;
+DROP TABLE own_heads;
+DROP TABLE outlines;
+DROP TABLE shared_outlines;
+CREATE INDEX heads_track ON heads(track);
+
+ALTER TABLE assertions RENAME TO keyed_assertions;
+CREATE TABLE assertions(
+  row INTEGER PRIMARY KEY,
+  seq INTEGER,
+  id ANY NOT NULL,
+  record_id ANY,
+  track INTEGER,
+  slot BLOB NOT NULL,
+  said_at INTEGER NOT NULL,
+  fingerprint BLOB NOT NULL,
+  recorded_at ANY NOT NULL,
+  checksum INTEGER NOT NULL,
+  joined INTEGER NOT NULL,
+  head INTEGER,
+  vector INTEGER,
+  outline BLOB,
+  doc TEXT NOT NULL
+) STRICT;
+INSERT INTO assertions
+  SELECT NULL, a.seq, a.id, a.record_id, a.track, keyed(key, a.slot), a.said_at, keyed(key, a.fingerprint),
+    a.recorded_at, a.checksum, a.joined IS NOT NULL, p.id, v.slot, o.body, a.doc
+    FROM digests CROSS JOIN keyed_assertions a LEFT JOIN slots v ON v.seq = a.seq CROSS JOIN outlined o ON o.seq = a.seq
+    CROSS JOIN pairs p ON (p.track, p.head, p.shared) = (o.track, o.head, o.shared) ORDER BY a.seq;
+DROP TABLE keyed_assertions;
+DROP TABLE slots;
+DROP TABLE outlined;
+DROP TABLE pairs;
+DROP TABLE digests;
+CREATE INDEX assertions_seq ON assertions(seq, checksum, vector);
+CREATE UNIQUE INDEX assertions_fingerprint ON assertions(track, said_at, fingerprint);
+CREATE INDEX assertions_slot ON assertions(track, slot);
+CREATE INDEX assertions_head ON assertions(head, joined);
+CREATE INDEX assertions_record ON assertions(record_id) WHERE record_id IS NOT NULL;
+CREATE INDEX assertions_text_id ON assertions(id) WHERE typeof(id) = 'text';
+
+ALTER TABLE state_changes RENAME TO keyed_changes;
+CREATE TABLE state_changes(
+  row INTEGER PRIMARY KEY,
+  seq INTEGER,
+  assertion INTEGER,
+  tenant TEXT NOT NULL,
+  state TEXT NOT NULL,
+  recorded_at TEXT NOT NULL,
+  reason TEXT,
+  actor TEXT
+) STRICT;
+INSERT INTO state_changes
+  SELECT NULL, seq, assertion, tenant, state, recorded_at, reason, actor FROM keyed_changes ORDER BY seq;
+DROP TABLE keyed_changes;
+CREATE INDEX state_changes_assertion ON state_changes(assertion);
+CREATE INDEX state_changes_seq ON state_changes(seq);
+INSERT OR REPLACE INTO meta SELECT 'scrub', 1 FROM sums LIMIT 1;
+"""
+
+
+def _keep_rows_in_place(connection: apsw.Connection) -> None:
+    """Let rows with words only be appended and overwritten, and look them up by keyed digests."""
+    connection.execute("CREATE TEMP TABLE slots(slot INTEGER PRIMARY KEY, seq INTEGER UNIQUE)")
+    if select(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'vectors'"):
+        keys = select(connection, "SELECT seq FROM assertions WHERE seq IN (SELECT rowid FROM vectors) ORDER BY seq")
+        connection.executemany("INSERT INTO slots VALUES (?, ?)", [(slot, key) for slot, (key,) in enumerate(keys)])
+        connection.execute(VECTORS.replace("vectors", "slotted_vectors"))
+        rows = connection.execute(
+            "SELECT v.embedding FROM slots CROSS JOIN vectors v ON v.rowid = slots.seq ORDER BY slot"
+        )
+        for chunk in itertools.count():
+            some = [vector for (vector,) in itertools.islice(rows, SLOTS)]
+            if not some:
+                break
+            row = b"".join(some).ljust(SLOTS * len(some[0]), b"\0")
+            connection.execute("INSERT INTO slotted_vectors VALUES (?, ?)", (chunk, row))
+        connection.execute("DROP TABLE vectors; ALTER TABLE slotted_vectors RENAME TO vectors")
+        connection.execute("INSERT INTO sums SELECT CAST('slots' AS BLOB), '', count(*) FROM slots HAVING count(*)")
+    else:
+        connection.execute(VECTORS)
+    connection.execute(_IN_PLACE)
+
+
 MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
     _FIRST,
     _ACTORS,
@@ -219,19 +360,23 @@ MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
     _COMPACT,
     _separate_tenants,
     _COPIES,
+    _keep_rows_in_place,
 )
 """Steps from each version of the format to the next; never edit one that was released.
 
 From 4 to 5, the full-text index and its column are dropped, ids and times are packed, and documents of new assertions
 share their heads. Existing documents stay as they are. The note ``scrub`` compacts the file when it is closed. From 5
 to 6, each tenant gets a sequence of its own; columns called ``seq`` hold keys, see `factmem_sqlite_vec.sequences`. From
-6 to 7, tenants can be marked as unfinished copies, and ids of other stores are found by an index.
+6 to 7, tenants can be marked as unfinished copies, and ids of other stores are found by an index. From 7 to 8, rows
+with words are only appended and overwritten in place, outlines are beside their assertions, and places, keywords,
+owners, slots and fingerprints are keyed digests.
 """
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "row_sum": row_sum,
     "pack_id": pack_id,
     "pack_moment": pack_moment,
+    "keyed": keyed,
 }
 """Functions that the steps call."""
 

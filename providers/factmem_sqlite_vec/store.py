@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import apsw
+import attrs
 
 from factmem.errors import (
     CorruptStoreError,
@@ -24,7 +25,8 @@ from factmem.providers import refuse_unfinished_restore
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.failed_reads import detecting_failed_reads
 from factmem_sqlite_vec.faults import ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
-from factmem_sqlite_vec.schema import found_version, migrate
+from factmem_sqlite_vec.rows import format_version
+from factmem_sqlite_vec.schema import MIGRATIONS, found_version, migrate
 
 __all__ = ["Store"]
 
@@ -46,6 +48,21 @@ _COPIED_PAGES: Final = 2_000
 
 _MOST_CHANGES_OF_KEY: Final = 10
 """Maximum number of key changes of a database while one transaction begins."""
+
+
+@attrs.frozen(eq=False)
+class _StandIn:
+    """A migrated copy of a file.
+
+    Attributes:
+        of: Connection to the file.
+        state: Its `data_version`.
+        copy: The copy, in memory.
+    """
+
+    of: apsw.Connection
+    state: int
+    copy: apsw.Connection
 
 
 class Store:
@@ -74,6 +91,7 @@ class Store:
         self._pool = threading.Condition()
         self._idle: list[apsw.Connection] = []
         self._lent = 0
+        self._stand_in: _StandIn | None = None
         self._damage: type[CorruptStoreError] | None = None
         self._distrusted = False
         self._closed = False
@@ -95,13 +113,24 @@ class Store:
             guarded = partial(self._noticing_failed_flushes, work)
             return self._noticing_damage(lambda: self._with_its_key(guarded, self._drop_writer))
 
-    def read(self, query: Callable[[apsw.Connection], T]) -> T:
+    def read(self, query: Callable[[apsw.Connection], T], *, as_it_is: bool = False) -> T:
         """Call ``query`` with a connection in one snapshot of the store.
+
+        Args:
+            query: Called with a file of the present format; a file of an older one is migrated in memory.
+            as_it_is: Whether it gets a file of an older format instead.
 
         Raises:
             ProviderError: See `AgentMemoryProvider.load`.
         """
-        return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(query), self._drop_idle))
+
+        def wanted(connection: apsw.Connection) -> T:
+            if as_it_is or format_version(connection) == len(MIGRATIONS):
+                self._stand_in = None
+                return query(connection)
+            return self._read_older(connection, query)
+
+        return self._noticing_damage(lambda: self._with_its_key(lambda: self._read(wanted), self._drop_idle))
 
     def is_there(self) -> bool:
         """Return whether the store exists.
@@ -142,7 +171,7 @@ class Store:
                 # A reader of the copy needs no log beside it.
                 target.execute("PRAGMA journal_mode=DELETE").fetchall()
 
-        self.read(copy)
+        self.read(copy, as_it_is=True)
 
     def check_unused(self) -> None:
         """Raise if another connection is open; afterwards no log lies beside a sound file.
@@ -286,6 +315,20 @@ class Store:
             raise
         finally:
             self._give_back(connection)
+
+    def _read_older(self, connection: apsw.Connection, query: Callable[[apsw.Connection], T]) -> T:
+        """Answer a query from a migrated copy of a file that no write has migrated yet."""
+        with self._pool:
+            state = connection.data_version()
+            if self._stand_in is None or self._stand_in.of is not connection or self._stand_in.state != state:
+                copy = connected(":memory:", apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, 0)
+                pages = bytearray(connection.serialize("main"))
+                pages[18:20] = b"\x01\x01"  # no write-ahead log: it cannot be in memory
+                copy.deserialize("main", bytes(pages))
+                copy.execute("PRAGMA temp_store=MEMORY")
+                migrate(copy, self.name)
+                self._stand_in = _StandIn(connection, state, copy)
+            return query(self._stand_in.copy)
 
     def _read_nothing(self, query: Callable[[apsw.Connection], T]) -> T:
         """Answer a query for a store that does not exist, without creating it."""

@@ -1,4 +1,8 @@
-"""Tracks: the type that the assertions of one keyword, owner and place share."""
+"""Tracks: the type that the assertions of one keyword, owner and place share; and heads, which these have in common.
+
+Tracks hold no words: places, keywords and owners are `keyed`. The words are in the heads, rows that are only ever
+appended and overwritten, so that their bytes are in one place; see `factmem_sqlite_vec.erasing`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from factmem.providers import check_writable
 from factmem.providers.rows import NewRow
 from factmem.records import Assertion
 from factmem.values import Shape
-from factmem_sqlite_vec.rows import Row, select
+from factmem_sqlite_vec.rows import Row, keyed, select
 
 __all__ = ["Track", "admit", "head_of", "new_track", "settle_tracks", "sums_of_track", "track_numbered", "track_of"]
 
@@ -25,63 +29,65 @@ class Track:
 
     Attributes:
         id: Row of the track.
+        sums: Key of its sums: the `keyed` digests of its place and its keyword.
         fact_type: None before an assertion counts in it.
-        shapes: JSON list of the shapes of all assertions that have counted, in that order.
+        shapes: JSON list of the shapes of all assertions that have counted.
     """
 
     id: int
+    sums: tuple[bytes, bytes]
     fact_type: FactType | None
     shapes: str
 
 
-def track_of(connection: apsw.Connection, row: NewRow) -> Track | None:
+def track_of(connection: apsw.Connection, key: bytes, row: NewRow) -> Track | None:
     """Return the track that an assertion belongs to, if there is one."""
-    said = row.assertion
     found = select(
         connection,
-        "SELECT id, fact_type, shapes FROM tracks WHERE place = ? AND keyword = ? AND owner = ?",
-        (row.place, said.keyword, said.details.owner or ""),
+        "SELECT id, place, keyword, fact_type, shapes FROM tracks WHERE place = ? AND keyword = ? AND owner = ?",
+        _keys(key, row),
     )
     return _read_track(found[0]) if found else None
 
 
 def track_numbered(connection: apsw.Connection, id: int) -> Track:
     """Return the track of a row."""
-    (row,) = select(connection, "SELECT id, fact_type, shapes FROM tracks WHERE id = ?", (id,))
+    (row,) = select(connection, "SELECT id, place, keyword, fact_type, shapes FROM tracks WHERE id = ?", (id,))
     return _read_track(row)
 
 
-def sums_of_track(connection: apsw.Connection, id: int) -> tuple[bytes, str]:
-    """Return the key of the sums of a track: the digest of its place, and its keyword."""
+def sums_of_track(connection: apsw.Connection, id: int) -> tuple[bytes, bytes]:
+    """Return the key of the sums of a track."""
     ((place, keyword),) = select(connection, "SELECT place, keyword FROM tracks WHERE id = ?", (id,))
     return place, keyword
 
 
-def new_track(connection: apsw.Connection, row: NewRow) -> Track:
+def new_track(connection: apsw.Connection, key: bytes, row: NewRow) -> Track:
     """Create the track of an assertion, without a type."""
-    said, scope, subject = row.assertion, row.assertion.place.scope, row.assertion.place.subject
-    connection.execute(
-        "INSERT INTO tracks(place, keyword, owner, tenant, scope, subject, individual, shapes)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, '[]')",
-        (
-            row.place,
-            said.keyword,
-            said.details.owner or "",
-            scope.tenant or "",
-            json.dumps(scope.segments, ensure_ascii=False),
-            subject.name,
-            subject.individual_name or "",
-        ),
-    )
-    return Track(connection.last_insert_rowid(), None, "[]")
+    keys = _keys(key, row)
+    connection.execute("INSERT INTO tracks(place, keyword, owner, shapes) VALUES (?, ?, ?, '[]')", keys)
+    return Track(connection.last_insert_rowid(), keys[:2], None, "[]")
 
 
-def head_of(connection: apsw.Connection, track: Track, head: str) -> int:
-    """Return the row of a head of a track, stored if it is new."""
-    found = select(connection, "SELECT id FROM heads WHERE track = ? AND doc = ?", (track.id, head))
+def _keys(key: bytes, row: NewRow) -> tuple[bytes, bytes, bytes]:
+    said = row.assertion
+    return keyed(key, row.place), keyed(key, said.keyword), keyed(key, said.details.owner or "")
+
+
+def head_of(connection: apsw.Connection, track: int, doc: str | None, shared: bytes | None) -> int:
+    """Return the row of a head of a track, stored if it is new.
+
+    Args:
+        connection: Connection in a transaction.
+        track: Row of the track.
+        doc: See `factmem.providers.rows.NewRow.head`; None if the documents are whole.
+        shared: Shared part of the outlines, if there is one.
+    """
+    wanted = "SELECT id FROM heads WHERE track = ? AND doc IS ? AND shared IS ?"
+    found = select(connection, wanted, (track, doc, shared))
     if found:
         return int(found[0][0])
-    connection.execute("INSERT INTO heads(track, doc) VALUES (?, ?)", (track.id, head))
+    connection.execute("INSERT INTO heads(track, doc, shared) VALUES (?, ?, ?)", (track, doc, shared))
     return connection.last_insert_rowid()
 
 
@@ -99,7 +105,7 @@ def admit(connection: apsw.Connection, track: Track, said: Assertion) -> Track:
         check_writable(said, track.fact_type, shapes)
     if said.shape in shapes:
         return track
-    wider = Track(track.id, said.fact_type, _written_shapes([*shapes, said.shape]))
+    wider = attrs.evolve(track, fact_type=said.fact_type, shapes=_written_shapes([*shapes, said.shape]))
     connection.execute(
         "UPDATE tracks SET fact_type = ?, shapes = ? WHERE id = ?",
         (said.fact_type.value, wider.shapes, track.id),
@@ -108,22 +114,23 @@ def admit(connection: apsw.Connection, track: Track, said: Assertion) -> Track:
 
 
 def settle_tracks(connection: apsw.Connection, tracks: Iterable[int]) -> None:
-    """Drop empty tracks, and remove erased types from the others."""
+    """Overwrite unused heads, drop empty tracks, and remove erased types from the others."""
     for track in tracks:
         connection.execute(
-            "DELETE FROM heads WHERE track = ?1"
-            " AND id NOT IN (SELECT head FROM assertions WHERE track = ?1 AND head IS NOT NULL)",
+            "UPDATE heads SET track = NULL, doc = CAST(zeroblob(length(CAST(doc AS BLOB))) AS TEXT),"
+            " shared = zeroblob(length(shared))"
+            " WHERE track = ? AND NOT EXISTS (SELECT 1 FROM assertions WHERE head = heads.id)",
             (track,),
         )
-        if not select(connection, "SELECT 1 FROM assertions WHERE track = ? LIMIT 1", (track,)):
+        if not select(connection, "SELECT 1 FROM heads WHERE track = ? LIMIT 1", (track,)):
             connection.execute("DELETE FROM tracks WHERE id = ?", (track,))
             continue
         left = select(
             connection,
-            "SELECT coalesce(h.doc ->> '$.fact_type', a.doc ->> '$.assertion.fact_type'),"
-            " coalesce(h.doc -> '$.shape', a.doc -> '$.assertion.shape')"
-            " FROM assertions a LEFT JOIN heads h ON h.id = a.head"
-            " WHERE a.track = ? AND a.joined IS NOT NULL ORDER BY a.joined",
+            "SELECT doc ->> '$.fact_type', doc -> '$.shape' FROM heads WHERE track = ?1 AND doc IS NOT NULL"
+            " AND EXISTS (SELECT 1 FROM assertions WHERE head = heads.id AND joined)"
+            " UNION SELECT a.doc ->> '$.assertion.fact_type', a.doc -> '$.assertion.shape'"
+            " FROM heads h CROSS JOIN assertions a ON a.head = h.id AND a.joined WHERE h.track = ?1 AND h.doc IS NULL",
             (track,),
         )
         shapes = [json.loads(shape) for shape in dict.fromkeys(shape for _, shape in left)]
@@ -134,8 +141,8 @@ def settle_tracks(connection: apsw.Connection, tracks: Iterable[int]) -> None:
 
 
 def _read_track(row: Row) -> Track:
-    id, fact_type, shapes = row
-    return Track(id, None if fact_type is None else FactType(fact_type), shapes)
+    id, place, keyword, fact_type, shapes = row
+    return Track(id, (place, keyword), None if fact_type is None else FactType(fact_type), shapes)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,25 +1,25 @@
-"""Embeddings, in a table of sqlite-vec that is used by its public SQL alone."""
+"""Embeddings of assertions, and the embedder that they come from."""
 
 from __future__ import annotations
 
-import itertools
 import json
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import apsw
-import attrs
 
 from factmem.abc import EmbedderIdentity
 from factmem.errors import CapabilityError
+from factmem.providers.bindings import binds_anew, written_embedder
 from factmem.providers.rows import SEQ_MASK
 from factmem.vectors import unit_vector
+from factmem_sqlite_vec.chunks import VECTORS, read_slots, slots_of
+from factmem_sqlite_vec.outlines import MOVED
 from factmem_sqlite_vec.reading import bound_embedder
 from factmem_sqlite_vec.rows import select
-from factmem_sqlite_vec.sequences import base_of, is_only_tenant, of_tenant
-from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
-from factmem_sqlite_vec.writing import Batch, mismatch
+from factmem_sqlite_vec.sequences import base_of, of_tenant
+from factmem_sqlite_vec.sums import OF_SLOTS, OF_VECTORS, sum_of_vectors, sum_of_vectors_kept
+from factmem_sqlite_vec.writing import Batch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,40 +37,20 @@ __all__ = [
 
 _MOST_DIMENSIONS: Final = 8192
 
-_VECTORS_PER_CHUNK: Final = 64
-"""Size of a chunk, which sqlite-vec opens for each row that it reads or writes: small ones are faster to read whole."""
-
-
-_AT_ONCE: Final = 256
-"""Number of rows held at once: thousands of tuples trigger full garbage collections."""
-
-_OF_TENANT: Final = "a.tenant = ? AND a.rowid > ? AND a.rowid <= ?"
-"""Condition on assertions of a part of a tenant's log; see `of_tenant`."""
-
 
 def bind(connection: apsw.Connection, batch: Batch, *, identity: EmbedderIdentity, replace: bool) -> None:
     """Bind the store to an embedder; in a transaction."""
-    if batch.embedder not in (None, identity) and not replace:
-        raise mismatch(batch.embedder, identity)
-    if replace or batch.embedder != identity:
-        connection.execute("DROP TABLE IF EXISTS vectors")
-        connection.execute("DELETE FROM sums WHERE place = ?", (OF_VECTORS,))
-        # No partition keys: each value of one would take a chunk of its own.
-        connection.execute(
-            f"CREATE VIRTUAL TABLE vectors USING vec0("
-            f"embedding float[{identity.dimension}] distance_metric=cosine, chunk_size={_VECTORS_PER_CHUNK})"
-        )
-        written = json.dumps(attrs.asdict(identity), ensure_ascii=False)
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written,))
+    if binds_anew(batch.embedder, identity, replace=replace):
+        connection.execute(f"DROP TABLE vectors; {VECTORS}; UPDATE assertions SET vector = NULL; {MOVED}")
+        connection.execute("DELETE FROM sums WHERE place IN (?, ?)", (OF_VECTORS, OF_SLOTS))
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written_embedder(identity),))
 
 
 def put_vectors(
     connection: apsw.Connection, batch: Batch, *, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]
 ) -> None:
     """Store vectors of a tenant's assertions; in a transaction."""
-    batch.replace_vectors(
-        tenant or "", {seq: batch.checked_vector(unit_vector(vector)) for seq, vector in vectors.items()}
-    )
+    batch.replace_vectors(tenant or "", {seq: batch.storable(unit_vector(vector)) for seq, vector in vectors.items()})
 
 
 def check_dimension(identity: EmbedderIdentity) -> None:
@@ -94,32 +74,11 @@ def vectors(
     kept = sum_of_vectors_kept(connection, tenant or "") if since <= 0 else None
     identity = bound_embedder(connection)
     if identity is None:
-        return [], np.empty((0, 0), dtype=np.float32), kept in (None, 0)
-    part = of_tenant(connection, tenant, since)
-    if since <= 0 and is_only_tenant(connection, tenant):
-        ((most,),) = select(connection, "SELECT count(*) FROM assertions")
-        rows = connection.execute("SELECT rowid, embedding FROM vectors")
-    else:
-        ((most,),) = select(connection, f"SELECT count(*) FROM assertions a WHERE {_OF_TENANT}", part)
-        rows = connection.execute(
-            "SELECT a.rowid, v.embedding FROM assertions a CROSS JOIN vectors v ON v.rowid = a.rowid"
-            f" WHERE {_OF_TENANT} ORDER BY a.rowid",
-            part,
-        )
-    seqs = array("q")
-    matrix = np.empty((most, identity.dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
-    place, size, total = matrix.reshape(-1).view(np.uint8).data, matrix.itemsize * identity.dimension, 0
-    while some := list(itertools.islice(rows, _AT_ONCE)):
-        numbers = [key & SEQ_MASK for key, _ in some]
-        embeddings = [embedding for _, embedding in some]
-        place[len(seqs) * size : (len(seqs) + len(some)) * size] = b"".join(embeddings)
-        seqs.extend(numbers)
-        total += sum_of_vectors(numbers, embeddings)
-    found = matrix[: len(seqs)]
-    if any(after < before for before, after in itertools.pairwise(seqs)):
-        order = np.argsort(seqs)
-        return np.array(seqs)[order].tolist(), found[order], kept in (None, total)
-    return seqs, found, kept in (None, total)
+        return [], np.empty((0, 0), dtype=np.float32), not kept
+    keys, slots = slots_of(connection, of_tenant(connection, tenant, since))
+    seqs = (keys & SEQ_MASK).tolist()
+    matrix = _gathered(connection, slots, identity.dimension)
+    return seqs, matrix, kept in (None, sum_of_vectors(seqs, matrix))
 
 
 def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDArray[np.int64]:
@@ -128,12 +87,8 @@ def numbers(connection: apsw.Connection, tenant: str | None, since: int) -> NDAr
 
     if bound_embedder(connection) is None:
         return np.empty(0, np.int64)
-    embedded = np.array([key for (key,) in connection.execute("SELECT rowid FROM vectors")], np.int64)
-    said = connection.execute(
-        "SELECT rowid FROM assertions WHERE tenant = ? AND rowid > ? AND rowid <= ? ORDER BY rowid",
-        of_tenant(connection, tenant, since),
-    )
-    return np.intersect1d(np.array([key for (key,) in said], np.int64), embedded, assume_unique=True) & SEQ_MASK
+    keys: NDArray[np.int64] = slots_of(connection, of_tenant(connection, tenant, since))[0]
+    return keys & SEQ_MASK
 
 
 def products(
@@ -142,38 +97,32 @@ def products(
     """Return sequence numbers and inner products with a vector, of all vectors of a tenant, in no order."""
     import numpy as np
 
-    if bound_embedder(connection) is None:
-        return np.empty(0, np.int64), np.empty(0, np.float32)
-    # All vectors in the store have length 1.
-    length = float(np.linalg.norm(vector))
-    rows = select(
-        connection,
-        "SELECT rowid, vec_distance_cosine(embedding, ?) FROM vectors",
-        (np.ascontiguousarray(vector, np.float32).tobytes(),),
-    )
-    keys = np.array([key for key, _ in rows], np.int64)
-    dots = ((1.0 - np.array([distance for _, distance in rows], np.float64)) * length).astype(np.float32)
-    if is_only_tenant(connection, tenant):
-        return keys & SEQ_MASK, dots
-    own = np.isin(keys, numbers(connection, tenant, 0) + base_of(connection, tenant))
-    return keys[own] & SEQ_MASK, dots[own]
+    keys, slots = slots_of(connection, of_tenant(connection, tenant))
+    dots = np.zeros(len(keys), np.float32)
+    for places, rows in read_slots(connection, slots, len(vector)):
+        dots[places] = rows @ vector
+    return keys & SEQ_MASK, dots
 
 
 def some_vectors(
     connection: apsw.Connection, tenant: str | None, seqs: NDArray[np.int64], dimension: int
 ) -> NDArray[np.float32]:
     """Return vectors of a tenant by sequence numbers, one a row; zeros where there is none."""
-    import numpy as np
-
-    matrix = np.zeros((len(seqs), dimension), np.float32)
-    if bound_embedder(connection) is None:
-        return matrix
     rows = select(
         connection,
-        "SELECT j.key, v.embedding FROM json_each(?) j CROSS JOIN assertions a ON a.rowid = j.value"
-        " CROSS JOIN vectors v ON v.rowid = a.rowid WHERE a.tenant = ?",
-        (json.dumps((seqs + base_of(connection, tenant)).tolist()), tenant or ""),
+        "SELECT coalesce(a.vector, -1) FROM json_each(?) j LEFT JOIN assertions a ON a.seq = j.value ORDER BY j.key",
+        (json.dumps((seqs + base_of(connection, tenant)).tolist()),),
     )
-    for row, embedding in rows:
-        matrix[row] = np.frombuffer(embedding, np.float32)
+    import numpy as np
+
+    return _gathered(connection, np.array([slot for (slot,) in rows], np.int64), dimension)
+
+
+def _gathered(connection: apsw.Connection, slots: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
+    """Return vectors by their slots, one a row; zeros where there is none."""
+    import numpy as np
+
+    matrix = np.zeros((len(slots), dimension), np.float32)  # numpy asks for huge pages, which are scanned faster
+    for places, rows in read_slots(connection, slots, dimension):
+        matrix[places] = rows
     return matrix

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
+import zipfile
 from pathlib import Path
+from typing import Final
 
 from tests.cli.conftest import CommandLine
+
+STORES: Final = Path(__file__).parents[1] / "providers" / "stores"
 
 
 def test_a_sound_store_is_reported_as_sound(cli: CommandLine) -> None:
@@ -30,20 +33,13 @@ def test_a_damaged_store_is_an_error_with_advice_and_without_values(cli: Command
 
 
 def test_an_upgrade_says_from_which_format_to_which(cli: CommandLine) -> None:
-    cli.data("save", "city", "Oslo")
-    with sqlite3.connect(cli.store) as connection:
-        ((newest,),) = connection.execute("PRAGMA user_version").fetchall()
-        connection.executescript(
-            f"DROP INDEX assertions_text_id; ALTER TABLE tenants DROP COLUMN copying; PRAGMA user_version={newest - 1}"
-        )
+    with zipfile.ZipFile(STORES / "ddb8ec8.zip") as packed:
+        cli.store.write_bytes(packed.read("sqlite-vec/facts.db"))
     assert "older format" in cli.run("check").out
     done = cli.run("upgrade")
-    assert done.code == 0, done.err
-    assert f"was upgraded from format {newest - 1} to {newest}" in done.out
-    assert done.out.endswith("is sound\n")
-    again = cli.data("upgrade")
-    assert (again["before"], again["after"], again["sound"]) == (newest, newest, True)
-    assert cli.data("load", "city")["value"] == "Oslo"
+    assert "was upgraded from format 7 to 8" in done.out
+    assert "0 error(s), 3 warning(s)" in done.out, "the facts of this store wait for someone"
+    assert "upgraded from" not in cli.run("upgrade").out
 
 
 def test_what_cannot_be_upgraded_is_said(cli: CommandLine, tmp_path: Path) -> None:

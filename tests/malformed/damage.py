@@ -59,7 +59,7 @@ def reframed(rng: random.Random, files: Files, folder: Path) -> Files:
     return {name: b"\n".join(lines)}
 
 
-_TABLES: Final = ("meta", "tracks", "assertions", "state_changes", "tombstones", "texts", "vectors")
+_TABLES: Final = ("meta", "tracks", "assertions", "state_changes", "tombstones", "heads", "sums", "vectors")
 _STATEMENTS: Final = (
     "DROP TABLE {table}",
     "DELETE FROM {table}",
@@ -103,15 +103,17 @@ def _rewrite(rng: random.Random, connection: apsw.Connection) -> None:
     if rng.random() < 0.5:
         _forge(rng, connection)
         return
-    table = rng.choice(_TABLES[:5])
+    table = rng.choice(_TABLES[:7])
     columns = [column for (column,) in connection.execute(f"SELECT name FROM pragma_table_info('{table}')")]
     value: Any = hostile(rng)
     value = hostile_text(rng) if isinstance(value, list | dict) else value
     if rng.random() < 0.2:
         value = rng.randbytes(4)
     condition = f"rowid = (SELECT rowid FROM {table} ORDER BY rowid LIMIT 1 OFFSET {rng.randrange(5)})"
+    if table == "sums":
+        condition = f"sum = (SELECT sum FROM sums LIMIT 1 OFFSET {rng.randrange(5)})"
     if table == "meta":
-        condition = rng.choice(["key = 'seq'", "key = 'embedder'"])
+        condition = rng.choice(["key = 'key'", "key = 'embedder'"])
     connection.execute(f"UPDATE {table} SET {rng.choice(columns)} = ? WHERE {condition}", (value,))
 
 
@@ -119,7 +121,7 @@ def _forge(rng: random.Random, connection: apsw.Connection) -> None:
     """Write another document to a row, with its checksum."""
     rows: list[Any] = connection.execute(
         "SELECT seq, id, record_id, recorded_at, doc, said_at, (SELECT doc FROM heads WHERE id = head)"
-        " FROM assertions ORDER BY seq"
+        " FROM assertions WHERE seq > 0 ORDER BY seq"
     ).fetchall()
     seq, id, record_id, recorded_at, doc, said_at, head = rng.choice(rows)
     forged = torn_json(rng, json.loads(doc)).decode(errors="replace").replace("\0", "")

@@ -31,6 +31,7 @@ VOCABULARY = {
     "stemming",
     "structuring",
     "subjects",
+    "tables",
     "validators",
     "values",
     "vectors",

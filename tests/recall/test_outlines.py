@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import apsw
 import numpy as np
@@ -55,10 +55,13 @@ def opened(path: Path) -> Memory:
     return Memory(f"sqlite-vec:{path}", embedder=HashEmbedder(), clock=FakeClock(NOW))
 
 
+_OUTLINES: Final = "SELECT seq, outline FROM assertions WHERE seq > 0 AND outline IS NOT NULL"
+
+
 def outlines_in(path: Path) -> list[tuple[int, bytes]]:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        return [(int(str(seq)), bytes(body)) for seq, body in connection.execute("SELECT seq, body FROM outlines")]
+        return [(int(str(seq)), bytes(body)) for seq, body in connection.execute(_OUTLINES)]
     finally:
         connection.close()
 
@@ -90,7 +93,7 @@ async def test_with_outlines_and_without_the_answers_are_the_same(file: Path) ->
     async with opened(file) as memory:
         read = await answers(memory)
     connection = apsw.Connection(str(file))
-    connection.execute("DELETE FROM outlines")
+    connection.execute("UPDATE assertions SET outline = NULL")
     connection.close()
     async with opened(file) as memory:
         assert await answers(memory) == read
@@ -137,7 +140,7 @@ async def test_each_assertion_of_a_part_has_an_outline_or_is_missing_one(file: P
     async with opened(file) as memory:
         await memory.forget((await memory.recall("basil", limit=1))[0].record.id)
     connection = apsw.Connection(str(file))
-    connection.execute("DELETE FROM outlines WHERE seq IN (1, 6)")
+    connection.execute("UPDATE assertions SET outline = NULL WHERE seq IN (1, 6)")
     connection.close()
     provider = SqliteVecMemoryProvider(file)
     await provider.use_outlines(OUTLINE_VERSION)
@@ -199,7 +202,7 @@ async def test_what_is_erased_leaves_no_outline(file: Path) -> None:
 
 async def test_a_damaged_outline_is_an_error_and_no_wrong_answer(file: Path) -> None:
     connection = apsw.Connection(str(file))
-    connection.execute("UPDATE shared_outlines SET body = CAST(replace(body, 'cross-product', 'product/x') AS BLOB)")
+    connection.execute("UPDATE heads SET shared = CAST(replace(shared, 'cross-product', 'product/x') AS BLOB)")
     connection.close()
     async with opened(file) as memory:
         with pytest.raises(CorruptStoreError):
@@ -217,7 +220,7 @@ async def test_outlines_of_another_version_are_made_anew(file: Path) -> None:
 
 async def test_a_store_opened_for_reading_only_is_read_without_outlines(file: Path) -> None:
     connection = apsw.Connection(str(file))
-    connection.execute("DELETE FROM outlines")
+    connection.execute("UPDATE assertions SET outline = NULL")
     connection.close()
     provider = SqliteVecMemoryProvider(file, read_only=True)
     assert isinstance(provider, KeepsOutlines)
@@ -230,7 +233,7 @@ async def test_a_store_opened_for_reading_only_is_read_without_outlines(file: Pa
 @pytest.mark.parametrize("size", [0, 1, 31, 33, 40])
 async def test_an_outline_of_another_length_is_damage(file: Path, size: int) -> None:
     connection = apsw.Connection(str(file))
-    connection.execute("UPDATE outlines SET body = substr(body, 1, ?) WHERE seq = 2", (size,))
+    connection.execute("UPDATE assertions SET outline = substr(outline, 1, ?) WHERE seq = 2", (size,))
     connection.close()
     async with opened(file) as memory:
         with pytest.raises(CorruptStoreError, match="number 2"):

@@ -66,7 +66,7 @@ def values(matches: RecallMatches) -> list[Any]:
 
 async def fill(memory: Memory, count: int = 12) -> None:
     await memory.remember_many(
-        [f"Ana drinks tea number {number}{' with milk' * (number % 3)}." for number in range(count)]
+        [f"Ana brewed tea number {number}{' with milk' * (number % 3)}." for number in range(count)]
     )
 
 

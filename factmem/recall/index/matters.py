@@ -168,6 +168,11 @@ class Overtaken:
     older_at: Sequence[Rows] = ()
     newest_at: Sequence[Rows] = ()
 
+    def none(self) -> Overtaken:
+        """Return none of them."""
+        nothing = self.older[:0]
+        return Overtaken(nothing, nothing, *([nothing] * len(at) for at in (self.older_at, self.newest_at)))
+
     @classmethod
     def of(cls, columns: Columns, pairs: Pairs, parts: Sequence[Part]) -> Overtaken:
         """Return the overtaken ones among the rows of a corpus.

@@ -131,7 +131,8 @@ async def _with_history(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE tenants SET seq = 9 WHERE name = ''",
+        "UPDATE sums SET sum = 9 WHERE place = CAST('seq' AS BLOB)",
+        "DELETE FROM sums WHERE place = CAST('again' AS BLOB)",
         "UPDATE state_changes SET reason = 'type'",
         "UPDATE state_changes SET assertion = 3",
         "DELETE FROM state_changes",
@@ -184,10 +185,12 @@ async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None)
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE vectors_vector_chunks00 SET vectors = CAST(x'01' || substr(vectors, 2) AS BLOB)",
-        "UPDATE vectors_vector_chunks00 SET vectors = CAST(zeroblob(64) || substr(vectors, 65) AS BLOB)",
-        "UPDATE vectors_rowids SET chunk_offset = 1 - chunk_offset WHERE rowid < 3",
-        "DELETE FROM vectors_rowids WHERE rowid = 2",
+        "UPDATE vectors SET embeddings = CAST(x'01' || substr(embeddings, 2) AS BLOB)",
+        "UPDATE vectors SET embeddings = zeroblob(length(embeddings))",
+        "UPDATE vectors SET embeddings = zeroblob(8)",
+        "UPDATE assertions SET vector = 1 - vector WHERE vector < 2",
+        "UPDATE assertions SET vector = 99 WHERE vector = 1",
+        "DELETE FROM vectors",
         "UPDATE sums SET sum = sum + 1 WHERE place = CAST('vectors' AS BLOB)",
     ],
 )
