@@ -35,7 +35,7 @@ APART: Final = 30
 
 @attrs.frozen
 class Seen:
-    """What recall makes of a pair.
+    """Outcome of a pair in recall.
 
     Attributes:
         first: whether the newer statement stands above the older one.

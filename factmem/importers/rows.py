@@ -38,7 +38,7 @@ UNDATED: Final = "dates (they are dated by the file; --date sets another date)"
 class Row:
     """One row of a source, with typed access to its fields. Every error names the field.
 
-    Of several keys, the first one with a value counts; a blank text is no value.
+    Of several keys, the first one with a value counts; a blank text counts as none.
 
     Attributes:
         where: Its place in the source.

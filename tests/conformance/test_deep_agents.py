@@ -5,7 +5,7 @@ test here, an entry in `OTHERWISE` with the reason, or tested elsewhere:
 
 - 11, 26 a missing file is skipped: agent/test_agents_md.py::test_a_file_that_comes_or_goes_is_noticed
 - 14 special characters and braces: agent/test_agents_md.py::test_other_text_is_rendered_unchanged
-- 41, 43 comments: agent/test_agents_md_comments.py::test_a_comment_is_left_out
+- 41, 43 comments: agent/test_agents_md.py::test_a_comment_is_left_out
 - 42 a file of comments only: agent/test_agents_md.py::test_no_text_renders_as_nothing
 - 23 isolation: integrations/test_deepagents.py::test_one_path_serves_all_users_each_with_their_own
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import operator
+import re
 from collections.abc import Sequence
 
 import attrs
@@ -74,7 +75,7 @@ class Said:
 
     @property
     def holds_number(self) -> bool:
-        return any(word in self.text.split() for word in ("twice", "4", "5"))
+        return not {"twice", "4", "5"}.isdisjoint(re.findall(r"\w+", self.text))
 
     @property
     def indexed(self) -> str:

@@ -170,6 +170,10 @@ class Part:
         """Return the current rows."""
         return np.arange(len(self.segment)) if self.alive is None else np.flatnonzero(self.alive)
 
+    def held(self) -> NDArray[np.intp]:
+        """Return the current rows as rows of the columns."""
+        return self.segment.rows[self.rows()].astype(np.intp)
+
 
 @attrs.frozen(kw_only=True, eq=False)
 class Seen:

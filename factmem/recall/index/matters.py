@@ -8,7 +8,7 @@ both are current and visible; so nothing that is hidden shows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import attrs
 import numpy as np
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from factmem.recall.index.columns import Columns
-    from factmem.recall.index.corpus import Part
 
     Rows = NDArray[np.intp]
 
@@ -150,6 +149,18 @@ class _Matters(dict[int, Matter[int]]):
         return matter
 
 
+class Rowed(Protocol):
+    """Current rows of the columns in an order of its own."""
+
+    def held(self) -> Rows:
+        """Return the rows of the columns."""
+        ...
+
+    def places(self, rows: Rows) -> Rows:
+        """Return where rows of the columns stand here; -1 for those elsewhere."""
+        ...
+
+
 @attrs.frozen(eq=False)
 class Overtaken:
     """Statements that others overtake: arrays of one length, by the older one.
@@ -174,7 +185,7 @@ class Overtaken:
         return Overtaken(nothing, nothing, *([nothing] * len(at) for at in (self.older_at, self.newest_at)))
 
     @classmethod
-    def of(cls, columns: Columns, pairs: Pairs, parts: Sequence[Part]) -> Overtaken:
+    def of(cls, columns: Columns, pairs: Pairs, parts: Sequence[Rowed]) -> Overtaken:
         """Return the overtaken ones among the rows of a corpus.
 
         Args:
@@ -187,7 +198,7 @@ class Overtaken:
             return cls(older, newer, *([older] * len(parts) for _ in range(2)))
         current = np.zeros(len(columns), np.bool_)
         for part in parts:
-            current[part.segment.rows[part.rows()]] = True
+            current[part.held()] = True
         there = current[older] & current[newer]
         older, newer = older[there], newer[there]
         order = np.lexsort((columns["seq"][newer], columns["said_at"][newer], older))

@@ -41,7 +41,8 @@ QUARANTINED: Final = AssertionState.QUARANTINED
 RETRACTED: Final = AssertionState.RETRACTED
 
 
-request = StateRequest.of
+request: Final = StateRequest.of
+"""Builds a request to change a state."""
 
 
 @attrs.frozen
