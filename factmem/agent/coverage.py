@@ -137,7 +137,7 @@ class _Clause:
     def words(self) -> frozenset[str]:
         """All words but those of change, as they are compared."""
         language, text = self._of.language, self._of.lowered[slice(*self.span)]
-        for cue in ("joins", "changes"):
+        for cue in ("joins", "changes", "lately"):
             text = language.cues[cue].sub("" if language.unspaced else " ", text)
         words = WORD.findall(text)
         if self._in_pairs:
@@ -277,7 +277,8 @@ class Coverage:
         """Take in the changes that statements report, whether they are in the block yet or not."""
         for record in records:
             text = self._text(str(record.value))
-            if text.language.finds("changes", text.lowered) and not text.language.finds("adding", text.lowered):
+            changed = any(text.language.finds(cue, text.lowered) for cue in ("changes", "lately"))
+            if changed and not text.language.finds("beside", text.lowered):
                 self._changes += [(record, clause.words) for _, clauses in text.stated for clause in clauses]
 
     def add_newer(self, id: str, newer: FactRecord[Any]) -> None:

@@ -133,7 +133,7 @@ class _LoopInThread:
 
     def __enter__(self) -> BlockingPortal:
         self._opened: Future[BlockingPortal] = Future()
-        self._thread = threading.Thread(target=anyio.run, args=(self._serve,), name="factmem", daemon=True)
+        self._thread = threading.Thread(target=anyio.run, args=(self._serve,), name="factmem portal", daemon=True)
         self._thread.start()
         return self._opened.result()
 

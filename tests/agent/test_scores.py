@@ -61,12 +61,12 @@ async def test_standing_instructions_ignore_the_minimum_score() -> None:
         assert asked == ASKED[0]
 
 
-async def test_the_newer_record_replaces_a_better_match_at_any_score() -> None:
+async def test_the_newer_record_stands_in_for_a_better_match() -> None:
     async with memory_over() as memory:
         for number, text in enumerate(("I live in Oslo.", "I moved to Lisbon.")):
             message = Message(content=text, id="m", timestamp=BEGAN + number * dt.timedelta(days=1))
             await memory.remember(Conversation(messages=(message,), id=f"talk {number}"), subject=USER, scope=AGENT)
-        old, new = await memory.recall("Do I live in Oslo?")
+        new, old = await memory.recall("Do I live in Oslo?")
         assert old.newer == new.record
         loading = Loading(min_score=(old.score + new.score) / 2)
         block = await plugin(memory, loading=loading).load_all_facts_to_agent([user("Do I live in Oslo?")])

@@ -128,7 +128,7 @@ def test_an_import_reports_quarantined_facts_with_the_next_step(cli: CommandLine
     assert "1 new assertion(s)" in taken.out
     assert "1 waiting in quarantine" in taken.out
     assert "import the file again with trust" in taken.err
-    assert "quarantine list" in taken.out
+    assert "quarantine list" in taken.err
     trusted = cli.data("import", str(file), "--trust", "--store", other)
     assert (trusted["imported"], trusted["quarantined"], trusted["accepted"]) == (0, 0, 1)
 

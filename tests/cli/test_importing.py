@@ -44,7 +44,7 @@ def test_a_bad_row_is_named_and_fails_the_command_but_not_the_other_rows(cli: Co
     assert done.code == 1
     assert "error: not JSON: correct it, or remove it (at line 2)" in done.out.replace("\n", " ")
     assert "1 waiting in quarantine" in done.out.replace("\n", " ")
-    assert "quarantine list" in done.out
+    assert "quarantine list" in done.err
 
 
 @pytest.mark.parametrize(

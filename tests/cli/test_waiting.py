@@ -153,7 +153,7 @@ def test_the_quarantined_is_accepted_or_rejected(cli: CommandLine, talk: Talk) -
 def test_many_quarantined_are_decided_at_once_by_filters(cli: CommandLine, talk: Talk) -> None:
     said = [*(f"Hall {number} has a stage." for number in range(3)), "The venue burnt down."]
     done = cli.run("ingest", str(talk("What does it say?", *said, roles=["user", *["tool"] * 4])))
-    assert "quarantine list" in done.out
+    assert "quarantine list" in done.err
     halls = ("--pattern", "^Hall")
     assert [waiting["value"] for waiting in cli.data("quarantine", "list", *halls)] == said[:3]
     assert {waiting["quarantine_reason"] for waiting in cli.data("quarantine", "list")} == {"from a tool"}
@@ -175,7 +175,7 @@ def test_a_record_that_waits_says_how_to_review_it(cli: CommandLine, talk: Talk)
     cli.run("ingest", str(talk("What does it say?", "The venue burnt down.", roles=["user", "tool"])))
     done = cli.run("info")
     assert "from a tool: 1" in done.out
-    assert f"factmem --store {cli.store} quarantine list" in done.out
+    assert f"factmem --store {cli.store} quarantine list" in done.err
 
 
 def test_without_a_model_no_client_is_loaded(processes: CommandLine, talk: Talk) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Updates"]
+__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Rowed", "Updates"]
 
 _MOST_ALIKE: Final = 64
 """Maximum number of statements of the same frame that a new one is compared with, the last ones."""

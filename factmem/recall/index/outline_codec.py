@@ -102,12 +102,13 @@ MATTER_FIELDS: Final = (
     ("content", "<u4"),
     ("changed", "<u4"),
     ("about", "u1"),
+    ("held_value", "u1"),
     ("mine", "u1"),
 )
 """Fields of a statement's matter; see `factmem.recall.text.updates.Matter`."""
 
 _NO_WORD, _OTHER_WORD = 255, 254
-"""Values of ``about`` for no word, and for one that no content holds."""
+"""Values of ``about`` and ``held_value`` for no word, and for one that is not among the terms."""
 
 BODY_FIELDS: Final = (
     ("said_at", "<i8"),
@@ -125,7 +126,7 @@ BODY_FIELDS: Final = (
 )
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBI")
+BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBBI")
 
 _LONE: Final = "surrogatepass"
 
@@ -298,16 +299,16 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
     own = said.keyword == STATEMENT.keyword and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
     if matter is None:
-        return 0, 0, 0, 0, 0, _NO_WORD, 0
+        return 0, 0, 0, 0, 0, _NO_WORD, _NO_WORD, 0
     speaker = repr([(item.speaker, item.role) for item in said.details.evidence[:1]])
     places = {term: place for place, term in reversed(list(enumerate(terms[:MATTER_TERMS])))}
     keys = (("held", matter.held), ("counted", matter.counted))
-    about = _NO_WORD if matter.about is None else places.get(matter.about, _OTHER_WORD)
+    words = (matter.about, matter.value)
     return (
         *(0 if key is None else _digest(f"{kind} {speaker} {key}".encode(errors=_LONE)) for kind, key in keys),
         _digest(speaker.encode(errors=_LONE)) & 0xFFFFFFFF,
         *(sum(1 << places[term] for term in of if term in places) for of in (matter.content, matter.changed)),
-        about,
+        *(_NO_WORD if word is None else places.get(word, _OTHER_WORD) for word in words),
         matter.mine,
     )
 
@@ -323,14 +324,18 @@ def read_matter(fields: Mapping[str, int], terms: Sequence[int]) -> Matter[int]:
         tuple(term for place, term in enumerate(terms[:MATTER_TERMS]) if fields[name] >> place & 1)
         for name in ("content", "changed")
     )
-    about = fields["about"]
+    about, value = (
+        None if (at := fields[name]) == _NO_WORD else terms[at] if at < len(terms) else -1
+        for name in ("about", "held_value")
+    )
     return Matter(
         held=fields["held"] or None,
         counted=fields["counted"] or None,
         content=content,
         changed=changed,
         mine=bool(fields["mine"]),
-        about=None if about == _NO_WORD else terms[about] if about < len(terms) else -1,
+        about=about,
+        value=value,
     )
 
 

@@ -62,6 +62,7 @@ class Matter(Generic[Term]):
         changed: Those of the sentences with a word of change.
         mine: Whether the sentence begins with the first person.
         about: Word after "the" or "my" that a sentence with a word of change begins with; None for another beginning.
+        value: First word of the value of a held sentence; None for none.
     """
 
     held: Term | None = None
@@ -70,6 +71,7 @@ class Matter(Generic[Term]):
     changed: tuple[Term, ...] = ()
     mine: bool = False
     about: Term | None = None
+    value: Term | None = None
 
 
 def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
@@ -77,7 +79,8 @@ def overtakes(newer: Matter[Term], older: Matter[Term]) -> bool:
     if older.counted is not None and older.counted == newer.counted:
         return True
     if older.held is not None and older.held == newer.held:
-        return not set(older.content) <= set(newer.content)  # it adds nothing but words
+        again = older.value is not None and older.value == newer.value
+        return not again and not set(older.content) <= set(newer.content)  # it adds nothing but words
     if not older.content or (newer.about is not None and newer.about not in older.content):
         return False
     if len(older.content) == 1 and not older.mine and older.counted is None:
@@ -112,13 +115,15 @@ def matter_of(text: str) -> Matter[str] | None:
             about.append(_about(words, language))
     several = language.finds("several", lowered) or language.finds("beside", lowered)
     short = len(sentences) == 1 and len(WORD.findall(lowered)) <= _MOST_WORDS
+    held, value = _held(text, lowered, language) if short and not several else (None, None)
     return Matter(
-        held=_held(text, lowered, language) if short and not several else None,
+        held=held,
         counted=_counted(lowered, language) if short and not several else None,
         content=_content(text, language) if short else (),
         changed=tuple(dict.fromkeys(changed)),
         mine=_first_word(lowered, language) in _first_person(language),
         about=about[0] if about else None,
+        value=value,
     )
 
 
@@ -165,8 +170,11 @@ def _counted(sentence: str, language: Language) -> str | None:
     return " ".join(_PIECE.findall(masked)) if known or len(WORD.findall(before)) > 1 else None
 
 
-def _held(text: str, sentence: str, language: Language) -> str | None:
-    """Return what a sentence says of what has one value at a time, up to the value, and the form of the value."""
+def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str | None]:
+    """Return what a sentence says of what has one value at a time, and the first word of the value.
+
+    The first is the sentence up to the value, and the form of the value.
+    """
     sentence = language.cues["lately"].sub(lambda found: " " * len(found[0]), sentence)
     found = ((language.finds(kind, sentence), kind) for kind in _PREDICATES)
     places = ((place.start(), -place.end(), kind) for place, kind in found if place)
@@ -174,22 +182,24 @@ def _held(text: str, sentence: str, language: Language) -> str | None:
     value = WORD.search(sentence, end := -end)
     words = WORD.findall(sentence[:end])
     if not kind or value is None:
-        return None
+        return None, None
+    said, first = analyse(sentence[end:]), next(iter(_content(sentence[end:], language)), None)
     if kind == "home":  # living and moving to are said in different words
         who = WORD.findall(sentence[:start])
         mine = _first_word(sentence, language) in _first_person(language)
         if mine and any(word not in language.everyday for word in who):
-            return None  # "I dream of living in Rome."
-        return " ".join([kind, *(["self"] if mine else map(stemmer(), who))])
+            return None, None  # "I dream of living in Rome."
+        return " ".join([kind, *(["self"] if mine else map(stemmer(), who))]), next(
+            iter(_content(sentence[end:], language)), None
+        )
     if language.finds("changes", sentence):
-        return None
+        return None, None
     written, spaced = text[slice(*value.span())], not language.unspaced
     definite = written[0].islower() and value[0] in language.lists.get("definite", ())
     if kind == "copula" and spaced and (definite or all(word in language.everyday for word in words[:-1])):
-        return None  # "She is my doctor.", "It is Ann."
-    said = analyse(sentence[end:])
+        return None, None  # "She is my doctor.", "It is Ann."
     if kind == "shared" and len(said) < 2:
-        return None  # "We use Slack."
+        return None, None  # "We use Slack."
     if any(map(str.isdigit, written)):
         form = "#"
     elif spaced and written[0].islower() and (value[0] in STOP_WORDS or value[0] in language.everyday):
@@ -197,5 +207,6 @@ def _held(text: str, sentence: str, language: Language) -> str | None:
     else:
         form = "A" if written[0].isupper() else "a"
         if form == "a" and kind == "copula" and spaced and not language.finds("sole", sentence[:end]):
-            return None  # "She is tall."
-    return " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
+            return None, None  # "She is tall."
+    key = " ".join([kind, *map(stemmer(), words), form, *(said[-1:] if kind == "shared" else ())])
+    return key, first
