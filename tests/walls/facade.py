@@ -1,4 +1,4 @@
-"""The paths of `Memory` that read, and the ways to call each."""
+"""The paths of `Memory`, its inbox and its administration that read, and the ways to call each."""
 
 from __future__ import annotations
 
@@ -224,22 +224,16 @@ WAITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.admin.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
         ]
     ),
-    "with_policies": Neither("returns the same memory, with other policies"),
-    "reviewed": Neither("returns a view, whose own paths are tested"),
-    "acting_as": Neither("returns the same memory, for another actor"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
     "traces": Reads([Way(lambda asked: asked.memory.admin.traces(*asked.ids), Shows.KEPT)]),
     "reads_words": Neither("says whether there is a model"),
     "quarantine": Neither("returns a Quarantine, whose own paths are listed"),
     "dead_letters": Neither("returns DeadLetters, whose own paths are listed"),
-    "as_of": Neither("returns a reader of another moment, tested by all calls of READING"),
-    "known_at": Neither("returns a reader of another moment, tested by all calls of READING"),
-    "as_viewer": Neither("returns a memory, for another viewer"),
+    "view": Neither("returns a view, whose own paths are tested; one of another moment by all calls of READING"),
     "for_user": Neither("returns a view, whose own paths are tested"),
     "scope": Neither("returns a view, whose own paths are tested"),
-    "slice": Neither("returns a view, whose own paths are tested"),
-    "in_conversation": Neither("returns the same memory, which compares written text with a conversation"),
-    "about": Neither("returns a view, whose own paths are tested"),
+    "inbox": Neither("returns an Inbox, whose own paths are listed"),
+    "admin": Neither("returns an Admin, whose own paths are listed"),
     "extract": Neither("splits a text, and reads nothing stored"),
     "aclose": Neither("closes it"),
 }
