@@ -67,6 +67,8 @@ class Operation(enum.StrEnum):
     EXPIRE = "expire"
     EXPORT = "export"
     IMPORT = "import"
+    CONVERT = "convert"
+    MERGE = "merge"
     REEMBED = "reembed"
     CLOSE = "aclose"
     QUARANTINE_LIST = "quarantine.list"

@@ -14,6 +14,7 @@ from factmem.memory.blocking import (
     BlockingSubmission,
 )
 from factmem.memory.context import FuturePolicy, MediaSettings, Policies, PolicyChanges
+from factmem.memory.converting import Conversion
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
 from factmem.memory.exchange import ImportReceipt
@@ -47,6 +48,7 @@ __all__ = [
     "BlockingMemory",
     "BlockingQuarantine",
     "BlockingSubmission",
+    "Conversion",
     "DeadLetter",
     "DeadLetters",
     "Erasure",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import IO, Unpack
+from typing import IO, Any, TypeVar, Unpack
 
 from factmem.abc import Access
 from factmem.errors import OutOfViewError
+from factmem.facts import Concept
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
+from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters
@@ -24,9 +26,12 @@ from factmem.recall import RecallFilter
 from factmem.records import Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.values import Json
 from factmem.views import UNCONFINED
 
 __all__ = ["Admin"]
+
+T = TypeVar("T")
 
 
 @observed()
@@ -40,6 +45,7 @@ class Admin:
         self._audit = Audit(context, backend)
         self._eraser = Eraser(context, backend)
         self._exchange = Exchange(context, backend)
+        self._converter = Converter(context, backend)
 
     async def info(
         self,
@@ -232,3 +238,61 @@ class Admin:
             raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
         await self._backend.mirror.reembed(progress)
         return len(await self._reader.visible(RecallFilter()))
+
+    async def convert(
+        self,
+        keyword: str,
+        concept: Concept[T, Any],
+        function: Callable[[Json], T] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Conversion:
+        """Give the facts of a keyword another type, another keyword, or both: every revision, present and past.
+
+        Use it for a concept that was renamed, whose class lost a field or a member, or whose values are to be of
+        another type. The facts keep their times, states, evidence and owners, and have new ids. If the keyword of the
+        concept holds facts already, they are united.
+
+            await memory.admin.convert("seats", Concept.single("seats", "Seats wanted", int), lambda old: int(old))
+            await memory.admin.convert("town", Concept.single("city", "Where they live"))
+
+        Every value is converted before any is written. Readers may see a fact under neither keyword or under both until
+        this returns. If the process is killed meanwhile, nothing is lost: the same call goes on.
+
+        Args:
+            keyword: Keyword of the stored facts.
+            concept: The concept that they are to be facts of.
+            function: Returns the new value for an old one, which is given as JSON, as `export` writes it. It must give
+                the same result each time. None to keep the values.
+            dry_run: Convert every value, and write nothing.
+
+        Raises:
+            InvalidDataError: A value is not of the concept's type, or the one concept is SINGLE and the other MULTIPLE.
+            ConceptConflictError: The concept's keyword holds facts of another type; nothing was converted.
+            StateConflictError: Some of the facts wait for a model.
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._converter.convert(keyword, concept, function, dry_run=dry_run)
+
+    async def merge(
+        self, subject: MemorySubject | str, into: MemorySubject | str, *, dry_run: bool = False
+    ) -> Conversion:
+        """Make the facts about one subject facts about another one: every revision, present and past.
+
+        Of a SINGLE that both have, the newest value is current and the others are its history. See `convert` for what
+        the facts keep, and for a process that is killed.
+
+            await memory.admin.merge("user:annie", into="user:ann")
+
+        Args:
+            subject: The subject that the facts are about now.
+            into: The subject that they are to be about.
+            dry_run: Write nothing.
+
+        Raises:
+            InvalidDataError: It is the same subject.
+            ConceptConflictError: Both have facts of one keyword, of different types; nothing was merged.
+            StateConflictError: Some of the facts wait for a model.
+            CapabilityError: The provider cannot erase.
+        """
+        return await self._converter.merge(subject, into, dry_run=dry_run)

@@ -178,6 +178,8 @@ class BlockingAdmin(_Twin):
     expire: Final = _blocking(Admin.expire)
     reset: Final = _blocking(Admin.reset)
     traces: Final = _blocking(Admin.traces)
+    convert: Final = _blocking(Admin.convert)
+    merge: Final = _blocking(Admin.merge)
     reembed: Final = _blocking(Admin.reembed)
 
 

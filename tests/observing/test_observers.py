@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import factmem.memory
 from factmem import (
     BlockingMemory,
+    Concept,
     Conversation,
     FactMemError,
     InMemoryProvider,
@@ -361,6 +362,8 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.EXPIRE: lambda memory, record: memory.admin.expire(),
     Operation.EXPORT: lambda memory, record: memory.admin.export(io.StringIO()),
     Operation.IMPORT: lambda memory, record: memory.admin.import_(io.StringIO('{"v": 1, "kind": "factmem-export"}\n')),
+    Operation.CONVERT: lambda memory, record: memory.admin.convert("city", Concept.single("town", "Where they live")),
+    Operation.MERGE: lambda memory, record: memory.admin.merge("user:annie", into="user:ann"),
     Operation.REEMBED: lambda memory, record: memory.admin.reembed(),
     Operation.CLOSE: lambda memory, record: memory.aclose(),
     Operation.QUARANTINE_LIST: lambda memory, record: memory.inbox.quarantine.list(),

@@ -223,6 +223,15 @@ WRITING: Final[Mapping[str, Door]] = {
         ]
     ),
     "reset": Writes([Way(lambda asked: asked.memory.admin.reset(asked.scope), Shows.KEPT)]),
+    "convert": Writes(
+        [
+            Way(
+                lambda asked: asked.memory.admin.convert(MANY.keyword, Concept.multiple(f"{MARK} pets", "")),
+                Shows.NOTHING,
+            )
+        ]
+    ),
+    "merge": Writes([Way(lambda asked: asked.memory.admin.merge(asked.subject, f"user:{MARK}"), Shows.NOTHING)]),
     "reembed": Writes([Way(_reembedded, Shows.NOTHING)]),
 }
 """In the order of calls: those that remove most come last."""
