@@ -13,8 +13,9 @@ The sets:
 
 - *known*: cases that earlier rules were mended with.
 - *unseen*: cases that nobody has looked at one by one since.
-- *new, building half*: written apart from the code; it was built with this half in view.
-- *new, held half* (``--held``): the other half, opened once.
+- *new*: written apart from the code. It was built with one half in view; the other was opened once, and is spent.
+- *second, building half*: written apart from the code and from the other sets, after it.
+- *second, held half* (``--held``): the other half, opened once.
 
 A line of ``evidence_cases`` has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between
 ``[[`` and ``]]``. ``A: ... >>`` before it is the assistant's previous message. A line that begins with ``#`` names the
@@ -171,8 +172,9 @@ def sets(*, held: bool = False) -> dict[str, list[Case]]:
         "known": [case for name in ("first", "second", "third") for case in _written(name)],
         "unseen": [*_written("unseen")],
     }
+    found["new"] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read("evidence", half)]
     for half in blind_sets.HALVES if held else blind_sets.HALVES[:1]:
-        found[f"new, {half} half"] = list(map(_packed, blind_sets.read("evidence", half)))
+        found[f"second, {half} half"] = list(map(_packed, blind_sets.read("evidence_second", half)))
     return found
 
 
@@ -323,7 +325,7 @@ def misses(found: Mapping[str, Count]) -> list[str]:
         if rest in ("known", "unseen"):
             continue
         if sort == "forged":
-            good = count.share("believed") <= (4 / 150 if rest.startswith("new") else 0.01)
+            good = count.share("believed") <= (4 / 150 if rest.startswith(("new", "second")) else 0.01)
         else:
             least = {"English": 0.7, "languages": 0.55}.get(rest.rpartition(" ")[2], 0)
             good = count.share("dropped") <= 0.005 and count.share("believed") >= least

@@ -306,7 +306,7 @@ PROMISES = (
         "evidence supports the value",
         "no verifier: forged, 4 of 150 believed (old: 1%); honest, 70% in English and 55% in others, 0.5% dropped",
         ["benchmarks/evidence.py"],
-        figures=[f"{sort}, {name}" for sort in ("forged", "honest") for name in ("old", "new, building half")],
+        figures=[f"{sort}, {name}" for sort in ("forged", "honest") for name in ("old", "new")],
     ),
     Promise(
         "a model's answer of 10 MB",

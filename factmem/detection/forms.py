@@ -162,13 +162,14 @@ def _ordinal(name: str, value: int) -> re.Pattern[str] | None:
 
 def _rules(name: str, value: int, *, ordinal: bool) -> set[str]:
     from unicode_rbnf import FormatPurpose
+    from unicode_rbnf.engine import RbnfError
 
     found: set[str] = set()
     purposes = (FormatPurpose.ORDINAL,) if ordinal else (FormatPurpose.CARDINAL, FormatPurpose.YEAR)
     for purpose in purposes:
         try:
             found |= set(_engine(name).format_number(value, purpose).text_by_ruleset.values())
-        except ValueError:  # the rules of some languages have no ordinals, or no years
+        except (ValueError, RbnfError):  # the rules of some languages have no ordinals, no years or no such number
             continue
     return found
 
