@@ -46,6 +46,7 @@ LINE_END: Final = lazy_pattern(r"\n\s*")
 SENTENCE_END: Final = lazy_pattern(
     r"[.!?…؟](?<![.!?…؟]{2})"  # the first of several
     r"(?<!\b\w\w \d\.)(?<!\b\w\w \d\d\.)(?<!\b\w\w\w \d\.)(?<!\b\w\w\w \d\d\.)"  # not "am 21. November"
+    r"(?<!\b[DMS][rst]\.)(?<!\b(?:Dra|Mrs|Mme|Sra|Frl)\.)(?<!\bProf\.)(?<!\w [A-HJ-Z]\.)"  # nor "Dr. Lind", "K. Lind"
     r"[.!?…؟]*+[\"'”’)\]]*+\s++(?!(?<=\d\.\s)[a-zà-ÿğışа-я])|[。！？｡।]++[」』”）]*+\s*+"
 )
 

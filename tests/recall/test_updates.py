@@ -53,6 +53,7 @@ def test_small_talk_hardly_ever_overtakes_or_is_overtaken() -> None:
         ("We have three chickens.", "We have five chickens now."),
         ("Our house is heated with oil.", "The oil tank is gone, a heat pump keeps us warm."),
         ("We use Jenkins for our builds.", "We use Buildkite for our builds."),
+        ("My dentist is Dr. Okafor.", "My dentist is Dr. Lind."),
     ],
 )
 def test_the_same_matter_with_another_value_is_overtaken(older: str, newer: str) -> None:

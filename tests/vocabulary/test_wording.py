@@ -134,3 +134,15 @@ def test_languages_have_the_same_lists() -> None:
     assert {name: {*words} - known for name, words in data.items() if {*words} - known} == {}
     needed = {"everyday", "self", "asks", "orders", "lasting", "manner", "named"}
     assert {name: needed - {*words} for name, words in data.items() if needed - {*words}} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("My dentist is Dr. Okafor. He is kind.", ["My dentist is Dr. Okafor.", "He is kind."]),
+        ("Llega la Sra. Paz. Bien.", ["Llega la Sra. Paz.", "Bien."]),
+        ("I love Ursula K. Le Guin. So do I. Next.", ["I love Ursula K. Le Guin.", "So do I.", "Next."]),
+    ],
+)
+def test_a_title_or_an_initial_ends_no_sentence(text: str, sentences: list[str]) -> None:
+    assert [text[start:end] for start, end in sentence_spans(text)] == sentences

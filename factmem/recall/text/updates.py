@@ -46,6 +46,7 @@ _PREDICATES: Final = ("home", "single", "copula", "shared")
 """Lists of words before a value that replaces the one before."""
 
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
+_TITLE: Final = lazy_pattern(r"\A\W*(?:[^\W\d_]{1,4}\.\s+)+(?=\w)")
 _PIECE: Final = lazy_pattern(r"#|[^\W_]+(?:'[^\W_]+)*")
 
 Term = TypeVar("Term", bound=Hashable)
@@ -186,7 +187,7 @@ def _held(text: str, sentence: str, language: Language) -> tuple[str | None, str
     if not kind or (value := WORD.search(sentence, end := -end)) is None:
         return None, None
     words = words_of(sentence[:end])
-    said, first = analyse(sentence[end:]), next(iter(_content(sentence[end:], language)), None)
+    said, first = analyse(sentence[end:]), next(iter(_content(_TITLE.sub("", sentence[end:]), language)), None)
     if kind == "home":  # living and moving to are said in different words
         who = words_of(sentence[:start])
         mine = _first_word(sentence, language) in _first_person(language)
