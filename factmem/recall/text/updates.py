@@ -21,7 +21,7 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from factmem.patterns import lazy_pattern
-from factmem.recall.text.analysis import STOP_WORDS, analyse
+from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.stemming import stemmer
 from factmem.wording import WORD, Language, folded, is_question, language_of, sentence_spans, tells, words_of
 
@@ -98,7 +98,7 @@ def matter_of(text: str) -> Matter[str] | None:
     if len(text) > _LONGEST:
         return None
     sentences = sentence_spans(text)
-    if len(sentences) > _MOST_SENTENCES or not 0 < len(analyse(text)) <= MOST_TERMS or not tells(text):
+    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
         return None
     lowered = folded(text)
     language = language_of(lowered)
@@ -106,7 +106,7 @@ def matter_of(text: str) -> Matter[str] | None:
         return None
     changed: list[str] = []
     about: list[str | None] = []
-    for sentence in sentences:
+    for sentence in sentences if language.may_hold(lowered, "changes") else ():
         words = lowered[slice(*sentence)]
         if len(words_of(words)) > _MOST_WORDS:
             continue
@@ -129,8 +129,10 @@ def matter_of(text: str) -> Matter[str] | None:
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
     """Return the terms with content, in order, without numbers."""
-    everyday = _everyday(language)
-    terms = analyse(language.without("numbers", folded(text)))
+    everyday, lowered = _everyday(language), folded(text)
+    # An ASCII text has the terms of its lower case.
+    counts = not text.isascii() or language.may_hold(lowered, "numbers")
+    terms = analyse(language.without("numbers", lowered)) if counts else terms_of(text)
     kept = (term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term))))
     return tuple(dict.fromkeys(kept))
 
