@@ -359,7 +359,7 @@ def _language_of(text: str) -> Language:
 @functools.lru_cache(_RECENT)
 def sentence_spans(text: str) -> Sequence[Span]:
     """Return the spans of the sentences and lines of a text, without surrounding white space."""
-    if text.isascii() and _ENDING.search(_without_marks(text)) is None:
+    if text.isascii() and _ENDING.search(text.rstrip().rstrip("\"')]").rstrip(".!?")) is None:
         return tuple(_between(text, 0, len(text), set()))
     ends = {found.end() for border in (LINE_END, SENTENCE_END) for found in border.finditer(text)}
     return tuple(_between(text, 0, len(text), ends))
