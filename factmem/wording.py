@@ -469,6 +469,9 @@ def tells(text: str) -> bool:
     """
     lowered = folded(text[:_LONGEST])
     language = language_of(lowered)
+    if not language.unspaced and _only_states(lowered, language):
+        words = list(islice(_content_words(lowered, language), _ENOUGH))
+        return says_enough(len(words), [lowered], language)
     pieces: list[str] = []
     count = 0
     for span in stated_spans(lowered, language):
@@ -477,6 +480,12 @@ def tells(text: str) -> bool:
         if count >= _ENOUGH:
             return True
     return says_enough(count, pieces, language)
+
+
+def _only_states(text: str, language: Language) -> bool:
+    """Return whether no part of a folded text can ask or order."""
+    may_ask = any(mark in text for mark in QUESTION_MARKS) or language.may_hold(text, "asks", "asks_last")
+    return not may_ask and not language.may_hold(text, "orders")
 
 
 def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
