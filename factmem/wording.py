@@ -12,7 +12,7 @@ import re
 import struct
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
@@ -143,7 +143,7 @@ class _Runs:
 
     def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
         self._alone = defaultdict[str, set[str]](set)
-        self._together = defaultdict[str, list[tuple[frozenset[str], str]]](list)
+        self._together = defaultdict[str, dict[frozenset[str], set[str]]](dict)
         self._starts, self._ends = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         for cue, words in lists.items():
             for word in words:
@@ -159,14 +159,14 @@ class _Runs:
         elif len(runs) == 1:
             self._alone[runs[0]].add(cue)
         else:
-            self._together[max(runs, key=len)].append((frozenset(runs), cue))
+            self._together[max(runs, key=len)].setdefault(frozenset(runs), set()).add(cue)
 
     def cues_of(self, runs: frozenset[str]) -> set[str]:
         """Return the lists of which a word has its runs of letters among some."""
         found: set[str] = set()
         found.update(*[self._alone[run] for run in self._alone.keys() & runs])
         for run in self._together.keys() & runs:
-            found.update([cue for of, cue in self._together[run] if of <= runs])
+            found.update(*[cues for of, cues in self._together[run].items() if of <= runs])
         if self._all_starts or self._all_ends:
             for run in runs:
                 if run.startswith(self._all_starts):
@@ -212,7 +212,11 @@ class Language:
 
     def may_hold(self, text: str, *cues: str) -> bool:
         """Return whether the runs of letters of a word of some lists are in a folded text; if not, no such word is."""
-        return not _cues_in(text, self).isdisjoint(cues)
+        return not self.cues_in(text).isdisjoint(cues)
+
+    def cues_in(self, text: str) -> frozenset[str]:
+        """Return the lists that a folded text may hold a word of; see `may_hold`."""
+        return _cues_in(text, self)
 
     @functools.cached_property
     def runs(self) -> _Runs:
@@ -236,15 +240,14 @@ class Language:
 
 
 @functools.lru_cache(_IN_BATCHES)
-def _cues_in(text: str, language: Language) -> Collection[str]:
-    """Return the lists of a language of which a folded text may hold a word."""
+def _cues_in(text: str, language: Language) -> frozenset[str]:
     if language.unspaced:
         found = {cue for cue, words in language.lists.items() if any(word in text for word in words)}
     else:
         found = language.runs.cues_of(_runs_of(text))
     if "conditions" in found:
         found.add("asked")
-    return found
+    return frozenset(found)
 
 
 @functools.cache

@@ -45,6 +45,7 @@ _LEAST_REPEATED: Final = 0.5
 _PREDICATES: Final = ("home", "single", "copula", "shared")
 """Lists of words before a value that replaces the one before."""
 
+_FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
 _PIECE: Final = lazy_pattern(r"#|[^\W_]+(?:'[^\W_]+)*")
 
@@ -104,24 +105,25 @@ def matter_of(text: str) -> Matter[str] | None:
     language = language_of(lowered)
     if is_question(lowered[slice(*sentences[-1])], language):
         return None
+    cues = language.cues_in(lowered)
     changed: list[str] = []
     about: list[str | None] = []
-    for sentence in sentences if language.may_hold(lowered, "changes") else ():
+    for sentence in sentences if "changes" in cues else ():
         words = lowered[slice(*sentence)]
         if len(words_of(words)) > _MOST_WORDS:
             continue
         if language.finds("changes", words) and not language.finds("beside", words):
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
-    several = language.finds("several", lowered) or language.finds("beside", lowered)
     short = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS
+    several = language.finds("several", lowered) or language.finds("beside", lowered)
     held, value = _held(text, lowered, language) if short and not several else (None, None)
     return Matter(
         held=held,
         counted=_counted(lowered, language) if short and not several else None,
         content=_content(text, language) if short else (),
         changed=tuple(dict.fromkeys(changed)),
-        mine=_first_word(lowered, language) in _first_person(language),
+        mine="self" in cues and _first_word(lowered, language) in _first_person(language),
         about=about[0] if about else None,
         value=value,
     )
@@ -133,7 +135,7 @@ def _content(text: str, language: Language) -> tuple[str, ...]:
     # An ASCII text has the terms of its lower case.
     counts = not text.isascii() or language.may_hold(lowered, "numbers")
     terms = analyse(language.without("numbers", lowered)) if counts else terms_of(text)
-    kept = (term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term))))
+    kept = [term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term)))]
     return tuple(dict.fromkeys(kept))
 
 
@@ -161,6 +163,8 @@ def _about(sentence: str, language: Language) -> str | None:
 
 def _counted(sentence: str, language: Language) -> str | None:
     """Return a sentence without its numbers and words of the present; None if it states no amount."""
+    if not (language.may_hold(sentence, "numbers") or _FIGURE.search(sentence)):
+        return None
     lasting = language.without("lately", sentence)
     masked = language.without("numbers", _FIGURES.sub("#", lasting), "#")
     before, number, _ = masked.partition("#")
