@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from factmem.patterns import lazy_pattern
+from factmem.patterns import LinearPattern, lazy_pattern
 from factmem.tables import table
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "sentence_spans",
     "stated_spans",
     "tells",
+    "words_anywhere",
     "words_of",
 ]
 
@@ -366,6 +367,16 @@ def sentence_spans(text: str) -> Sequence[Span]:
         return tuple(_between(text, 0, len(text), set()))
     ends = {found.end() for border in (LINE_END, SENTENCE_END) for found in border.finditer(text)}
     return tuple(_between(text, 0, len(text), ends))
+
+
+@functools.cache
+def words_anywhere(cues: Sequence[str]) -> LinearPattern:
+    """Return the pattern of the words of some lists, of any language, in a folded ASCII text."""
+    listed = {word for language in _languages().values() for cue in cues for word in language.lists.get(cue, ())}
+    words = sorted(filter(str.isascii, listed))
+    whole = [re.escape(word) for word in words if word[0].isalnum() and word[-1].isalnum()]
+    parts = [re.escape(word.strip("-")) for word in words if not (word[0].isalnum() and word[-1].isalnum())]
+    return LinearPattern("|".join([rf"(?:^|[^a-z0-9_])(?:{'|'.join(whole)})(?:[^a-z0-9_]|$)", *parts]))
 
 
 def clause_spans(text: str, span: Span) -> list[Span]:
