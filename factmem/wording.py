@@ -76,11 +76,12 @@ _ARTICLE: Final = lazy_pattern(r"^\w{1,2}'(?=\w{3})")
 _RUN: Final = lazy_pattern("[\u3400-\u9fff々]+|[\u30a1-\u30ff]+|[^\\W_\u3041-\u9fff]+")
 """Words of an unspaced text whose everyday words are removed: ideographs, katakana, letters of other scripts."""
 
-_LETTERS: Final = lazy_pattern(f"[{_LETTER}]+")
-_NO_LETTERS, _GAPS = (
-    "".join(char if char.isalnum() or char in inner else " " for char in map(chr, range(128))) for inner in ("_", "'-")
-)
-"""Translations of the ASCII characters outside `_LETTERS`, and of those outside `WORD`, into spaces."""
+_IN_WORDS: Final = r"\p{L}\p{N}_\x{900}-\x{963}"
+"""The `_LETTER` of linear patterns, whose ``\\w`` holds combining marks as well."""
+_NOTHING: Final = r"\z."
+
+_GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char in map(chr, range(128)))
+"""Translation of the ASCII characters outside `WORD` into spaces."""
 
 _RECENT, _IN_BATCHES = 8, 2_048
 """Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
@@ -131,52 +132,6 @@ def words_of(text: str) -> list[str]:
     return [word for run in runs for word in ((run,) if run.isalnum() else WORD.findall(run))]
 
 
-def _runs_of(text: str) -> frozenset[str]:
-    return frozenset(text.translate(_NO_LETTERS).split() if text.isascii() else _LETTERS.findall(text))
-
-
-class _Runs:
-    """The runs of letters in the words of lists, each with the lists of its words.
-
-    Args:
-        lists: Words by the name of their list.
-    """
-
-    def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
-        self._alone = defaultdict[str, set[str]](set)
-        self._together = defaultdict[str, dict[frozenset[str], set[str]]](dict)
-        self._starts, self._ends = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-        for cue, words in lists.items():
-            for word in words:
-                self._add(word, cue)
-        self._all_starts, self._all_ends = tuple(self._starts), tuple(self._ends)
-
-    def _add(self, word: str, cue: str) -> None:
-        runs = _LETTERS.findall(word)
-        if word.endswith("-") or not runs:  # a mark alone rules nothing out
-            self._starts["".join(runs[-1:])].add(cue)
-        elif word.startswith("-"):
-            self._ends[runs[0]].add(cue)
-        elif len(runs) == 1:
-            self._alone[runs[0]].add(cue)
-        else:
-            self._together[max(runs, key=len)].setdefault(frozenset(runs), set()).add(cue)
-
-    def cues_of(self, runs: frozenset[str]) -> set[str]:
-        """Return the lists of which a word has its runs of letters among some."""
-        found: set[str] = set()
-        found.update(*[self._alone[run] for run in self._alone.keys() & runs])
-        for run in self._together.keys() & runs:
-            found.update(*[cues for of, cues in self._together[run].items() if of <= runs])
-        if self._all_starts or self._all_ends:
-            for run in runs:
-                if run.startswith(self._all_starts):
-                    found.update(*[cues for start, cues in self._starts.items() if run.startswith(start)])
-                if run.endswith(self._all_ends):
-                    found.update(*[cues for end, cues in self._ends.items() if run.endswith(end)])
-        return found
-
-
 @attrs.frozen(eq=False, kw_only=True)
 class Language:
     """The words of a language.
@@ -212,17 +167,13 @@ class Language:
         return self.cues[cue].sub(instead, text) if self.may_hold(text, cue) else text
 
     def may_hold(self, text: str, *cues: str) -> bool:
-        """Return whether the runs of letters of a word of some lists are in a folded text; if not, no such word is."""
-        return not self.cues_in(text).isdisjoint(cues)
+        """Return whether a word of some lists may be in a folded text; if not, none is. It is far quicker to say."""
+        return self._words_of(cues).occurs_in(text)
 
-    def cues_in(self, text: str) -> frozenset[str]:
-        """Return the lists that a folded text may hold a word of; see `may_hold`."""
-        return _cues_in(text, self)
-
-    @functools.cached_property
-    def runs(self) -> _Runs:
-        """The runs of letters of its words."""
-        return _Runs(self.lists)
+    @functools.cache  # noqa: B019 - languages are never dropped
+    def _words_of(self, cues: Sequence[str]) -> LinearPattern:
+        lists = [self.lists.get("conditions" if cue == "asked" else cue, ()) for cue in cues]
+        return _occurrence(chain.from_iterable(lists), unspaced=self.unspaced)
 
     def opens(self, cue: str, text: str) -> bool:
         """Return whether a folded clause begins with a word of a list, after words such as "and" or "please"."""
@@ -238,17 +189,6 @@ class Language:
             return False
         end = len(_without_marks(text).rstrip("".join(QUESTION_MARKS)))
         return self.cues[f"{cue} last"].search(text, max(0, end - _LONGEST_ENDING), end) is not None
-
-
-@functools.lru_cache(_IN_BATCHES)
-def _cues_in(text: str, language: Language) -> frozenset[str]:
-    if language.unspaced:
-        found = {cue for cue, words in language.lists.items() if any(word in text for word in words)}
-    else:
-        found = language.runs.cues_of(_runs_of(text))
-    if "conditions" in found:
-        found.add("asked")
-    return frozenset(found)
 
 
 @functools.cache
@@ -370,13 +310,19 @@ def sentence_spans(text: str) -> Sequence[Span]:
 
 
 @functools.cache
-def words_anywhere(cues: Sequence[str]) -> LinearPattern:
+def words_anywhere(*cues: str) -> LinearPattern:
     """Return the pattern of the words of some lists, of any language, in a folded ASCII text."""
-    listed = {word for language in _languages().values() for cue in cues for word in language.lists.get(cue, ())}
-    words = sorted(filter(str.isascii, listed))
-    whole = [re.escape(word) for word in words if word[0].isalnum() and word[-1].isalnum()]
-    parts = [re.escape(word.strip("-")) for word in words if not (word[0].isalnum() and word[-1].isalnum())]
-    return LinearPattern("|".join([rf"(?:^|[^a-z0-9_])(?:{'|'.join(whole)})(?:[^a-z0-9_]|$)", *parts]))
+    lists = (language.lists.get(cue, ()) for language in _languages().values() for cue in cues)
+    return _occurrence(filter(str.isascii, chain.from_iterable(lists)), unspaced=False)
+
+
+def _occurrence(words: Iterable[str], *, unspaced: bool) -> LinearPattern:
+    """Return the pattern of which a match is wherever a word of a folded text is."""
+    listed = sorted(set(words))
+    whole = [re.escape(word) for word in listed if not unspaced and word[0].isalnum() and word[-1].isalnum()]
+    parts = [re.escape(word.strip("-")) for word in listed if unspaced or not (word[0].isalnum() and word[-1].isalnum())]
+    alone = [rf"(?:^|[^{_IN_WORDS}])(?:{'|'.join(whole)})(?:[^{_IN_WORDS}]|$)"] if whole else []
+    return LinearPattern("|".join([*alone, *parts]) or _NOTHING)
 
 
 def clause_spans(text: str, span: Span) -> list[Span]:
@@ -482,10 +428,9 @@ def tells(text: str) -> bool:
     Greetings, thanks and reactions hold hardly any.
     """
     lowered = folded(text[:_LONGEST])
+    if lowered.isascii() and _only_states(lowered) and len(list(islice(_content_of_any(lowered), _ENOUGH))) == _ENOUGH:
+        return True
     language = language_of(lowered)
-    if not language.unspaced and _only_states(lowered, language):
-        words = list(islice(_content_words(lowered, language), _ENOUGH))
-        return says_enough(len(words), [lowered], language)
     pieces: list[str] = []
     count = 0
     for span in stated_spans(lowered, language):
@@ -496,10 +441,23 @@ def tells(text: str) -> bool:
     return says_enough(count, pieces, language)
 
 
-def _only_states(text: str, language: Language) -> bool:
-    """Return whether no part of a folded text can ask or order."""
-    may_ask = any(mark in text for mark in QUESTION_MARKS) or language.may_hold(text, "asks", "asks_last")
-    return not may_ask and not language.may_hold(text, "orders")
+def _only_states(text: str) -> bool:
+    """Return whether no part of a folded ASCII text asks or orders, in any language."""
+    return "?" not in text and not words_anywhere("asks", "asks_last", "orders").occurs_in(text)
+
+
+def _content_of_any(text: str) -> Iterator[str]:
+    """Yield the words of a folded ASCII text that say something in every language."""
+    everyday, beginnings = _everyday_anywhere()
+    return (word for word in words_of(text) if word.isalnum() and not (word in everyday or word.startswith(beginnings)))
+
+
+@functools.cache
+def _everyday_anywhere() -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the everyday words of all languages, and the beginnings of such words."""
+    languages = _languages().values()
+    beginnings = tuple(chain.from_iterable(language.beginnings for language in languages))
+    return frozenset(chain.from_iterable(language.everyday for language in languages)), beginnings
 
 
 def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
@@ -519,5 +477,5 @@ def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
 
 def forget_texts() -> None:
     """Clear the caches of texts, so that no erased text outlives in them."""
-    for cached in (_cues_in, _language_of, sentence_spans, tells):
+    for cached in (_language_of, sentence_spans, tells):
         cached.cache_clear()

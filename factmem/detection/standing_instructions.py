@@ -48,7 +48,7 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     if len(text) > _LONGEST_TEXT:
         return ()
     lowered = folded(text)
-    if text.isascii() and not words_anywhere(_HINTS).occurs_in(lowered):
+    if text.isascii() and not words_anywhere(*_HINTS).occurs_in(lowered):
         return ()
     language = language_of(lowered)
     if not language.may_hold(lowered, *_HINTS):

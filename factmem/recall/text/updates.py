@@ -23,7 +23,7 @@ import attrs
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.stemming import stemmer
-from factmem.wording import WORD, Language, folded, is_question, language_of, sentence_spans, tells, words_of
+from factmem.wording import WORD, Language, folded, is_question, language_of, sentence_spans, tells, words_anywhere, words_of
 
 __all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
 
@@ -98,24 +98,24 @@ def matter_of(text: str) -> Matter[str] | None:
     """Return the matter of a statement; None if it neither overtakes nor is overtaken."""
     if len(text) > _LONGEST:
         return None
-    sentences = sentence_spans(text)
+    sentences, lowered = sentence_spans(text), folded(text)
+    short = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS
+    if not short and text.isascii() and not words_anywhere("changes").occurs_in(lowered):
+        return None
     if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
         return None
-    lowered = folded(text)
     language = language_of(lowered)
     if is_question(lowered[slice(*sentences[-1])], language):
         return None
-    cues = language.cues_in(lowered)
     changed: list[str] = []
     about: list[str | None] = []
-    for sentence in sentences if "changes" in cues else ():
+    for sentence in sentences if language.may_hold(lowered, "changes") else ():
         words = lowered[slice(*sentence)]
         if len(words_of(words)) > _MOST_WORDS:
             continue
         if language.finds("changes", words) and not language.finds("beside", words):
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
-    short = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS
     several = language.finds("several", lowered) or language.finds("beside", lowered)
     held, value = _held(text, lowered, language) if short and not several else (None, None)
     return Matter(
@@ -123,7 +123,7 @@ def matter_of(text: str) -> Matter[str] | None:
         counted=_counted(lowered, language) if short and not several else None,
         content=_content(text, language) if short else (),
         changed=tuple(dict.fromkeys(changed)),
-        mine="self" in cues and _first_word(lowered, language) in _first_person(language),
+        mine=_first_word(lowered, language) in _first_person(language),
         about=about[0] if about else None,
         value=value,
     )
