@@ -428,7 +428,7 @@ def tells(text: str) -> bool:
     Greetings, thanks and reactions hold hardly any.
     """
     lowered = folded(text[:_LONGEST])
-    if lowered.isascii() and _only_states(lowered) and len(list(islice(_content_of_any(lowered), _ENOUGH))) == _ENOUGH:
+    if lowered.isascii() and _only_states(lowered) and _says_enough_anywhere(lowered):
         return True
     language = language_of(lowered)
     pieces: list[str] = []
@@ -446,10 +446,16 @@ def _only_states(text: str) -> bool:
     return "?" not in text and not words_anywhere("asks", "asks_last", "orders").occurs_in(text)
 
 
-def _content_of_any(text: str) -> Iterator[str]:
-    """Yield the words of a folded ASCII text that say something in every language."""
+def _says_enough_anywhere(text: str) -> bool:
+    """Return whether enough words of a folded ASCII text say something in every language."""
     everyday, beginnings = _everyday_anywhere()
-    return (word for word in words_of(text) if word.isalnum() and not (word in everyday or word.startswith(beginnings)))
+    count = 0
+    for word in words_of(text):
+        if word not in everyday and word.isalnum() and not word.startswith(beginnings):
+            count += 1
+            if count == _ENOUGH:
+                return True
+    return False
 
 
 @functools.cache
