@@ -83,7 +83,7 @@ _NOTHING: Final = r"\z."
 _GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char in map(chr, range(128)))
 """Translation of the ASCII characters outside `WORD` into spaces."""
 
-_RECENT, _IN_BATCHES = 8, 2_048
+_RECENT, _IN_BATCHES = 8, 1_024
 """Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
 
 _LONGEST: Final = 1_000
@@ -318,9 +318,10 @@ def words_anywhere(*cues: str) -> LinearPattern:
 
 def _occurrence(words: Iterable[str], *, unspaced: bool) -> LinearPattern:
     """Return the pattern of which a match is wherever a word of a folded text is."""
-    listed = sorted(set(words))
-    whole = [re.escape(word) for word in listed if not unspaced and word[0].isalnum() and word[-1].isalnum()]
-    parts = [re.escape(word.strip("-")) for word in listed if unspaced or not (word[0].isalnum() and word[-1].isalnum())]
+    whole, parts = list[str](), list[str]()
+    for word in sorted(set(words)):
+        bounded = not unspaced and word[0].isalnum() and word[-1].isalnum()
+        (whole if bounded else parts).append(re.escape(word.strip("-")))
     alone = [rf"(?:^|[^{_IN_WORDS}])(?:{'|'.join(whole)})(?:[^{_IN_WORDS}]|$)"] if whole else []
     return LinearPattern("|".join([*alone, *parts]) or _NOTHING)
 

@@ -23,7 +23,17 @@ import attrs
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.stemming import stemmer
-from factmem.wording import WORD, Language, folded, is_question, language_of, sentence_spans, tells, words_anywhere, words_of
+from factmem.wording import (
+    WORD,
+    Language,
+    folded,
+    is_question,
+    language_of,
+    sentence_spans,
+    tells,
+    words_anywhere,
+    words_of,
+)
 
 __all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
 
