@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import assert_never
 
 import attrs
 
@@ -54,14 +55,19 @@ class OriginPolicy:
 
     def of(self, origin: Origin) -> Treatment:
         """Return the treatment of an origin's words."""
-        treatments: Mapping[Origin, Treatment] = {
-            Origin.USER: self.user,
-            Origin.ASSISTANT: self.assistant,
-            Origin.TOOL: self.tool,
-            Origin.DOCUMENT: self.document,
-            Origin.UNKNOWN: self.unknown,
-        }
-        return treatments[origin]
+        match origin:
+            case Origin.USER:
+                return self.user
+            case Origin.ASSISTANT:
+                return self.assistant
+            case Origin.TOOL:
+                return self.tool
+            case Origin.DOCUMENT:
+                return self.document
+            case Origin.UNKNOWN:
+                return self.unknown
+            case _:
+                assert_never(origin)
 
     def treatment(self, message: Message) -> Treatment:
         """Return the treatment of a message: its own, or that of its origin."""

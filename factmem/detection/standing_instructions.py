@@ -20,6 +20,7 @@ from factmem.wording import (
     is_question,
     language_of,
     sentence_spans,
+    words_anywhere,
 )
 
 __all__ = ["instructions_in", "overtakes"]
@@ -47,6 +48,8 @@ def instructions_in(text: str) -> tuple[Span, ...]:
     if len(text) > _LONGEST_TEXT:
         return ()
     lowered = folded(text)
+    if text.isascii() and not words_anywhere(*_HINTS).occurs_in(lowered):
+        return ()
     language = language_of(lowered)
     if not language.may_hold(lowered, *_HINTS):
         return ()

@@ -523,7 +523,8 @@ class Writer:
                 case Append(assertion=said):
                     said = screening.screened(said)
                     said = said if said.actor or actor is None else attrs.evolve(said, actor=actor)
-                    return attrs.evolve(statement, assertion=said, outline=self._backend.mirror.outline(said))
+                    outline = self._backend.mirror.outline(said)
+                    return Append(assertion=said, vector=statement.vector, outline=outline, follows=statement.follows)
                 case StateRequest():
                     return attrs.evolve(statement, actor=statement.actor or actor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -225,17 +226,26 @@ def rekey(connection: apsw.Connection, root: Root) -> None:
 
 def _opened(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Connection | None:
     """Open a database with one key; return None if it does not fit."""
-    connection = connected(str(path), flags, busy_timeout, vfs=_sealing_layer())
+    connection = _keyed(path, flags, busy_timeout, root)
+    again = functools.partial(_keyed, path, apsw.SQLITE_OPEN_READONLY, busy_timeout, root)
     try:
-        with detecting_failed_reads(connection):
-            for pragma in _PRAGMAS:
-                connection.execute(f"PRAGMA {pragma}").fetchall()
-            connection.execute(f"PRAGMA key={_literal(root)}", can_cache=False).fetchall()
-            connection.execute("PRAGMA temp_store=MEMORY")
+        with detecting_failed_reads(connection, again):
             connection.execute("PRAGMA schema_version").fetchall()
     except apsw.NotADBError:
         connection.close()
         return None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _keyed(path: Path, flags: int, busy_timeout: float, root: Root) -> apsw.Connection:
+    """Open a database with a key, which nothing is read with yet."""
+    connection = connected(str(path), flags, busy_timeout, vfs=_sealing_layer())
+    try:
+        for pragma in (*_PRAGMAS, f"key={_literal(root)}", "temp_store=MEMORY"):
+            connection.execute(f"PRAGMA {pragma}", can_cache=False).fetchall()
     except BaseException:
         connection.close()
         raise

@@ -1,7 +1,9 @@
 """Failed reads of the disk, distinguished from damaged pages.
 
-SQLite reports EIO of the operating system as a malformed database. No backup should be restored because of a
-cable, so the files are queried for their last error.
+SQLite reports EIO of the operating system as a malformed database, and sets neither an error code nor
+`sqlite3_system_errno` that tells them apart. No backup should be restored because of a cable. So the database file is
+asked for its last error, and the write-ahead log, which cannot be asked, is read again: by itself, and with the
+database through another connection.
 """
 
 from __future__ import annotations
@@ -9,8 +11,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Final
 
 import apsw
@@ -23,25 +26,16 @@ __all__ = ["detecting_failed_reads"]
 _ERRORS_OF_DISKS: Final = frozenset({errno.EIO, errno.ENXIO, errno.ERANGE})
 """Errors that SQLite takes for damage, on POSIX alone."""
 
-_METHODS_BEFORE: Final = 9
-"""Number of methods before ``xFileControl`` in ``sqlite3_io_methods``."""
-
-
-class _Methods(ctypes.Structure):
-    _fields_ = (
-        ("version", ctypes.c_int),
-        ("before", ctypes.c_void_p * _METHODS_BEFORE),
-        ("control", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)),
-    )
-
-
-class _File(ctypes.Structure):
-    _fields_ = (("methods", ctypes.POINTER(_Methods)),)
+_CHUNK: Final = 1 << 20
 
 
 @contextmanager
-def detecting_failed_reads(connection: apsw.Connection) -> Iterator[None]:
+def detecting_failed_reads(connection: apsw.Connection, again: Callable[[], apsw.Connection]) -> Iterator[None]:
     """Distinguish damage found in the block from a failure to read.
+
+    Args:
+        connection: The connection that the block reads with.
+        again: Opens another one.
 
     Raises:
         ReadError: The disk failed to return data. Close the connection: it does not reset the error.
@@ -49,23 +43,37 @@ def detecting_failed_reads(connection: apsw.Connection) -> Iterator[None]:
     try:
         yield
     except (apsw.CorruptError, CorruptStoreError) as error:
-        if os.name == "posix" and not _ERRORS_OF_DISKS.isdisjoint({_of_database(connection), _of_log(connection)}):
+        if os.name != "posix":
+            raise
+        log = Path(connection.filename_wal)
+        failed = _last_error(connection) in _ERRORS_OF_DISKS or _fails_to_read(log)
+        if failed or (isinstance(error, apsw.CorruptError) and log.exists() and _is_whole(again)):
             raise ReadError(errno.EIO, os.strerror(errno.EIO)) from error
         raise
 
 
-def _of_database(connection: apsw.Connection) -> int:
+def _last_error(connection: apsw.Connection) -> int:
     """Return the last error of reading the file, or 0."""
     found = ctypes.c_int(0)
     connection.file_control("main", apsw.SQLITE_FCNTL_LAST_ERRNO, ctypes.addressof(found))
     return found.value
 
 
-def _of_log(connection: apsw.Connection) -> int:
-    """Return the last error of reading the write-ahead log, or 0; only its own file can be queried."""
-    file, found = ctypes.c_void_p(), ctypes.c_int(0)
-    connection.file_control("main", apsw.SQLITE_FCNTL_JOURNAL_POINTER, ctypes.addressof(file))
-    methods = ctypes.cast(file, ctypes.POINTER(_File)).contents.methods if file.value else None
-    if methods:
-        methods.contents.control(file, apsw.SQLITE_FCNTL_LAST_ERRNO, ctypes.addressof(found))
-    return found.value
+def _fails_to_read(log: Path) -> bool:
+    """Return whether the disk fails to return a write-ahead log; no lock lies on it that closing it would release."""
+    try:
+        with log.open("rb") as file:
+            while file.read(_CHUNK):
+                pass
+    except OSError as error:
+        return error.errno in _ERRORS_OF_DISKS
+    return False
+
+
+def _is_whole(again: Callable[[], apsw.Connection]) -> bool:
+    """Return whether another connection finds no damage: then what the first one found was a failed read."""
+    try:
+        with closing(again()) as other:
+            return other.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
+    except apsw.Error:
+        return False

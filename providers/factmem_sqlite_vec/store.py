@@ -269,7 +269,7 @@ class Store:
     def _noticing_failed_flushes(self, work: Callable[[apsw.Connection], T]) -> T:
         try:
             writer = self._open_writer()
-            with foreign_rows(self.name), detecting_failed_reads(writer):
+            with foreign_rows(self.name), detecting_failed_reads(writer, self._another):
                 done = work(writer)
                 self.codec.committed(writer, self._path)
                 return done
@@ -304,7 +304,7 @@ class Store:
         try:
             connection.execute("BEGIN")
             try:
-                with foreign_rows(self.name), detecting_failed_reads(connection):
+                with foreign_rows(self.name), detecting_failed_reads(connection, self._another):
                     return query(connection)
             finally:
                 connection.execute("ROLLBACK")
@@ -365,12 +365,15 @@ class Store:
             self._lent -= 1
             self._pool.notify_all()
 
+    def _another(self) -> apsw.Connection:
+        return self.codec.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+
     def _new_reader(self) -> apsw.Connection | None:
         """Open the file for reading; return None if it is being created and still empty."""
         try:
-            connection = self.codec.connect(self._path, apsw.SQLITE_OPEN_READONLY, self._busy_timeout)
+            connection = self._another()
             try:
-                with detecting_failed_reads(connection):
+                with detecting_failed_reads(connection, self._another):
                     made = found_version(connection, self.name) > 0
             except BaseException:
                 connection.close()
@@ -404,7 +407,7 @@ class Store:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = self.codec.connect(self._path, flags, self._busy_timeout)
         try:
-            with detecting_failed_reads(connection):
+            with detecting_failed_reads(connection, self._another):
                 for pragma in _WRITER_PRAGMAS:
                     connection.execute(f"PRAGMA {pragma}")
                 self._use_wal(connection)

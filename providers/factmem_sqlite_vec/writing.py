@@ -180,6 +180,7 @@ class Batch:
         self._rows: list[tuple[Any, ...]] = []
         self._new: dict[tuple[int, int, bytes], Recorded] = {}
         self._slots: set[tuple[int, bytes]] = set()
+        self._looked_up: dict[tuple[int, int, bytes], tuple[int | None, int]] = {}
 
     def append(self, rows: Sequence[NewRow | StateRequest]) -> list[Receipt]:
         """Write one request, all or nothing.
@@ -194,6 +195,7 @@ class Batch:
                 return self._append(rows)
             self._flush()
             with _savepoint(self._connection):
+                self._look_up(rows)
                 receipts = self._append(rows)
                 self._flush()
                 return receipts
@@ -210,12 +212,23 @@ class Batch:
         """Write the collected assertions."""
         if self._rows:
             self._connection.executemany(_INSERT, self._rows)
-            self._take_back()
+            self._rows.clear()
 
     def _take_back(self) -> None:
         self._rows.clear()
         self._new.clear()
         self._slots.clear()
+
+    def _look_up(self, rows: Sequence[NewRow | StateRequest]) -> None:
+        """Find what the store holds of the assertions of a request, all at once, before the first is written."""
+        self._take_back()
+        wanted = {}
+        for row in rows:
+            if isinstance(row, NewRow) and (track := self._track(row)) is not None:
+                slot, fingerprint = self._hashed(row)
+                wanted[track.id, row.said_at, fingerprint] = slot
+        found = self._connection.executemany(_FIND, [(*key, slot) for key, slot in wanted.items()]) if wanted else ()
+        self._looked_up = dict(zip(wanted, found, strict=True))
 
     def take_assertion(self, row: NewRow, recorded: Recorded) -> None:
         """Write an assertion as another store recorded it.
@@ -384,9 +397,11 @@ class Batch:
         if track is None:
             return None, False
         slot, fingerprint = hashed
-        if (new := self._new.get((track.id, row.said_at, fingerprint))) is not None:
+        key = (track.id, row.said_at, fingerprint)
+        if (new := self._new.get(key)) is not None:
             return new, True
-        ((same, is_taken),) = select(self._connection, _FIND, (track.id, row.said_at, fingerprint, slot))
+        known = self._looked_up.get(key)
+        same, is_taken = known or select(self._connection, _FIND, (*key, slot))[0]
         if same is None:
             return None, bool(is_taken) or (track.id, slot) in self._slots
         (columns,) = select(self._connection, f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE row = ?", (same,))

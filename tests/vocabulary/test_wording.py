@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.wording import content_words, folded, language_of, sentence_spans, stated_spans, tells
+from factmem.tables import table
+from factmem.wording import (
+    LINE_END,
+    SENTENCE_END,
+    content_words,
+    folded,
+    language_of,
+    sentence_spans,
+    stated_spans,
+    tells,
+    words_anywhere,
+)
 
 TELLING = (
     "I'm vegan.",
@@ -146,3 +157,25 @@ def test_languages_have_the_same_lists() -> None:
 )
 def test_a_title_or_an_initial_ends_no_sentence(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentence_spans(text)] == sentences
+
+
+@pytest.mark.parametrize("name", table("wording"))
+@given(drawn=st.data())
+def test_what_may_hold_no_word_of_a_list_holds_none(name: str, drawn: st.DataObject) -> None:
+    language = language_of(folded(table("wording")[name]["everyday"].strip()))
+    assert language.name == name
+    cue = drawn.draw(st.sampled_from([*language.lists]))
+    some = st.sampled_from(
+        [*language.lists.get(cue, ()), "Zug ", " été", "x", "'", "-", "²", "\u0301", "\u093e", "\n", ". "]
+    )
+    text = folded("".join(drawn.draw(st.lists(some, max_size=4))))
+    if language.cues[cue].search(text):
+        assert language.may_hold(text, cue)
+        assert words_anywhere(cue).occurs_in(text) or not text.isascii()
+
+
+@given(st.lists(st.sampled_from([*"ab.!?\"')]`", "\n", " ", " and "]), max_size=12).map("".join))
+def test_an_ascii_text_without_an_end_inside_is_one_sentence(text: str) -> None:
+    ends = {found.end() for border in (LINE_END, SENTENCE_END) for found in border.finditer(text)}
+    inner = [end for end in ends if text[:end].strip() and text[end:].strip()]
+    assert (len(sentence_spans(text)) > 1) == bool(inner)

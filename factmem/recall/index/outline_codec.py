@@ -150,8 +150,8 @@ def outline_of(said: Assertion) -> Outline:
     """Return the outline of an assertion."""
     details = said.details
     evidence = details.evidence[0] if details.evidence else None
-    others = [item.conversation_id for item in details.evidence[1:] if item.conversation_id]
-    labels = [details.categories, details.topics, details.source, list(dict.fromkeys(others))]
+    others = dict.fromkeys(item.conversation_id for item in details.evidence[1:] if item.conversation_id)
+    labels = [details.categories, details.topics, details.source, list(others)]
     text = indexed_text(said)
     tail = _tail((evidence.conversation_id or "") if evidence else "", labels, details.metadata)
     body = BODY.pack(
@@ -239,6 +239,7 @@ def drop_known_words() -> None:
     _number.cache_clear()
     _written_head.cache_clear()
     _topics.cache_clear()
+    _speaker.cache_clear()
     kinds_of_concept.cache_clear()
     forget_words()
     forget_texts()
@@ -301,17 +302,27 @@ def _matter(said: Assertion, terms: Sequence[str]) -> tuple[int, ...]:
     matter = matter_of(said.data) if own else None
     if matter is None:
         return 0, 0, 0, 0, 0, _NO_WORD, _NO_WORD, 0
-    speaker = repr([(item.speaker, item.role) for item in said.details.evidence[:1]])
-    places = {term: place for place, term in reversed(list(enumerate(terms[:MATTER_TERMS])))}
-    keys = (("held", matter.held), ("counted", matter.counted))
-    words = (matter.about, matter.value)
+    speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
+    places: dict[str, int] = {}
+    for place, term in enumerate(terms[:MATTER_TERMS]):
+        places.setdefault(term, place)
     return (
-        *(0 if key is None else _digest(f"{kind} {speaker} {key}".encode(errors=_LONE)) for kind, key in keys),
-        _digest(speaker.encode(errors=_LONE)) & 0xFFFFFFFF,
-        *(sum(1 << places[term] for term in of if term in places) for of in (matter.content, matter.changed)),
-        *(_NO_WORD if word is None else places.get(word, _OTHER_WORD) for word in words),
+        0 if matter.held is None else _digest(f"held {speaker} {matter.held}".encode(errors=_LONE)),
+        0 if matter.counted is None else _digest(f"counted {speaker} {matter.counted}".encode(errors=_LONE)),
+        number,
+        sum([1 << places[term] for term in matter.content if term in places]),
+        sum([1 << places[term] for term in matter.changed if term in places]),
+        _NO_WORD if matter.about is None else places.get(matter.about, _OTHER_WORD),
+        _NO_WORD if matter.value is None else places.get(matter.value, _OTHER_WORD),
         matter.mine,
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _speaker(*speaker: tuple[str | None, str | None]) -> tuple[str, int]:
+    """Return the name and role of a speaker, if there is one, as a part of keys, and their number."""
+    written = repr([*speaker])
+    return written, _digest(written.encode(errors=_LONE)) & 0xFFFFFFFF
 
 
 def read_matter(fields: Mapping[str, int], terms: Sequence[int]) -> Matter[int]:

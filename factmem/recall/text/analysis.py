@@ -33,6 +33,7 @@ __all__ = [
     "indexed_text",
     "plain",
     "spaced",
+    "terms_of",
 ]
 
 STOP_WORDS: Final = frozenset(
@@ -96,6 +97,12 @@ def analyse(text: str) -> list[str]:
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
 
 
+@functools.lru_cache(8)
+def terms_of(text: str) -> tuple[str, ...]:
+    """Return what `analyse` does, once for the steps of a write that take the same text."""
+    return tuple(analyse(text))
+
+
 def ascii_words(text: str) -> list[str]:
     """Return the runs of letters and digits of an ASCII text, several times faster than a regular expression."""
     return text.translate(_SPACES).split()
@@ -122,8 +129,9 @@ def _characters(run: str) -> Iterable[str]:
 
 
 def forget_words() -> None:
-    """Clear the caches of stems and of speakers, so that no erased word outlives in them."""
+    """Clear the caches of stems, texts and speakers, so that no erased word outlives in them."""
     forget_stems()
+    terms_of.cache_clear()
     _terms_of_speaker.cache_clear()
 
 
@@ -144,7 +152,7 @@ def indexed_terms(said: Assertion) -> list[str]:
     first quote.
     """
     if said.keyword == STATEMENT.keyword:
-        return [*_terms_of_speaker(_speaker(said)), *analyse(indexed_text(said))]
+        return [*_terms_of_speaker(_speaker(said)), *terms_of(indexed_text(said))]
     terms = analyse(f"{said.description or spaced(said.keyword)}: {plain(said.data)}")
     subject = said.place.subject
     if subject.individual_name is not None:

@@ -21,9 +21,19 @@ from typing import Final, Generic, TypeVar
 import attrs
 
 from factmem.patterns import lazy_pattern
-from factmem.recall.text.analysis import STOP_WORDS, analyse
+from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.stemming import stemmer
-from factmem.wording import WORD, Language, folded, is_question, language_of, sentence_spans, tells, words_of
+from factmem.wording import (
+    WORD,
+    Language,
+    folded,
+    is_question,
+    language_of,
+    sentence_spans,
+    tells,
+    words_anywhere,
+    words_of,
+)
 
 __all__ = ["MOST_TERMS", "Matter", "matter_of", "overtakes"]
 
@@ -45,6 +55,7 @@ _LEAST_REPEATED: Final = 0.5
 _PREDICATES: Final = ("home", "single", "copula", "shared")
 """Lists of words before a value that replaces the one before."""
 
+_FIGURE: Final = lazy_pattern(r"[\d#]")
 _FIGURES: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)*(?:st|nd|rd|th|er?)?(?![^\W\d_])")
 _TITLE: Final = lazy_pattern(r"\A\W*(?:[^\W\d_]{1,4}\.\s+)+(?=\w)")
 _PIECE: Final = lazy_pattern(r"#|[^\W_]+(?:'[^\W_]+)*")
@@ -98,16 +109,18 @@ def matter_of(text: str) -> Matter[str] | None:
     """Return the matter of a statement; None if it neither overtakes nor is overtaken."""
     if len(text) > _LONGEST:
         return None
-    sentences = sentence_spans(text)
-    if len(sentences) > _MOST_SENTENCES or not 0 < len(analyse(text)) <= MOST_TERMS or not tells(text):
+    sentences, lowered = sentence_spans(text), folded(text)
+    short = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS
+    if not short and text.isascii() and not words_anywhere("changes").occurs_in(lowered):
         return None
-    lowered = folded(text)
+    if len(sentences) > _MOST_SENTENCES or not 0 < len(terms_of(text)) <= MOST_TERMS or not tells(text):
+        return None
     language = language_of(lowered)
     if is_question(lowered[slice(*sentences[-1])], language):
         return None
     changed: list[str] = []
     about: list[str | None] = []
-    for sentence in sentences:
+    for sentence in sentences if language.may_hold(lowered, "changes") else ():
         words = lowered[slice(*sentence)]
         if len(words_of(words)) > _MOST_WORDS:
             continue
@@ -115,7 +128,6 @@ def matter_of(text: str) -> Matter[str] | None:
             changed += _content(text[slice(*sentence)], language)
             about.append(_about(words, language))
     several = language.finds("several", lowered) or language.finds("beside", lowered)
-    short = len(sentences) == 1 and len(words_of(lowered)) <= _MOST_WORDS
     held, value = _held(text, lowered, language) if short and not several else (None, None)
     return Matter(
         held=held,
@@ -130,9 +142,11 @@ def matter_of(text: str) -> Matter[str] | None:
 
 def _content(text: str, language: Language) -> tuple[str, ...]:
     """Return the terms with content, in order, without numbers."""
-    everyday = _everyday(language)
-    terms = analyse(language.without("numbers", folded(text)))
-    kept = (term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term))))
+    everyday, lowered = _everyday(language), folded(text)
+    # An ASCII text has the terms of its lower case.
+    counts = not text.isascii() or language.may_hold(lowered, "numbers")
+    terms = analyse(language.without("numbers", lowered)) if counts else terms_of(text)
+    kept = [term for term in terms if term not in everyday and (term.isalpha() or not any(map(str.isdigit, term)))]
     return tuple(dict.fromkeys(kept))
 
 
@@ -160,6 +174,8 @@ def _about(sentence: str, language: Language) -> str | None:
 
 def _counted(sentence: str, language: Language) -> str | None:
     """Return a sentence without its numbers and words of the present; None if it states no amount."""
+    if not (language.may_hold(sentence, "numbers") or _FIGURE.search(sentence)):
+        return None
     lasting = language.without("lately", sentence)
     masked = language.without("numbers", _FIGURES.sub("#", lasting), "#")
     before, number, _ = masked.partition("#")

@@ -205,3 +205,24 @@ async def test_the_same_assertion_twice_at_once_is_kept_once(provider: SqliteVec
     assert sorted(receipt.new for receipt in receipts) == [False] * 4 + [True]
     assert all(receipt.recorded == receipts[0].recorded for receipt in receipts)
     assert await _values(provider) == ["Bern", "Deutsch"]
+
+
+async def test_a_batch_finds_what_the_store_holds_and_what_it_says_itself(provider: SqliteVecMemoryProvider) -> None:
+    (first,) = await provider.append([Append(assertion=said(LANGUAGES, "Deutsch"))])
+    later = attrs.evolve(said(LANGUAGES, "Deutsch"), timestamp=said(LANGUAGES, "Deutsch").timestamp.replace(year=2027))
+    state = StateRequest.of(first.recorded, AssertionState.RETRACTED)
+    again, new, same, twin, last = await provider.append(
+        [
+            Append(assertion=said(LANGUAGES, "Deutsch")),
+            Append(assertion=said(LANGUAGES, "Italiano")),
+            Append(assertion=later),
+            state,  # what was collected so far is written before it
+            Append(assertion=said(LANGUAGES, "Italiano")),
+            Append(assertion=later),
+        ]
+    )
+    assert [receipt.new for receipt in (again, new, same, twin, last)] == [False, True, True, False, False]
+    assert again.recorded == first.recorded
+    assert same.recorded.record_id == first.recorded.record_id
+    assert twin.recorded == new.recorded
+    assert last.recorded == same.recorded
