@@ -163,12 +163,11 @@ class _Judge:
         citation, language = self.citation, self.citation.language
         if language is None:
             return None
-        about = f"{self.concept.keyword.replace('_', ' ')} {self.concept.description}"
         return Reading(
             text=citation.text,
             passage=citation.passage,
             language=language,
-            topic=Topic.of(about, citation.names, language),
+            topic=Topic.of(self.concept.keyword, self.concept.description, citation.names, language),
             asked=citation.asked,
             earlier=citation.earlier,
             own=citation.own,
