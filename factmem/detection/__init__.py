@@ -4,7 +4,6 @@
 - `InstructorAnalyst`, `InstructorQuestionAnalyst`: analysis of texts and of questions.
 - `OriginPolicy`: treatment of messages by their origin.
 - `redact`, `flags_in`, `instructions_in`: secrets, suspicious wordings, standing instructions.
-- `repetitions`: what the assistant repeats of words that nobody vouches for.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from factmem.detection.flags import flags_in
 from factmem.detection.origins import OriginPolicy
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
 from factmem.detection.standing_instructions import instructions_in, overtakes
-from factmem.detection.taint import REPEATS, Heard, Listener, repetitions
 from factmem.detection.utterances import Utterance, covers, utterances
 from factmem.detection.verbatim import VerbatimDetector
 from factmem.lazy_names import lazy_names
@@ -28,12 +26,9 @@ if TYPE_CHECKING:
     from factmem.detection.verifier import ModelVerifier
 
 __all__ = [
-    "REPEATS",
-    "Heard",
     "InstructorAnalyst",
     "InstructorDetector",
     "InstructorQuestionAnalyst",
-    "Listener",
     "ModelVerifier",
     "OriginPolicy",
     "Redacted",
@@ -47,7 +42,6 @@ __all__ = [
     "overtakes",
     "redact",
     "redact_conversation",
-    "repetitions",
     "utterances",
 ]
 

@@ -19,7 +19,6 @@ from factmem.detection.forms import Found, numbers_at
 from factmem.detection.languages import REST, Language, entries, language_named, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
-from factmem.subjects import MemorySubject
 from factmem.tables import table
 
 __all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
@@ -115,11 +114,6 @@ class Topic:
     def is_of_a_thing(self) -> bool:
         """Whether the subject is not the speaker."""
         return "user" not in self.subjects
-
-    @property
-    def is_of_anything(self) -> bool:
-        """Whether the subject names nobody and no thing."""
-        return MemorySubject.EVERYTHING.name in self.subjects
 
     @functools.cached_property
     def themes(self) -> frozenset[str]:
@@ -271,7 +265,7 @@ class Reading:
         oneself = truth is None and (
             self.entries("self", first, min(first + leads, last)) or self._begins_with_verb(place, clause)
         )
-        most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
+        most = (2 if text else 1) if oneself else 0
         if len(unknown) > most:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
@@ -297,7 +291,7 @@ class Reading:
             return True
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
-        before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
+        before = any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
 
     def _begins_with_verb(self, place: Found, clause: Found) -> bool:
@@ -305,11 +299,6 @@ class Reading:
         said, table = self._said(clause[0], place[1]), self.language.table
         leaves_out = table.get("prodrop") or table.get("verb_first")
         return bool(leaves_out) and said[0] < place[0] and bool(self.entries("verbs", said[0], said[0] + 1) & {said[0]})
-
-    def _counts_topic(self, place: Found) -> bool:
-        """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
-        behind = place[1] + 1
-        return self.topic.is_of_anything and behind in self.topic.places(self.words, behind, behind)
 
     def _after(self, place: Found, clause: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""
@@ -426,7 +415,7 @@ class Reading:
         reach = sentence[1]
         while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
             reach = self.passage.sentence(reach + 1, reach + 1)[1]
-        after = [*self._leading(clause[1] + 1, reach), *self._leading(sentence[1] + 1, reach)]
+        after = [at for border in (clause[1], sentence[1]) for at in self._first_words(border + 1, reach)]
         if self.entries("fix", clause[1] + 1, reach) or any(map(self._takes_back, after)):
             yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
@@ -435,48 +424,28 @@ class Reading:
         if self._is_worked_on(clause):
             yield _WORKED_ON
 
-    def _leading(self, first: int, last: int) -> Iterator[int]:
-        """Yield the position of the first opening, and of those that only filling words part from it."""
-        for at in self._openings(first, last):
-            yield at
-            ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
-            if set(self._said(at, ends)) - self.entries("fill", at, ends):
-                return
-
-    def _openings(self, first: int, last: int) -> Iterator[int]:
-        """Yield the positions of words that begin a clause or a sentence."""
-        fresh = True
-        for at in range(first, last + 1):
-            if not self.words[at].is_mark:
-                if fresh:
-                    yield at
-                fresh = False
-            elif self.passage.is_pause(at) or at in self.passage.ends:
-                fresh = True
+    def _first_words(self, first: int, last: int) -> list[int]:
+        """Return the positions of the first word, and of the first that is no filler."""
+        said = self._said(first, last)
+        return [*said[:1], *sorted(set(said) - self.entries("fill", first, last))[:1]]
 
     def _takes_back(self, at: int) -> bool:
         """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
-        ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
-        said = self._said(at, ends)
-        unknown = self._unknown(at, ends, "common", "back", "contrast", "deny", "maybe")
-        if (
-            len(said) <= _SHORT
-            and len(unknown) < 2
-            and not self.cues("maybe", at, ends).isdisjoint((said[0], said[-1]))
-        ):
+        ends = (end for end in range(at, len(self.words)) if self.passage.is_pause(end) or end in self.passage.ends)
+        end = next(ends, len(self.words) - 1)
+        said = self._said(at, end)
+        unknown = self._unknown(at, end, "common", "back", "contrast", "deny", "maybe")
+        if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
             return True
-        speaks_against = [name for name in _IN_CLAUSE if self.cues(name, at, ends)]
+        speaks_against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
         contrast = at in self.entries("contrast", at, at)
         if speaks_against and (
-            (not unknown and self.words[ends].text not in _QUESTION_MARKS) or (contrast and speaks_against != ["deny"])
+            (not unknown and self.words[end].text not in _QUESTION_MARKS) or (contrast and speaks_against != ["deny"])
         ):
             return True
-        allowed = self.entries("allowed", at, ends)
+        allowed = self.entries("allowed", at, end)
         back = [place for place in self._find("back", at, at + _SHORT) if place[0] == at and at not in allowed]
-        return any(not self._find("negate", *place) or not self._said(place[1] + 1, ends) for place in back)
-
-    def _ends_clause(self, at: int) -> bool:
-        return self.passage.is_pause(at) or at in self.passage.ends
+        return any(not self._find("negate", *place) or not self._said(place[1] + 1, end) for place in back)
 
     def _is_worked_on(self, clause: Found) -> bool:
         """Return whether the message, or one before it, asks for work on a text, or plays a role."""

@@ -21,9 +21,9 @@ from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
 from factmem.conversations import read_conversations
 from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector
-from factmem.detection.taint import REPEATS, Heard, pasted_in, repetitions
 from factmem.errors import InvalidDataError
 from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.taint import REPEATS, Heard, pasted_in, repetitions
 from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
