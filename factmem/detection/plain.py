@@ -4,6 +4,10 @@ A plain clause begins with the speaker (a pronoun, or a verb where a language dr
 about; each word before the value is one that its language's table knows, or the concept's own. No cue speaks against
 it: in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`);
 each has a reach here, and a reason in plain words.
+
+Other lists say where a cue is none: ``allowed`` and ``state`` ("I'm scared" is not the past), ``instead`` ("rather than
+coffee"), ``beside`` ("with my parents" after a value), ``became`` ("moved to" tells of the present), and ``leading``
+("on weekdays" before "I").
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from factmem.detection.forms import Found, numbers_at
 from factmem.detection.languages import REST, Language, entries, language_named, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
+from factmem.subjects import MemorySubject
 from factmem.tables import table
 
 __all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
@@ -114,6 +119,11 @@ class Topic:
     def is_of_a_thing(self) -> bool:
         """Whether the subject is not the speaker."""
         return "user" not in self.subjects
+
+    @property
+    def is_of_anything(self) -> bool:
+        """Whether the subject names nobody and no thing."""
+        return MemorySubject.EVERYTHING.name in self.subjects
 
     @functools.cached_property
     def themes(self) -> frozenset[str]:
@@ -265,7 +275,7 @@ class Reading:
         oneself = truth is None and (
             self.entries("self", first, min(first + leads, last)) or self._begins_with_verb(place, clause)
         )
-        most = (2 if text else 1) if oneself else 0
+        most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
         if len(unknown) > most:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
@@ -291,7 +301,7 @@ class Reading:
             return True
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
-        before = any(at < place[0] for at in related - verbs)
+        before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
 
     def _begins_with_verb(self, place: Found, clause: Found) -> bool:
@@ -299,6 +309,11 @@ class Reading:
         said, table = self._said(clause[0], place[1]), self.language.table
         leaves_out = table.get("prodrop") or table.get("verb_first")
         return bool(leaves_out) and said[0] < place[0] and bool(self.entries("verbs", said[0], said[0] + 1) & {said[0]})
+
+    def _counts_topic(self, place: Found) -> bool:
+        """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
+        behind = place[1] + 1
+        return self.topic.is_of_anything and behind in self.topic.places(self.words, behind, behind)
 
     def _after(self, place: Found, clause: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""
@@ -425,7 +440,7 @@ class Reading:
             yield _WORKED_ON
 
     def _first_words(self, first: int, last: int) -> list[int]:
-        """Return the positions of the first word, and of the first that is no filler."""
+        """Return the positions of the first word, and of the first one that carries meaning."""
         said = self._said(first, last)
         return [*said[:1], *sorted(set(said) - self.entries("fill", first, last))[:1]]
 
