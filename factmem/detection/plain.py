@@ -333,7 +333,7 @@ class Reading:
         first = next(before, -1) + 1
         yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
         others -= yours | self.topic.named(asked, first, marks[0])
-        alone = clause[1] + 1 >= self.passage.sentence(*clause)[1] or self.entries("verbs", *clause)
+        alone = clause[1] + 1 >= self.passage.sentence(*clause)[1] or bool(self.entries("verbs", *clause))
         return not others and (bool(yours) or (alone and bool(self.topic.places(asked, first, marks[0]))))
 
     def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
