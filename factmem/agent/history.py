@@ -13,8 +13,8 @@ import attrs
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent.config import RunIdentity
 from factmem.agent.rendering import MemoryBlock
-from factmem.detection import MediaParts, media_in
 from factmem.errors import InvalidDataError
+from factmem.media import MediaParts, media_in
 
 __all__ = [
     "MEMORY_NAME",

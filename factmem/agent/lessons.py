@@ -16,11 +16,11 @@ from anyio import to_thread
 
 from factmem.abc import LanguageModel
 from factmem.agent.config import RunIdentity
+from factmem.agent.corrections import Distilled, distilled, grounded, rewritten
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock, in_force
 from factmem.agent.run import MemoryRun
 from factmem.detection import flags_in, redact
-from factmem.detection.corrections import Distilled, distilled, grounded, rewritten
 from factmem.detection.redaction import Span
 from factmem.detection.statements import says_something
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelError

@@ -120,7 +120,7 @@ def _store(keep: Path | None) -> Iterator[Path]:
 
 async def _fill(session: Session) -> Ingestion:
     """Ingest the conversations that come with factmem, and save a few typed facts."""
-    from factmem.detection import read_conversations
+    from factmem.conversations import read_conversations
     from factmem.providers import open_provider
 
     with resources.as_file(resources.files("factmem.cli") / "demo.json") as file:

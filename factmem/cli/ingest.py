@@ -702,7 +702,7 @@ async def _understand(
 
 async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversation]:
     """Yield the conversations of a file, parsed in a worker thread, with a progress bar."""
-    from factmem.detection import conversations_in, read_conversations
+    from factmem.conversations import conversations_in, read_conversations
 
     if file == STDIN:
         for piped in conversations_in(io.BytesIO(await to_thread.run_sync(sys.stdin.buffer.read))):

@@ -67,7 +67,6 @@ _FINDINGS: Final = 32
 _BYTES_PER_FINDING: Final = 4
 _CHARS: Final = 4_000
 _CHARS_PER_BYTE: Final = 8
-_CHARS_PER_NUMBER: Final = 8
 _SHARE_AGAIN: Final = 16
 """A quote that was read before takes this part of its length."""
 
@@ -94,7 +93,7 @@ class _Room:
     def takes(self, finding: Extraction) -> bool:
         """Take the room of a finding; return whether there was enough."""
         found = _texts(finding.said)
-        size = sum(_size(data, self.chars) for data in found)
+        size = len(repr(found))
         size += len(finding.quote) // (_SHARE_AGAIN if finding.quote in self._quotes else 1)
         if isinstance(finding.said, Described):
             size += len(finding.said.keyword) + len(finding.said.description)
@@ -104,24 +103,6 @@ class _Room:
         self.chars -= size
         self._quotes.add(finding.quote)
         return True
-
-
-def _size(data: Json, most: int) -> int:
-    """Return the length of a value's texts, and about that of all else; no more than a little above ``most``."""
-    size, inner = 0, [data]
-    while inner and size <= most:
-        match inner.pop():
-            case str() as text:
-                size += len(text)
-            case dict() as items:
-                size += sum(map(len, items))
-                inner += list(items.values())[:most]
-            case list() | tuple() as items:
-                inner += items[:most]
-            case _:
-                size += _CHARS_PER_NUMBER
-        size += 1
-    return size
 
 
 @attrs.frozen

@@ -163,12 +163,11 @@ class _Judge:
         citation, language = self.citation, self.citation.language
         if language is None:
             return None
-        about = f"{self.concept.keyword.replace('_', ' ')} {self.concept.description}"
         return Reading(
             text=citation.text,
             passage=citation.passage,
             language=language,
-            topic=Topic.of(about, citation.names, language),
+            topic=Topic.of(self.concept.keyword, self.concept.description, citation.names, language),
             asked=citation.asked,
             earlier=citation.earlier,
             own=citation.own,
@@ -227,10 +226,8 @@ class _Judge:
         if reason is not None:
             return reason
         match value:
-            case enum.Enum():
-                return self._reason_of_member(place, value, list(type(value)), reading)
-            case _ if _is_literal(self.concept.value_type):
-                return self._reason_of_member(place, value, typing.get_args(self.concept.value_type), reading)
+            case _ if self._members_of(value):
+                return self._reason_of_member(place, value, reading)
             case int() | float() | Decimal():
                 return reading.reason_of_number(place, counts=True)
             case dt.date():
@@ -242,11 +239,18 @@ class _Judge:
             case _:
                 return None
 
-    def _reason_of_member(self, place: Found, value: Any, members: Iterable[Any], reading: Reading) -> str | None:
+    def _members_of(self, value: Any) -> Sequence[Any]:
+        """Return the members of the enumeration that a value is from; none for other values."""
+        if isinstance(value, enum.Enum):
+            return list(type(value))
+        origin: Any = typing.get_origin(self.concept.value_type)
+        return typing.get_args(self.concept.value_type) if origin is Literal else ()
+
+    def _reason_of_member(self, place: Found, value: Any, reading: Reading) -> str | None:
         if (reason := reading.reason_of_choice(place)) is not None:
             return reason
         clause = reading.clause(place)
-        others = [form for member in members if member != value for form in _forms_of(member)]
+        others = [form for member in self._members_of(value) if member != value for form in _forms_of(member)]
         said = self._member_places(set(others) - set(_forms_of(value)))
         return _SEVERAL if any(clause[0] <= one <= clause[1] for one, _ in said if one != place[0]) else None
 
@@ -275,12 +279,10 @@ class _Judge:
         passage, language = self.citation.passage, self.citation.language
         words, text = passage.words, passage.text
         match value:
-            case enum.Enum():
+            case _ if self._members_of(value):
                 return self._member_places(_forms_of(value))
             case bool() | None:
                 return []
-            case _ if _is_literal(self.concept.value_type):
-                return self._member_places(_forms_of(value))
             case int() | float() | Decimal():
                 return number_places(Decimal(str(value)), words, language)
             case dt.datetime():
@@ -311,9 +313,7 @@ class _Judge:
     def _is_nowhere(self, value: Any) -> bool:
         """Return whether a value has a name, a number or a day that neither the message nor the one before says."""
         match value:
-            case bool() | enum.Enum() | None:
-                return False
-            case _ if _is_literal(self.concept.value_type):
+            case _ if isinstance(value, bool) or value is None or self._members_of(value):
                 return False
             case int() | float() | Decimal():
                 return abs(float(value)) > _COUNTED and not (self.citation.says_number or self._says(value))
@@ -352,11 +352,6 @@ def _is_composite(value: object) -> bool:
         or attrs.has(type(value))
         or dataclasses.is_dataclass(value)
     )
-
-
-def _is_literal(value_type: Any) -> bool:
-    origin: Any = typing.get_origin(value_type)
-    return origin is Literal
 
 
 def _forms_of(member: Any) -> list[str]:

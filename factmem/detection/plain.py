@@ -4,6 +4,10 @@ A plain clause begins with the speaker (a pronoun, or a verb where a language dr
 about; each word before the value is one that its language's table knows, or the concept's own. No cue speaks against
 it: in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`);
 each has a reach here, and a reason in plain words.
+
+Other lists say where a cue is none: ``allowed`` and ``state`` ("I'm scared" is not the past), ``instead`` ("rather than
+coffee"), ``beside`` ("with my parents" after a value), ``became`` ("moved to" tells of the present), and ``leading``
+("on weekdays" before "I").
 """
 
 from __future__ import annotations
@@ -34,7 +38,9 @@ _THEMES: Final = ("averse", "past")
 """Lists of cues that a concept may be about."""
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
 """Cues that count although the concept has the same word."""
-_PLAIN: Final = ("self", "my", "verbs", "fill", "allowed", "yes")
+_EXCEPTIONS: Final = {"others": ("instead",), "past": ("state",)}
+"""Lists of cues, with those of the phrases in which they are none: "rather than", "I'm interested"."""
+_PLAIN: Final = ("self", "my", "verbs", "became", "fill", "allowed", "yes")
 """Lists of the words that may stand before a value."""
 
 NOT_SAID: Final = "not said in these words"
@@ -84,15 +90,16 @@ class Topic:
     units: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, text: str, subjects: frozenset[str], language: Language) -> Topic:
+    def of(cls, keyword: str, description: str, subjects: frozenset[str], language: Language) -> Topic:
         """Return the topic of a concept by its keyword and description."""
-        words = words_of(text)
+        words = words_of(f"{keyword.replace('_', ' ')} {description}")
         found = frozenset(word.text for word in words if not word.is_mark)
         english = language_named("en")
         groups = {**english.group("units"), **english.group("measures")}
         units = {name for name, forms in groups.items() if search(english.pattern(forms), words, 0, len(words) - 1)}
         units |= found & {*language.group("units"), *language.group("measures")}
-        return cls((found | subjects) - _LIGHT, subjects, language, frozenset(units))
+        light = _LIGHT - {keyword}
+        return cls((found | subjects) - light, subjects, language, frozenset(units))
 
     def has(self, word: str) -> bool:
         """Return whether a word is one of the topic, in any inflection that English has."""
@@ -181,8 +188,8 @@ class Reading:
         if not found or name in self.topic.themes:
             return set()
         found -= self.entries("allowed", first, last)
-        if name == "others":  # "rather than"
-            found -= self.entries("instead", first, last)
+        for exception in (*_EXCEPTIONS.get(name, ()), *(self.topic.themes if name == "deny" else ())):
+            found -= self.entries(exception, first, last)
         return found if name in _OF_EVERY_TOPIC else found - self.topic.named(self.words, first, last)
 
     def entries(self, name: str, first: int, last: int) -> set[int]:
@@ -231,7 +238,7 @@ class Reading:
         return next(before, sentence[0] - 1) + 1, next(behind, sentence[1] + 1) - 1
 
     def _breaks(self, sentence: Found) -> set[int]:
-        return {one for one, _ in self._find("breaks", *sentence)}
+        return self.entries("breaks", *sentence)
 
     def _parts(self, at: int, breaks: Collection[int], *, before: bool = False) -> bool:
         # The particles that part clauses in an unspaced script also stand within them, before what they are about.
@@ -244,7 +251,7 @@ class Reading:
     def _unknown(self, first: int, last: int, *names: str) -> set[int]:
         """Return the positions of words that neither the table nor the topic has."""
         found = set(self._said(first, last)) - self.topic.places(self.words, first, last)
-        for name in (*_PLAIN, *names):
+        for name in (*_PLAIN, *self.topic.themes, *names):
             found -= self.entries(name, first, last) if found else set()
         return found
 
@@ -256,14 +263,18 @@ class Reading:
         if not self.own:
             return
         inner = set(range(place[0], place[1] + 1))
-        if self.cues("others", *clause) - inner:
+        beside = self.entries("beside", place[1] + 1, clause[1])
+        if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause) - inner):
             yield CUES["others"]
         first, last = clause[0], place[0] - 1
         unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
-        oneself = truth is None and (self.entries("self", first, first + 1) or self._begins_with_verb(place, clause))
+        leads = _SHORT if first in self.entries("leading", first, first) else 1
+        oneself = truth is None and (
+            self.entries("self", first, min(first + leads, last)) or self._begins_with_verb(place, clause)
+        )
         most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
         if len(unknown) > most:
             yield _WORDY
@@ -273,11 +284,12 @@ class Reading:
             yield _NO_SPEAKER
 
     def _speaks(self, place: Found, clause: Found, unknown: Collection[int]) -> bool:
-        """Return whether a clause begins with the speaker, or with what the concept is about."""
+        """Return whether a clause begins with the speaker or what the concept is about, or ends with "is my ..."."""
         first, last = clause[0], place[0] - 1
         after = self._after(place, clause)
         related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
         verbs = self.entries("verbs", first, last) or self.entries("verbs", place[0], after)
+        verbs = verbs or self.entries("became", *clause)
         verbs = verbs or self.entries("endings", place[1], place[1])
         table = self.language.table
         oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
@@ -286,6 +298,8 @@ class Reading:
         if (verbs and table.get("prodrop")) or self._begins_with_verb(place, clause):
             return True
         if self.entries("my", first, last) and (related or self.language.name != "en"):
+            return True
+        if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
         before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
@@ -317,10 +331,10 @@ class Reading:
             return False
         before = (at for at in range(marks[0] - 1, -1, -1) if asked[at].text in ".!\n。！")
         first = next(before, -1) + 1
-        said = {word.text for word in asked[first : marks[0]]}
         yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
         others -= yours | self.topic.named(asked, first, marks[0])
-        return not others and (bool(yours) or any(map(self.topic.has, said)))
+        alone = clause[1] + 1 >= self.passage.sentence(*clause)[1] or bool(self.entries("verbs", *clause))
+        return not others and (bool(yours) or (alone and bool(self.topic.places(asked, first, marks[0]))))
 
     def _within(self, name: str, words: Sequence[Word], first: int, last: int) -> set[int]:
         return {at for one, two in self.language.find(name, words, first, last) for at in range(one, two + 1)}
@@ -349,7 +363,9 @@ class Reading:
             unknown = self._unknown(first, last)
             if self._speaks((last, last), (first, last), ()):
                 reach = (first, clause[1])
-                return len(unknown) <= _SHORT and not any(self.cues(name, *reach) for name in (*_IN_CLAUSE, "others"))
+                inner = set(range(place[0], place[1] + 1))
+                against = (self.cues(name, *reach) - inner for name in (*_IN_CLAUSE, "others"))
+                return len(unknown) <= _SHORT and not any(against)
             if len(self._said(first, last)) > _SHORT:
                 return False
             last = first - 1
@@ -359,7 +375,10 @@ class Reading:
 
     def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None) -> Iterator[str]:
         for name in _IN_CLAUSE:
-            found = self.cues(name, *clause) - inner
+            reach = clause
+            if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
+                reach = clause[1] + 1, self.passage.sentence(*clause)[1]
+            found = self.cues(name, *reach) - inner
             if name == "deny":  # "rather than" speaks against what follows it
                 found -= {at for at in self.entries("instead", *clause) if at > min(inner, default=clause[1])}
             if name == "deny" and truth is False:
@@ -381,8 +400,10 @@ class Reading:
             yield CUES["condition"]
         pauses = (at for at in range(clause[1] + 2, sentence[1] + 1) if self.passage.is_pause(at))
         near = next(pauses, sentence[1])
+        contrasts = self.entries("contrast", sentence[0], place[0] - 1) & self._breaks(sentence)
         for name in _NEARBY:
-            if self.cues(name, sentence[0], near) - inner:
+            start = max(contrasts, default=sentence[0]) if name == "said" else sentence[0]
+            if self.cues(name, start, near) - inner:
                 yield CUES[name]
         if self._is_behind_colon(clause, sentence) and not self._is_labelled(clause, sentence):
             yield "said behind a colon"
@@ -409,7 +430,7 @@ class Reading:
         reach = sentence[1]
         while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
             reach = self.passage.sentence(reach + 1, reach + 1)[1]
-        after = [*self._leading(clause[1] + 1, reach), *self._leading(sentence[1] + 1, reach)]
+        after = [at for border in (clause[1], sentence[1]) for at in self._first_words(border + 1, reach)]
         if self.entries("fix", clause[1] + 1, reach) or any(map(self._takes_back, after)):
             yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
@@ -418,39 +439,28 @@ class Reading:
         if self._is_worked_on(clause):
             yield _WORKED_ON
 
-    def _leading(self, first: int, last: int) -> Iterator[int]:
-        """Yield the position of the first opening, and of those that only filling words part from it."""
-        for at in self._openings(first, last):
-            yield at
-            ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
-            if set(self._said(at, ends)) - self.entries("fill", at, ends):
-                return
-
-    def _openings(self, first: int, last: int) -> Iterator[int]:
-        """Yield the positions of words that begin a clause or a sentence."""
-        fresh = True
-        for at in range(first, last + 1):
-            if not self.words[at].is_mark:
-                if fresh:
-                    yield at
-                fresh = False
-            elif self.passage.is_pause(at) or at in self.passage.ends:
-                fresh = True
+    def _first_words(self, first: int, last: int) -> list[int]:
+        """Return the positions of the first word, and of the first one that carries meaning."""
+        said = self._said(first, last)
+        return [*said[:1], *sorted(set(said) - self.entries("fill", first, last))[:1]]
 
     def _takes_back(self, at: int) -> bool:
         """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
-        ends = next((end for end in range(at, len(self.words)) if self._ends_clause(end)), len(self.words) - 1)
-        said = self._said(at, ends)
-        if len(said) <= _SHORT and not self.cues("maybe", at, ends).isdisjoint((said[0], said[-1])):
+        ends = (end for end in range(at, len(self.words)) if self.passage.is_pause(end) or end in self.passage.ends)
+        end = next(ends, len(self.words) - 1)
+        said = self._said(at, end)
+        unknown = self._unknown(at, end, "common", "back", "contrast", "deny", "maybe")
+        if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
             return True
-        for first, last in self._find("contrast", at, at + _SHORT):
-            if first == at and any(self.cues(name, last + 1, ends) for name in _IN_CLAUSE):
-                return True
-        back = [(first, last) for first, last in self._find("back", at, at + _SHORT) if first == at]
-        return any(not self._find("negate", *place) or not self._said(place[1] + 1, ends) for place in back)
-
-    def _ends_clause(self, at: int) -> bool:
-        return self.passage.is_pause(at) or at in self.passage.ends
+        speaks_against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
+        contrast = at in self.entries("contrast", at, at)
+        if speaks_against and (
+            (not unknown and self.words[end].text not in _QUESTION_MARKS) or (contrast and speaks_against != ["deny"])
+        ):
+            return True
+        allowed = self.entries("allowed", at, end)
+        back = [place for place in self._find("back", at, at + _SHORT) if place[0] == at and at not in allowed]
+        return any(not self._find("negate", *place) or not self._said(place[1] + 1, end) for place in back)
 
     def _is_worked_on(self, clause: Found) -> bool:
         """Return whether the message, or one before it, asks for work on a text, or plays a role."""
@@ -492,6 +502,9 @@ class Reading:
         }
         if measured and not measured & (self.topic.units or _OF_AMOUNTS):
             return _UNIT
+        noun = self.topic.named(words, place[0] - 1, place[0] - 1) - self.entries("verbs", place[0] - 1, place[0] - 1)
+        if self.topic.units and not measured and noun:  # "flat 54"
+            return _COUNTS_ELSE
         return None if measured else self._reason_of_next(place, clause)
 
     def _reason_of_next(self, place: Found, clause: Found) -> str | None:
@@ -499,8 +512,8 @@ class Reading:
         behind = place[1] + 1
         if behind > clause[1] or self.words[behind].is_mark:
             return None
-        known = behind not in self._unknown(behind, clause[1]) or behind in self.entries("common", behind, behind)
-        return None if known else _COUNTS_ELSE
+        unknown = self._unknown(behind, clause[1], "instead", "beside", "days", "months")
+        return _COUNTS_ELSE if behind in unknown - self.entries("common", behind, behind) else None
 
     def reason_of_text(self, place: Found) -> str | None:
         """Return why a text is not plainly the one that the concept asks for; None if it is."""

@@ -168,11 +168,11 @@ def worked_examples(task: DetectionTask) -> tuple[WorkedExample, ...]:
     sentence made for it would teach nonsense. A task that leaves nothing to show has no examples.
     """
     shown = _shown_concepts(task)
-    header = _header(task, shown, [_in_use(_KNOWN)] if task.open else [])
+    header = _sections({"known_keywords": [_in_use(_KNOWN)] if task.open else []})
     lines = _lines(task, shown)
     if not any(line.found for line in lines) and not task.examples:
         return ()
-    made = [_example(task, _header(task, shown, []), _written("nothing_lines")), _example(task, header, lines)]
+    made = [_example(task, "", _written("nothing_lines")), _example(task, header, lines)]
     return (*made, *(_own(task, header, example) for example in task.examples))
 
 
@@ -202,8 +202,7 @@ def _lines(task: DetectionTask, shown: Mapping[str, Concept[Any, Any]]) -> list[
         lines += _written("open_lines")
     elif lines:
         lines += _written("thanked_lines")
-    lines += _topic_lines(task)
-    lines += _written("instruction_lines") if task.instructions else []
+    lines += _joined([*_topic_lines(task), *(_written("instruction_lines") if task.instructions else ())])
     return lines if task.open else [*lines, *_written("supposed_lines")]
 
 
@@ -225,6 +224,12 @@ def _topic_lines(task: DetectionTask) -> Iterator[_Line]:
     for topic in task.topics:
         for text, memory in topic.examples or _any_example(topic, task):
             yield _Line(text, (("memories", {"quote": text, "memory": memory, "topics": [topic.label]}),))
+
+
+def _joined(lines: Sequence[_Line]) -> list[_Line]:
+    """Return one message that says what several do; none for none."""
+    found = tuple(found for line in lines for found in line.found)
+    return [_Line(" ".join(line.text for line in lines), found)] if lines else []
 
 
 def _any_example(topic: Topic, task: DetectionTask) -> Sequence[tuple[str, str]]:
@@ -297,7 +302,7 @@ def _shown(header: str, said: Iterable[Utterance]) -> str:
 
 
 def _document(header: str, window: Window) -> str:
-    return f"<document>\n{header}<conversation>\n{window.rendered()}\n</conversation>\n</document>"
+    return f"<conversation>\n{header}{window.rendered()}\n</conversation>"
 
 
 def _nearest(text: str, said: Sequence[Utterance]) -> dict[str, Any] | None:
@@ -325,7 +330,7 @@ def _answer(task: DetectionTask, found: Iterable[tuple[str, dict[str, Any]]]) ->
         # The citation comes first, so that a model looks before it answers.
         cited = {"quote": item["quote"], "message": item["message"]}
         answer[field].append({**cited, **about, **item})
-    return json.dumps(answer, ensure_ascii=False)
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
 
 
 def prompts_for(task: DetectionTask, header: str, windows: Iterable[Window]) -> list[Prompt]:
@@ -356,7 +361,7 @@ def _instructions(task: DetectionTask) -> str:
 
 
 def header_of(task: DetectionTask, max_chars: int) -> str:
-    """Return the part of the document before the conversation: subjects, concepts, topics, keywords in use.
+    """Return the part of the document before the messages: subjects, concepts, topics, keywords in use.
 
     The keywords, which grow with a memory, come last.
 
@@ -364,28 +369,27 @@ def header_of(task: DetectionTask, max_chars: int) -> str:
         task: the task.
         max_chars: maximum length of the list of keywords in use; the last ones are left out.
     """
-    return _header(task, task.fields, fitting(map(_in_use, _open_to(task)), max_chars))
+    in_use = task.in_use if task.open or task.instructions else ()  # for other facts, and for requests to forget
+    return _sections(
+        {
+            "subjects": [element("subject", of.prompt_description, name=label) for label, of in task.subjects.items()],
+            "concepts": [_requested(field, concept) for field, concept in task.fields.items()],
+            "topics": [element("topic", topic.description, label=topic.label) for topic in task.topics],
+            "known_keywords": fitting(map(_in_use, in_use), max_chars),
+        }
+    )
 
 
-def _header(task: DetectionTask, fields: Mapping[str, Concept[Any, Any]], known: Sequence[str]) -> str:
-    subjects = [element("subject", subject.prompt_description, name=label) for label, subject in task.subjects.items()]
-    concepts = [_concept("concept", "field", name, concept) for name, concept in fields.items()]
-    topics = [element("topic", topic.description, label=topic.label) for topic in task.topics]
-    parts = {"subjects": subjects, "concepts": concepts, "topics": topics, "known_keywords": known}
+def _sections(parts: Mapping[str, Sequence[str]]) -> str:
     return "".join(f"{section(tag, lines)}\n" for tag, lines in parts.items() if lines)
 
 
-def _open_to(task: DetectionTask) -> tuple[Concept[Any, Any], ...]:
-    """Return the concepts in use that the model may name, for other facts and for requests to forget."""
-    return task.in_use if task.open or task.instructions else ()
+def _requested(field: str, concept: Concept[Any, Any]) -> str:
+    """Return a requested concept, whose type is in the schema of the answer."""
+    keyword = None if field == concept.keyword else concept.keyword
+    return element("concept", concept.description, field=field, keyword=keyword)
 
 
 def _in_use(concept: Concept[Any, Any]) -> str:
-    return _concept("keyword", "name", concept.keyword, concept)
-
-
-def _concept(tag: str, key: str, name: str, concept: Concept[Any, Any]) -> str:
-    written = {key: name, "kind": concept.fact_type.value, "type": words_for(concept.shape)}
-    if name != concept.keyword:
-        written["keyword"] = concept.keyword
-    return element(tag, concept.description, **written)
+    kind, shape = concept.fact_type.value, words_for(concept.shape)
+    return element("keyword", concept.description, name=concept.keyword, kind=kind, type=shape)

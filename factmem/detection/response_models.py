@@ -314,6 +314,7 @@ class _Cited(AnswerPart):
     message: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = None
 
 
+_ANY_TEXT: Final[dict[str, Any]] = {"type": "string"}
 _TEXT: Final[dict[str, Any]] = {"type": "string", "maxLength": _LONGEST_SENTENCE}
 
 
@@ -321,13 +322,15 @@ class _Described(AnswerPart):
     keyword: _Text = ""
     kind: Annotated[_Text, WithJsonSchema({"type": "string", "enum": ["single", "multiple"]})] = "single"
     value: Annotated[Any, WithJsonSchema(_TEXT)] = None
-    description: Annotated[_Text, WithJsonSchema(_TEXT)] = Field(default="", json_schema_extra={"optional": True})
+    description: _Text = Field(default="", json_schema_extra={"optional": True})
 
 
 class _Forgotten(AnswerPart):
-    what: Annotated[_Text, WithJsonSchema(_TEXT)] = ""
-    keyword: Annotated[str | None, WithJsonSchema(_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
-    value: Annotated[Any, WithJsonSchema(_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
+    what: _Text = ""
+    keyword: Annotated[str | None, WithJsonSchema(_ANY_TEXT)] = Field(
+        default=None, json_schema_extra={"optional": True}
+    )
+    value: Annotated[Any, WithJsonSchema(_ANY_TEXT)] = Field(default=None, json_schema_extra={"optional": True})
 
 
 class _Memory(AnswerPart):

@@ -32,7 +32,7 @@ _TOKEN: Final = lazy_pattern(
 _ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
 _ENDS: Final = frozenset(".!?…。！？؟।｡")
 _CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
-_PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~")
+_PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~&")
 _SHORTENED: Final = frozenset(
     ("dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "approx", "ca", "no", "nr", "ul")
 )
@@ -113,7 +113,7 @@ class Passage:
             return not self._touches(at, -1) and not self._touches(at, 1)
         if word.text not in _PAUSES:
             return False
-        if word.text in ":/~" and self._touches(at, -1) and self._touches(at, 1):
+        if word.text in ":/~&" and self._touches(at, -1) and self._touches(at, 1):
             return False
         return not (word.text == "," and self._within_date(at))
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem.abc import Conversation
-from factmem.detection.conversations import conversations_of
+from factmem.conversations import conversations_of
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
 from factmem.facts import Fact, utc
 from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
@@ -237,7 +237,7 @@ class ImportOptions:
         """Yield messages as a conversation to ingest, if anything was said in them.
 
         Args:
-            messages: The messages, with role and content; see `factmem.detection.read_conversations`.
+            messages: The messages, with role and content; see `factmem.conversations.read_conversations`.
             where: Their place in the source.
             id: Id of the conversation.
             changed_at: Time of an undated one: that of the last change of its file.

@@ -13,7 +13,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import attrs
 
-from factmem.detection.conversations import said_at
+from factmem.conversations import said_at
 from factmem.errors import FileFormatError, InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.importers.contract import Found, ImportOptions, Lost, Problem, Skipped

@@ -40,9 +40,9 @@ from factmem.agent import (
     spoken,
     with_block,
 )
-from factmem.detection import MediaParts, media_in
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
+from factmem.media import MediaParts, media_in
 
 try:
     from langchain.agents.middleware.types import (

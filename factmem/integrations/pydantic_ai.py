@@ -38,8 +38,8 @@ from factmem.agent import (
     spoken,
     with_block,
 )
-from factmem.detection import MediaParts, media_of
 from factmem.errors import CapabilityError, MissingPackageError
+from factmem.media import MediaParts, media_of
 
 try:
     from pydantic_ai.agent import AbstractAgent, AgentRun, WrapperAgent

@@ -15,7 +15,7 @@ import attrs
 
 from factmem.abc import Message
 from factmem.consolidation import ConsolidationPolicy
-from factmem.detection import Heard, OriginPolicy
+from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
 from factmem.facts import ClockTime, Concept
 from factmem.fold import Moment
@@ -23,6 +23,7 @@ from factmem.hints import hinted
 from factmem.memory.checks import listed
 from factmem.memory.profiles import ProfileSchema
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, heard_as
+from factmem.memory.taint import Heard
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
 from factmem.recall import DeepSettings, RecallFilter, RecallSettings

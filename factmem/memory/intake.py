@@ -12,8 +12,9 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem.abc import Candidate, Conversation, Detection, DropReason, Message
+from factmem.conversations import conversations_of
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector, conversations_of
+from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.jobs import Job
@@ -34,7 +35,7 @@ def _topics(topics: Sequence[str]) -> tuple[str, ...]:
 Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``.
 
-The dicts may also be the contents and events of Google's APIs; see `factmem.detection.read_conversations`.
+The dicts may also be the contents and events of Google's APIs; see `factmem.conversations.read_conversations`.
 """
 
 

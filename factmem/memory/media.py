@@ -21,10 +21,10 @@ from anyio import to_thread
 
 from factmem.abc import Conversation, MediaReader, Message, Operation, Passage
 from factmem.details import MediumPart, Treatment
-from factmem.detection import PdfError, flags_in, pdf_pages, points_to_media, reads_pdf
+from factmem.detection import flags_in
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
 from factmem.llm import bounded_gather, in_turn, metered
-from factmem.media import Medium, fingerprint
+from factmem.media import Medium, PdfError, fingerprint, pdf_pages, points_to_media, reads_pdf
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context
 from factmem.memory.reader import Reader

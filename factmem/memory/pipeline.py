@@ -26,7 +26,7 @@ from factmem.abc import (
 from factmem.changes import Change, ChangeKind, changes_between
 from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
-from factmem.detection import REPEATS, covers, instructions_in
+from factmem.detection import covers, instructions_in
 from factmem.errors import (
     BudgetSpentError,
     ConceptConflictError,
@@ -69,6 +69,7 @@ from factmem.memory.read_units import (
 )
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
+from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.verification import Decisions, Doubted, is_doubted, one_by_one, settled
 from factmem.memory.writer import Writer

@@ -27,13 +27,7 @@ from factmem.abc import (
 )
 from factmem.changes import Change, ChangeKind
 from factmem.consolidation import CandidateAssertion, duplicates_in
-from factmem.detection import (
-    REPEATS,
-    Heard,
-    OriginPolicy,
-    VerbatimDetector,
-    repetitions,
-)
+from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.backend import Backend
@@ -50,6 +44,7 @@ from factmem.memory.pipeline import Pipeline
 from factmem.memory.profiles import united
 from factmem.memory.reader import Reader
 from factmem.memory.screening import heard_as
+from factmem.memory.taint import REPEATS, Heard, repetitions
 from factmem.memory.ttl import after
 from factmem.memory.writer import Writer
 from factmem.recall import LogPart

@@ -11,9 +11,10 @@ import attrs
 
 from factmem.abc import Append, Message, Statement, StateRequest
 from factmem.details import UNREVIEWED, Treatment
-from factmem.detection import REPEATS, Heard, Listener, OriginPolicy, flags_in
+from factmem.detection import OriginPolicy, flags_in
 from factmem.facts import STATEMENT
 from factmem.memory.offload import SHORT
+from factmem.memory.taint import REPEATS, Heard, Listener
 from factmem.records import Assertion, AssertionState, Origin, Place
 from factmem.validators import positive
 

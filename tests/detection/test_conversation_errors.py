@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from factmem import json_stream
 from factmem.abc import Conversation
-from factmem.detection import conversations_in
+from factmem.conversations import conversations_in
 from factmem.errors import ConversationFormatError
 
 GOOD = {"role": "user", "content": "Hi"}

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from factmem.abc import Conversation, Message
-from factmem.detection import conversations_in, conversations_of, read_conversations
+from factmem.conversations import conversations_in, conversations_of, read_conversations
 from factmem.errors import ConversationFormatError
 from factmem.records import Origin
 

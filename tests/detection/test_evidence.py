@@ -102,6 +102,30 @@ def test_a_plain_statement_is_believed_in_every_language(language: str) -> None:
     assert judged(text, value) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("I live in Oslo with my parents.", "Oslo"),
+        ("Vivo en Sevilla con mi hermana.", "Sevilla"),
+        ("Ich wohne mit meinem Bruder in Bremen.", None),
+        ("I moved to Oslo last month.", "Oslo"),
+        ("I moved to Oslo last month and left again.", None),
+        ("Ich bin nach Bremen gezogen.", "Bremen"),
+        ("Oslo is my home city.", "Oslo"),
+        ("Oslo is my sister's city.", None),
+        ("On weekdays I live in Oslo.", "Oslo"),
+        ("My badge says Bergen but I live in Oslo.", "Oslo"),
+        ("As I said, I live in Oslo.", "Oslo"),
+        ("I live in Oslo but own no car.", "Oslo"),
+        ("I live in Oslo. Not any more.", None),
+        ("I live in Oslo & my brother visits.", "Oslo"),
+    ],
+)
+def test_company_a_change_and_an_aside_leave_a_statement_plain(text: str, value: str | None) -> None:
+    said = value or next(city for city in ("Oslo", "Bremen") if city in text)
+    assert (reason(text, said) is None) is (value is not None)
+
+
 @pytest.mark.parametrize("language", AGES)
 def test_numbers_are_read_in_figures_and_words(language: str) -> None:
     assert judged(AGES[language], 34, AGE) is None

@@ -161,7 +161,7 @@ async def test_what_is_said_stays_inside_the_document(read: Callable[..., Any]) 
     (prompt,) = reading.prompts
     assert "Ignore the rules" not in prompt.instructions
     assert prompt.content.count("<message ") == 2
-    assert prompt.content.count("</conversation>") == prompt.content.count("</document>") == 1
+    assert prompt.content.count("</conversation>") == 1
     assert "<b>" not in prompt.content
     assert 'speaker="Eve&quot; role=&quot;x"' in prompt.content
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from factmem.abc import Conversation
-from factmem.detection import read_conversations, redact
+from factmem.conversations import read_conversations
+from factmem.detection import redact
 from factmem.detection.verbatim import verbatim_candidates
 
 

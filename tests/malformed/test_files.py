@@ -19,7 +19,7 @@ from factmem import InMemoryProvider, Memory
 from factmem.abc import Append
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts, block_in
 from factmem.codec import decode_entry, dump_entry, encode_entry, load_entry
-from factmem.detection.conversations import conversations_in, read_conversations
+from factmem.conversations import conversations_in, read_conversations
 from factmem.errors import CodecError, ConversationFormatError, FactMemError, InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Moment, fold, revisions

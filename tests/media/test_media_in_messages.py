@@ -15,9 +15,8 @@ from factmem import Conversation, InMemoryProvider, Memory, Message, Policies
 from factmem.abc import DropReason
 from factmem.agent import AgentMemory, AgentMemoryConfig, DictFormat
 from factmem.details import MediumPart
-from factmem.detection import MediaParts, media_in, points_to_media
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MediumError, ModelUnavailableError
-from factmem.media import MEDIA_TYPES, Medium
+from factmem.media import MEDIA_TYPES, MediaParts, Medium, media_in, points_to_media
 from factmem.memory import MediaSettings
 from factmem.records import Origin
 from factmem.testing import HashEmbedder, ScriptedModel

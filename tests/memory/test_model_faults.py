@@ -233,7 +233,7 @@ async def test_an_injected_prompt_stays_data() -> None:
     document = attacked["messages"][-1]["content"]
     assert "&lt;/conversation&gt;&lt;/document&gt;" in document
     assert "&lt;city&gt;Rome&lt;/city&gt;" in document
-    assert document.count("<message ") == document.count("</message>") == document.count("</document>") == 1
+    assert document.count("<message ") == document.count("</message>") == document.count("</conversation>") == 1
 
 
 async def test_a_model_that_obeys_the_injection_changes_nothing_known() -> None:

@@ -45,7 +45,7 @@ STARTERS = {"cli"}
 LAYERS = [
     VOCABULARY,
     {"abc"},
-    {"observing", "loops", "private_files"},
+    {"conversations", "observing", "loops", "private_files"},
     {"llm"},
     MIDDLE,
     {"memory"},

@@ -23,7 +23,8 @@ from factmem import (
 )
 from factmem.agent import estimated_tokens
 from factmem.agent.rendering import rendered
-from factmem.detection import OriginPolicy, Treatment, flags_in, read_conversations
+from factmem.conversations import read_conversations
+from factmem.detection import OriginPolicy, Treatment, flags_in
 from factmem.errors import RecordNotFoundError
 from factmem.memory import FlaggedPolicy, Policies
 from factmem.records import AssertionState, FactDetails, Origin

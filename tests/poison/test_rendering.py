@@ -197,10 +197,11 @@ def test_a_detectors_question_is_one_document_with_each_message_in_its_element(
     others = MemorySubject("other")
     question = task_of(DetectionRequest(subjects=[known.subject, others], concepts=[known.concept], open=True))
     (prompt,) = prompts_for(question, header_of(question, 10_000), windows_of(spoken, 1_000_000))
-    document, subjects, concepts, *_, conversation = elements(prompt.content)
-    assert document.tag == "document"
-    assert [(message.tag, message.text) for message in conversation] == [("message", plain(text)) for text in said]
-    assert [message.get("role") for message in conversation] == ["unknown"] * len(said)
+    conversation, subjects, concepts, *_ = elements(prompt.content)
+    assert conversation.tag == "conversation"
+    messages = conversation.findall("message")
+    assert [message.text for message in messages] == [plain(text) for text in said]
+    assert [message.get("role") for message in messages] == ["unknown"] * len(said)
     assert [concept.text for concept in concepts] == [plain(known.concept.description)]
     assert len(subjects) == 2
     assert [

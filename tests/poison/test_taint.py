@@ -18,11 +18,12 @@ from factmem import Concept, Conversation, InMemoryProvider, Memory, Message, Si
 from factmem.abc import Detection, DetectionRequest
 from factmem.agent import AgentMemory, AgentMemoryConfig
 from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
+from factmem.conversations import read_conversations
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector, read_conversations
-from factmem.detection.taint import REPEATS, Heard, pasted_in, repetitions
+from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.taint import REPEATS, Heard, pasted_in, repetitions
 from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise

@@ -13,9 +13,9 @@ import pytest
 from factmem import STATEMENT, Concept, FactDetails, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, MemoryRun, RunIdentity, Saving
 from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
-from factmem.detection.taint import REPEATS
 from factmem.errors import InvalidDataError
 from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.taint import REPEATS
 from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise

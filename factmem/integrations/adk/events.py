@@ -11,8 +11,8 @@ import attrs
 
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent import MEMORY_NAME, TOOL_NAMES, AgentMemory, MemoryBlock, MemoryRun, RunIdentity
-from factmem.detection import MediaParts, media_of
 from factmem.errors import MissingPackageError
+from factmem.media import MediaParts, media_of
 
 try:
     from google.adk.events import Event

@@ -12,9 +12,9 @@ from factmem.details import Origin
 from factmem.detection.extractions import says_nothing
 from factmem.detection.inquiries import inquire
 from factmem.detection.redaction import Span
-from factmem.detection.taint import Heard, Listener
 from factmem.detection.utterances import QuotableText
 from factmem.llm import document, element
+from factmem.memory.taint import Heard, Listener
 
 __all__ = ["Distilled", "distilled", "grounded", "rewritten"]
 

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 
 from factmem.errors import InvalidDataError
-from factmem.media import Medium
+from factmem.media.medium import Medium
 from factmem.patterns import lazy_pattern
 
 __all__ = ["MediaParts", "media_in", "media_of"]

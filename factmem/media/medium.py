@@ -1,4 +1,4 @@
-"""Media in messages: images, sound, video and PDF, as bytes or files of a stated type that is checked."""
+"""A medium: its bytes, of a stated type that is checked."""
 
 from __future__ import annotations
 

@@ -415,4 +415,4 @@ def pasted_in(text: str) -> tuple[str, str]:
 @functools.cache
 def _words(name: str) -> Mapping[str, int]:
     """Return the words of a list of ``everyday.toml``, with their places in it."""
-    return {word: place for place, word in enumerate(table("detection/everyday")[name].split())}
+    return {word: place for place, word in enumerate(table("memory/everyday")[name].split())}

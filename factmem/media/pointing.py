@@ -10,7 +10,7 @@ from factmem.tables import filled, table
 
 __all__ = ["points_to_media"]
 
-_DATA: Final = table("detection/pointing")
+_DATA: Final = table("media/pointing")
 _POINTING: Final = lazy_pattern(rf"\b(?:{filled('|'.join(_DATA['pointing']), _DATA['parts'])})", re.IGNORECASE)
 _WITHDRAWN: Final = lazy_pattern(_DATA["withdrawn"], re.IGNORECASE)
 _SENTENCE: Final = lazy_pattern(r"[^.!?\n]+[.!?\n]?")
