@@ -262,7 +262,9 @@ class _Judge:
     def _reason_of_truth(self, value: bool, reading: Reading) -> str | None:
         """Return why a truth is not plainly said: at least half of its keyword's words have to stand in the clause."""
         keyword = [word for word in self.concept.keyword.lower().split("_") if word not in _OF_KEYWORDS]
-        found = [places for word in keyword if (places := reading.translated([word]))]
+        described = [word.text for word in words_of(self.concept.description)]
+        forms = [[word, *(other for other in described if _is_among(other, (word,)))] for word in keyword]
+        found = [places for words in forms if (places := reading.translated(words))]
         if 2 * len(found) >= len(keyword) and found:
             joint = functools.reduce(_joined, found)
             return self._best(joint, lambda place: reading.reason(place, text=False, truth=value))

@@ -121,6 +121,8 @@ def number_places(value: Decimal, words: Sequence[Word], language: Language | No
                 continue
         if numbers and numbers[0] == value:
             found.append((at, at))
+        elif numbers and following < len(words) and words[following].text == "%" and numbers[0] == value * 100:
+            found.append((at, following))
     if language is not None and value == value.to_integral_value() and 0 <= value <= _LARGEST_SPELLED:
         spelled = _spelled(language.name, int(value))
         if spelled is not None:
@@ -287,14 +289,25 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
     """Return where a length of time is said: a number with its unit."""
     if language is None:
         return []
-    seconds, found = Decimal(length // dt.timedelta(microseconds=1)) / 1_000_000, []
-    for unit, names in language.group("units").items():
-        pattern = language.pattern(names)
-        for first, last in number_places(seconds / _UNITS[unit], words, language):
-            behind = search(pattern, words, last + 1, last + 3)
-            if behind and behind[0][0] == last + 1:
-                found.append((first, behind[0][1]))
+    seconds, found = Decimal(length // dt.timedelta(microseconds=1)) / 1_000_000, list[Found]()
+    for unit in language.group("units"):
+        found += _amounts(seconds / _UNITS[unit], unit, words, language)
+        for smaller in language.group("units"):  # "3 hours 52 minutes"
+            whole, rest = divmod(seconds, _UNITS[unit])
+            if whole and rest and _UNITS[smaller] < _UNITS[unit]:
+                ones = _amounts(whole, unit, words, language)
+                others = _amounts(rest / _UNITS[smaller], smaller, words, language) if ones else []
+                found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     return found
+
+
+def _amounts(number: Decimal, unit: str, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where a number of a unit of time is said."""
+    pattern = language.pattern(language.group("units")[unit])
+    behind = (
+        (place, search(pattern, words, place[1] + 1, place[1] + 3)) for place in number_places(number, words, language)
+    )
+    return [(first, units[0][1]) for (first, last), units in behind if units and units[0][0] == last + 1]
 
 
 def _covering(words: Sequence[Word], start: int, end: int) -> Found:

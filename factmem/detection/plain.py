@@ -273,7 +273,9 @@ class Reading:
             return
         leads = _SHORT if first in self.entries("leading", first, first) else 1
         oneself = truth is None and (
-            self.entries("self", first, min(first + leads, last)) or self._begins_with_verb(place, clause)
+            self.entries("self", first, min(first + leads, last))
+            or self._begins_with_verb(place, clause)
+            or self._names_topic(first, last)
         )
         most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
         if len(unknown) > most:
@@ -303,6 +305,11 @@ class Reading:
             return True
         before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
         return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
+
+    def _names_topic(self, first: int, last: int) -> bool:
+        """Return whether words begin with what is the speaker's ("my ..."), or with a thing, and name the topic."""
+        own = self.entries("my", first, min(first + 1, last)) or (self.topic.is_of_a_thing and self.topic.subjects)
+        return bool(own) and bool(self.topic.named(self.words, first, last) - self.entries("verbs", first, last))
 
     def _begins_with_verb(self, place: Found, clause: Found) -> bool:
         """Return whether a clause begins with a verb that says who speaks, in a language that may leave that out."""

@@ -421,3 +421,27 @@ async def test_secrets_in_a_models_answer_are_redacted() -> None:
     assert [value for item in found.candidates for value in item.fact.values] == [
         "The password of Falcon in the office is [redacted: password]."
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "concept"),
+    [
+        ("My best time is 3 hours 52 minutes.", dt.timedelta(hours=3, minutes=52), ("best_time", "Their best time")),
+        ("I smoke.", True, ("smoker", "Whether they smoke")),
+        ("I never eat pork.", False, ("eats_pork", "Whether they eat pork")),
+        ("My oral exam is on July 9, 2026.", dt.date(2026, 7, 9), ("exam_date", "When their exam is")),
+        ("My favourite writer is Ursula K. Le Guin.", "Ursula K. Le Guin", ("writer", "Their favourite writer")),
+        ("My share is 75%.", 0.75, ("share", "Their share of the company")),
+    ],
+)
+def test_forms_of_a_value_and_of_its_concept_are_plain(text: str, value: Any, concept: tuple[str, str]) -> None:
+    assert reason(text, value, Concept.single(*concept, type(value))) is None
+
+
+def test_a_word_that_ends_like_a_denial_denies_nothing() -> None:
+    assert reason("أنا أعيش في الإسكندرية.", "الإسكندرية") is None
+
+
+def test_a_number_that_a_language_cannot_spell_is_read_in_figures() -> None:
+    for text in ("Mój budżet to 32000.", "मेरा बजट 32000 है।", "私の予算は32000です。"):
+        judged(text, 32_000, Concept.single("budget", "Their budget", int))
