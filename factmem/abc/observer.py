@@ -68,6 +68,7 @@ class Operation(enum.StrEnum):
     EXPORT = "export"
     IMPORT = "import"
     REEMBED = "reembed"
+    CALIBRATE = "calibrate"
     CLOSE = "aclose"
     QUARANTINE_LIST = "quarantine.list"
     QUARANTINE_COUNT = "quarantine.count"

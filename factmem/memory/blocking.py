@@ -293,5 +293,6 @@ class BlockingMemory(_Twin):
     undo: Final = _blocking(Memory.undo)
     expire: Final = _blocking(Memory.expire)
     reembed: Final = _blocking(Memory.reembed)
+    calibrate: Final = _blocking(Memory.calibrate)
     export: Final = _blocking(Memory.export)
     import_: Final = _blocking(Memory.import_)

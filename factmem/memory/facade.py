@@ -46,6 +46,7 @@ from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
 from factmem.memory.background import Background, MemoryEvent, Submission, Worker
+from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.dead_letters import DeadLetters
@@ -72,6 +73,7 @@ from factmem.observing import Observation
 from factmem.providers import open_provider
 from factmem.recall import (
     BoundedEmbedder,
+    Calibration,
     DeepSettings,
     ForeignEmbedder,
     Mirror,
@@ -434,6 +436,34 @@ class Memory:
             raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
         await self._backend.mirror.reembed(progress)
         return len(await self._reader.visible(RecallFilter()))
+
+    async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
+        """Measure how much words count beside this memory's embedder; nothing is changed.
+
+        Give the result to recall: ``RecallSettings(lexical_weight=…, unrelated=…)``.
+
+        Args:
+            questions: Questions with the text of the record that answers each. None to measure without any, on the
+                visible statements: their beginnings are asked, and their ends searched.
+
+        Raises:
+            InvalidDataError: There are too few statements, or no questions.
+            EmbedderError: The embedder failed.
+        """
+        embedder = self._backend.embedder
+        if questions is None:
+            newest = await self.list_records(limit=MOST_TEXTS)
+            return await measured(embedder, [record.value for record in newest if isinstance(record.value, str)])
+
+        async def find(question: str, calibration: Calibration) -> list[str]:
+            settings = attrs.evolve(
+                self._context.settings,
+                lexical_weight=calibration.lexical_weight,
+                unrelated=calibration.unrelated,
+            )
+            return [str(match.record.value) for match in await self.recall(question, settings=settings)]
+
+        return await by_questions(embedder, questions, find)
 
     # -- Views ----------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,9 @@ from factmem.names import folded_keyword
 from factmem.recall import (
     COMPARED,
     TELLING,
+    Asked,
     Asking,
+    Calibration,
     Corpus,
     DeepSettings,
     EventTime,
@@ -40,11 +42,11 @@ from factmem.recall import (
     RecallMatches,
     RecallSettings,
     Results,
-    asks_for_assistant,
     events_in,
     explored,
     followed,
     kinds_asked,
+    less_named,
     marked,
     ranked,
     rows_of_marks,
@@ -52,6 +54,7 @@ from factmem.recall import (
     sentence_of,
     timed,
     times_and_rest,
+    whose_words,
 )
 from factmem.recall import embedded as embed_texts
 from factmem.reranking import reordered, rerank_checked
@@ -118,6 +121,7 @@ class Recaller:
         check_instance(settings, "settings", RecallSettings)
         check_instance(deep, "deep", DeepSettings)
         search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
+        search = attrs.evolve(search, calibration=await self._calibration(search))
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
             matches = await self._deeply(query, search, deep, strict=strict)
         else:
@@ -195,8 +199,10 @@ class Recaller:
 
         def rank(corpus: Corpus) -> _Found:
             queries = asked()
+            asking = self._asking(search, query, embedded=vectors[0] is not None)
             whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
-            linked = followed(corpus, self._asking(search, query, embedded=vectors[0] is not None))
+            whole = less_named(corpus, whole, query, asking.embed)
+            linked = followed(corpus, asking)
 
             def best(search: _Search) -> list[RecallMatch]:
                 beside = functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted)
@@ -322,6 +328,15 @@ class Recaller:
             semantic=semantic,
         )
 
+    async def _calibration(self, search: _Search) -> Calibration:
+        """Return how the embedder's cosines are read."""
+        try:
+            name = (await self._backend.embedder.identity()).name if search.semantic else ""
+        except EmbedderError:  # it fails again when it is asked for the vectors, and that is told
+            name = ""
+        known = search.weights.calibration(name)
+        return known if search.lexical else attrs.evolve(known, lexical_weight=0.0)
+
 
 @attrs.frozen(kw_only=True)
 class _Search:
@@ -336,6 +351,7 @@ class _Search:
     weights: RecallSettings
     lexical: bool
     semantic: bool
+    calibration: Calibration = attrs.field(factory=Calibration)
 
     @property
     def keeps_all(self) -> bool:
@@ -353,7 +369,7 @@ class _Search:
         Raises:
             EmbedderError: Meaning is the only ranking.
         """
-        if not (self.lexical and self.weights.lexical_weight):
+        if not self.calibration.lexical_weight:
             raise error
         failure = f"results are ranked by words alone: {error}"
         _log.warning("%s", failure)
@@ -364,11 +380,12 @@ class _Search:
         query = Query(
             terms=self.mirror.terms(text) if self.lexical else (),
             vector=vector,
-            asks_assistant=self.lexical and asks_for_assistant(text),
+            asked=whose_words(text) if self.lexical else Asked.USER,
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
             sight=self.sight,
             now=self.now.timestamp(),
-            settings=self.weights if self.lexical else attrs.evolve(self.weights, lexical_weight=0.0),
+            settings=self.weights,
+            calibration=self.calibration,
         )
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
         return query.at(times, rest) if times else query
@@ -498,11 +515,17 @@ class Searches:
             lambda phrase: self._found_by(corpus, self._query(phrase), RecallFilter(), TELLING),
             self.now,
         )
+        query = less_named(corpus, query, look.text, self._embedded_now)
         limit = self.limit if look.hint is None else len(look.hint.record_ids) or self.limit
         matches = self._found_by(corpus, query, wanted, limit)
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]
+
+    def _embedded_now(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
+        """Return the embeddings of texts, from a worker thread."""
+        from_thread.run(self._embed, texts)
+        return [self._vectors.get(text) for text in texts]
 
     def _query(self, text: str) -> Query:
         return self.query(text, self._vectors.get(text))

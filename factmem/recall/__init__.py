@@ -36,12 +36,12 @@ from factmem.recall.index.outline_codec import value_number
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.index.source import log_source
 from factmem.recall.overtaken import marked, rows_of_marks, still_true
-from factmem.recall.ranking import Query, ranked
+from factmem.recall.ranking import Query, less_named, ranked
 from factmem.recall.results import DeepRecall, RecallMatch, RecallMatches, ScoreParts, hydrate
-from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
+from factmem.recall.scoring import Additive, Boost, Calibration, RecallSettings, composite, recency
 from factmem.recall.strength import chosen
 from factmem.recall.text.analysis import analyse, indexed_text
-from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked
+from factmem.recall.text.signs import Asked, Kind, kinds_asked, whose_words
 from factmem.recall.text.times import TimeSpan, times_and_rest, times_in
 
 __all__ = [
@@ -49,9 +49,11 @@ __all__ = [
     "TELLING",
     "VENDORS",
     "Additive",
+    "Asked",
     "Asking",
     "Boost",
     "BoundedEmbedder",
+    "Calibration",
     "CallableEmbedder",
     "Columns",
     "Corpus",
@@ -84,7 +86,6 @@ __all__ = [
     "WordLlamaEmbedder",
     "analyse",
     "as_embedder",
-    "asks_for_assistant",
     "chosen",
     "composite",
     "default_embedder",
@@ -97,6 +98,7 @@ __all__ = [
     "hydrate",
     "indexed_text",
     "kinds_asked",
+    "less_named",
     "log_source",
     "marked",
     "ranked",
@@ -109,4 +111,5 @@ __all__ = [
     "times_and_rest",
     "times_in",
     "value_number",
+    "whose_words",
 ]

@@ -20,28 +20,42 @@ from factmem.scalars import ScalarKind, scalar_of_shape
 from factmem.wording import QUESTION_MARKS
 
 __all__ = [
+    "Asked",
     "Kind",
     "asking_words",
-    "asks_for_assistant",
     "ends_with_question",
     "kinds_asked",
     "kinds_held",
     "kinds_of_concept",
+    "whose_words",
 ]
 
 _LONGEST_LOOK: Final = 4096
 """Number of characters of a query that are searched; this runs on the event loop."""
 
-_VERBS_PAST: Final = (
-    "said|told|mentioned|recommended|suggested|gave|provided|created|wrote|listed|advised|explained|described|shared|"
-    "showed|made|helped|came up"
+_YOU: Final = frozenset("you you've you'd du Sie ihr tu vous tú usted ustedes você vocês jij je u ты вы 你 您".split())  # noqa: SIM905
+"""The second person as a subject, by itself; "Sie" not at the beginning."""
+
+_I: Final = frozenset("i i've i'd i'm we we've ich wir je j'ai nous yo eu ik я мы 我".split())  # noqa: SIM905
+"""The first person as a subject: a second person soon after it is an object."""
+
+_REQUESTING: Final = frozenset(
+    """can could would will do don't may might should kannst können könnt könntest könnten würdest würden weißt wissen
+    peux pouvez pourrais pourriez sais savez puedes puede podrías podría sabes sabe pode poderia sabe kun kunt zou
+    можешь можете мог могли 能 可以""".split()  # noqa: SIM905
 )
-_VERBS: Final = "say|tell|mention|recommend|suggest|give|provide|create|write|list|advise|explain|describe|share|show"
-_ASKS_ASSISTANT: Final = lazy_pattern(
-    rf"\byou(?:'ve| have| had| just| also| once)? (?:{_VERBS_PAST})\b|\bdid you (?:{_VERBS})\b|\bremind me\b"
-    r"|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b",
-    re.IGNORECASE,
+"""Words before the second person in a request."""
+
+_NO_SUBJECT: Final = frozenset(
+    """for to with of about from by than on at in like as if when let thank help für mit von bei wenn pour avec de si
+    para con por cuando voor met van als für для с о если""".split()  # noqa: SIM905
 )
+"""Words before the second person where it is an object, or where nothing is asked about it."""
+
+_OURS: Final = lazy_pattern(
+    r"\bremind me\b|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b", re.IGNORECASE
+)
+_WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _ASKS_NUMBER: Final = lazy_pattern(
     r"\b(?:how (?:many|much|long|often|old|far|tall|big|fast)|percentage|percent|total|number of|count|cost|price"
     r"|amount|score|what time|phone number|discount|ratio|older)\b",
@@ -87,9 +101,36 @@ class Kind(enum.IntFlag):
     """Yes or no."""
 
 
-def asks_for_assistant(query: str) -> bool:
-    """Return whether a query asks for the assistant's own words: "What did you recommend?"."""
-    return _ASKS_ASSISTANT.search(query[:_LONGEST_LOOK]) is not None
+class Asked(enum.Enum):
+    """The speaker whose words a query asks for.
+
+    Attributes:
+        USER: The user's, as by default.
+        EITHER: Anybody's, in a request: "Can you sum up how the plan changed?"
+        ASSISTANT: The assistant's: the second person is a subject. "What did you recommend?"
+    """
+
+    USER = enum.auto()
+    EITHER = enum.auto()
+    ASSISTANT = enum.auto()
+
+
+def whose_words(query: str) -> Asked:
+    """Return whose words a query asks for, by the person that is a subject in it."""
+    look = query[:_LONGEST_LOOK]
+    if _OURS.search(look):
+        return Asked.ASSISTANT
+    words = [found[0].replace("’", "'") for found in _WORD.finditer(look)]
+    asked = Asked.USER
+    for at, word in enumerate(words):
+        if (word if at and word == "Sie" else word.lower()) not in _YOU:
+            continue
+        before = [other.lower() for other in words[max(at - 2, 0) : at]]
+        if before and before[-1] in _REQUESTING:
+            asked = Asked.EITHER
+        elif not ((before and before[-1] in _NO_SUBJECT) or _I.intersection(before)):
+            return Asked.ASSISTANT
+    return asked
 
 
 def kinds_asked(query: str) -> Kind:
