@@ -48,6 +48,7 @@ from factmem.recall import (
     kinds_asked,
     less_named,
     marked,
+    nameless,
     ranked,
     rows_of_marks,
     selected,
@@ -137,15 +138,15 @@ class Recaller:
     async def _shallowly(self, query: str, search: _Search, *, strict: bool) -> RecallMatches:
         """Search by words and by meaning; by words alone if the embedder fails. Then rerank, if there is a reranker."""
         happened = events_in(query, search.now) if search.lexical else ()
-        texts = [query, *(event.phrase for event in happened)]
-        by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
+        texts = list(dict.fromkeys([query, nameless(query), *(event.phrase for event in happened)]))
         failure = None
         try:
-            vectors = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else by_words
-            found = await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors)
+            found_for = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else ()
+            vectors = dict(zip(texts, found_for, strict=search.semantic))
+            found = await self._ranked(search, query, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
             failure = search.without_meaning(error)
-            found = await self._ranked(search, texts, by_words, happened, embedded=False)
+            found = await self._ranked(search, query, {}, happened, embedded=False)
         return await self._reranked(query, found, search.limit, failure, strict=strict)
 
     async def _reranked(
@@ -182,27 +183,22 @@ class Recaller:
     async def _ranked(
         self,
         search: _Search,
-        texts: Sequence[str],
-        vectors: Sequence[NDArray[np.float32] | None],
+        query: str,
+        vectors: Mapping[str, NDArray[np.float32] | None],
         happened: Sequence[EventTime],
         *,
         embedded: bool,
     ) -> _Found:
         """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
-        query = texts[0]
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
         wide = attrs.evolve(search, limit=max(search.limit, top))
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top)
-        asked = functools.cache(  # slow: in worker threads only
-            lambda: {text: search.query(text, vector) for text, vector in zip(texts, vectors, strict=True)}
-        )
+        asked = functools.cache(lambda text: search.query(text, vectors.get(text)))  # slow: in worker threads only
 
         def rank(corpus: Corpus) -> _Found:
-            queries = asked()
-            asking = self._asking(search, query, embedded=vectors[0] is not None)
-            whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
-            whole = less_named(corpus, whole, query, asking.embed)
-            linked = followed(corpus, asking)
+            whole = timed(asked(query), happened, lambda phrase: self._dating(corpus, asked(phrase)), search.now)
+            whole = less_named(corpus, whole, query, vectors.get(nameless(query)))
+            linked = followed(corpus, self._asking(search, query, embedded=vectors.get(query) is not None))
 
             def best(search: _Search) -> list[RecallMatch]:
                 beside = functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted)
@@ -463,7 +459,7 @@ class Searches:
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.deep.Searcher.found`."""
         try:
-            await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
+            await self._embed(text for look in looks for text in self._texts(look.text))
             corpus = await self.corpus(embedded=self.needs_vectors)
         except EmbedderError as error:
             self.failure = self.without_meaning(error)
@@ -515,17 +511,12 @@ class Searches:
             lambda phrase: self._found_by(corpus, self._query(phrase), RecallFilter(), TELLING),
             self.now,
         )
-        query = less_named(corpus, query, look.text, self._embedded_now)
+        query = less_named(corpus, query, look.text, self._vectors.get(nameless(look.text)))
         limit = self.limit if look.hint is None else len(look.hint.record_ids) or self.limit
         matches = self._found_by(corpus, query, wanted, limit)
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]
-
-    def _embedded_now(self, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
-        """Return the embeddings of texts, from a worker thread."""
-        from_thread.run(self._embed, texts)
-        return [self._vectors.get(text) for text in texts]
 
     def _query(self, text: str) -> Query:
         return self.query(text, self._vectors.get(text))
@@ -533,8 +524,8 @@ class Searches:
     def _found_by(self, corpus: Corpus, query: Query, wanted: RecallFilter, limit: int) -> list[RecallMatch]:
         return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)
 
-    def _phrases(self, text: str) -> list[str]:
-        return [event.phrase for event in events_in(text, self.now)]
+    def _texts(self, text: str) -> list[str]:
+        return [text, nameless(text), *(event.phrase for event in events_in(text, self.now))]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""

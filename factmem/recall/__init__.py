@@ -41,7 +41,7 @@ from factmem.recall.results import DeepRecall, RecallMatch, RecallMatches, Score
 from factmem.recall.scoring import Additive, Boost, Calibration, RecallSettings, composite, recency
 from factmem.recall.strength import chosen
 from factmem.recall.text.analysis import analyse, indexed_text
-from factmem.recall.text.signs import Asked, Kind, kinds_asked, whose_words
+from factmem.recall.text.signs import Asked, Kind, kinds_asked, nameless, whose_words
 from factmem.recall.text.times import TimeSpan, times_and_rest, times_in
 
 __all__ = [
@@ -101,6 +101,7 @@ __all__ = [
     "less_named",
     "log_source",
     "marked",
+    "nameless",
     "ranked",
     "recency",
     "rows_of_marks",

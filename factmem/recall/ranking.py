@@ -34,7 +34,7 @@ from factmem.recall.results import RecallMatch, ScoreParts, hydrate
 from factmem.recall.scoring import Calibration, Evidence, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
-from factmem.recall.text.signs import Asked, Kind, asking_words
+from factmem.recall.text.signs import Asked, Kind, asking_words, capitalized
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.views import Sight
@@ -124,10 +124,8 @@ class Query:
         return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
 
 
-def less_named(
-    corpus: Corpus, query: Query, text: str, embed: Callable[[Sequence[str]], Sequence[NDArray[np.float32] | None]]
-) -> Query:
-    """Return a query in whose embedding names count half; the same one if its text names nobody.
+def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.float32] | None) -> Query:
+    """Return a query in whose embedding names count half; the same one if not all of its capitalized words are names.
 
     Names count as words. Embeddings of records are without them, so that those of a question blur what it means.
 
@@ -135,16 +133,14 @@ def less_named(
         corpus: The corpus, whose speakers and subjects are the names.
         query: The query.
         text: Its text.
-        embed: Returns the embeddings of questions.
+        nameless: The embedding of `factmem.recall.text.signs.nameless` of it.
     """
-    if query.vector is None:
+    if query.vector is None or nameless is None or nameless is query.vector:
         return query
+    both = query.vector + nameless
+    size = float(np.linalg.norm(both))
     names = corpus.shown(query.sight).names_in([term.number for term in query.terms], query.sight)
-    rest = [word for word in text.split() if not names.issuperset(term_numbers(analyse(word)) or (0,))] if names else ()
-    if not rest:
-        return query
-    (vector,) = embed([" ".join(rest)])
-    if vector is None or not (size := float(np.linalg.norm(both := query.vector + vector))):
+    if not size or not names or not names.issuperset(term_numbers(analyse(" ".join(capitalized(text))))):
         return query
     return attrs.evolve(query, vector=(both / size).astype(np.float32))
 

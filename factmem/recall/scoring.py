@@ -4,8 +4,8 @@ The similarity is *pointwise*: a function of the query, the record, its own conv
 the caller may see, never of the other results. It is one weighted mean of the evidence of words and of meaning, raised
 by names, times and kinds, and lowered where the query asks for somebody else's words or facts:
 
-    fused      = (W · lexical + M · semantic) / (W + M)
-    W, M       = w · (1 + 2g),  (1 - w) · (1 + g);  W · ½ for a record alone in its conversation
+    fused      = (w · v · lexical + (1 - w) · semantic) / (w · v + 1 - w)
+    v          = (1 + 2g) / (1 + g);  ½ for a record alone in its conversation
     lexical    = (1 - t) · words + t · dated
     words      = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
     semantic   = (((cosine + g · (near + g' · cosine')) / (1 + g)) - unrelated) / (1 - unrelated),   at least 0
@@ -103,6 +103,7 @@ __all__ = [
     "says_little",
     "similarity",
     "term_share",
+    "words_weight",
 ]
 
 BM25_K1: Final = 0.5
@@ -328,7 +329,7 @@ class Evidence(Generic[Floats]):
         near: Mean cosine of the record and its neighbours.
         context: ``g``, see `context_weight`; 0 for a record alone in its conversation.
         unrelated: See `Calibration`.
-        words: `ALONE` for a record alone in its conversation, else 1.
+        words: ``v``, see `words_weight`.
         question: The share ``own`` of the statement before. None if no record answers a question, as for the next two.
         question_cosine: The cosine of the statement before.
         answered: ``g'``, the `context_weight` of the statement before; 0 if that one does not end with a question.
@@ -382,17 +383,33 @@ class Evidence(Generic[Floats]):
         around = self.near
         if self.answered is not None and self.question_cosine is not None:
             around = around + self.answered * self.question_cosine
-        cosine = (self.cosine + self.context * around) / (1 + self.context)
-        bounded: Any = np.clip((cosine - self.unrelated) / (1 - self.unrelated), 0, 1)
+        cosine: Any = (self.cosine + self.context * around) / (1 + self.context)
+        if self.unrelated:
+            cosine = np.maximum(cosine - self.unrelated, 0) / (1 - self.unrelated)
+        bounded: Any = np.minimum(cosine, 1)
         meaning: Floats = bounded
         return meaning
 
     def fused(self, lexical_weight: float) -> Floats:
         """Return the weighted mean of the evidence of words and of meaning, 0 to 1."""
-        words = lexical_weight * self.words * (1 + 2 * self.context)
-        meaning = (1 - lexical_weight) * (1 + self.context)
-        mean: Floats = (words * self.lexical + meaning * self.semantic) / (words + meaning)
+        if lexical_weight in (0, 1):
+            return self.lexical if lexical_weight else self.semantic
+        meaning: Any = 1 - lexical_weight
+        meaning = meaning / (meaning + lexical_weight * self.words)
+        mean: Floats = self.lexical + meaning * (self.semantic - self.lexical)
         return mean
+
+
+def words_weight(grouped: Any, context: Floats) -> Floats:
+    """Return the weight of words beside meaning, by the levels that each has: ``(1 + 2g) / (1 + g)``, or `ALONE`.
+
+    Args:
+        grouped: Whether the record is in a conversation with others.
+        context: ``g``, see `context_weight`.
+    """
+    weight: Any = (1 + 2 * context) / (1 + context) - (1 - ALONE) * (1 - grouped)
+    words: Floats = weight
+    return words
 
 
 def context_weight(counts: Any, length: Floats) -> Floats:

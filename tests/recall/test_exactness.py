@@ -104,9 +104,10 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values())), strict=True))
     embedder = HashEmbedder()
     named = {said.leads for _, said in seen if said.typed and said.leads in asked}
-    rest = [word for word in query.split() if not named.issuperset(analyse(word) or [""])]
-    full, short, *rows = await embedder.embed([query, " ".join(rest) or query, *(said.indexed for _, said in seen)])
-    asking = (full + short) / np.linalg.norm(full + short) if named and rest else full
+    first, *others = query.split()
+    short_query = " ".join([first, *(word for word in others if word != "Zoe")])
+    full, short, *rows = await embedder.embed([query, short_query, *(said.indexed for _, said in seen)])
+    asking = (full + short) / np.linalg.norm(full + short) if named else full
     cosines = {seq: max(float(np.dot(asking, row)), 0) for seq, row in zip(order, rows, strict=True)}
     documents = [terms[seq] for seq in order]
     known = {

@@ -16,7 +16,7 @@ from factmem.facts import STATEMENT
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.outline_codec import ASKS, ASSISTANT, KINDS_FROM
-from factmem.recall.scoring import ALONE, aged, context_weight, recency, says_little
+from factmem.recall.scoring import aged, context_weight, recency, says_little, words_weight
 from factmem.recall.text.related_words import Term
 from factmem.subjects import MemorySubject
 
@@ -417,9 +417,10 @@ class Segment:
         """Return the weights of some rows, in double precision."""
         length, answers = self.lengths.own[rows].astype(np.float64), self.answers[rows]
         before = self.lengths.own[rows - 1].astype(np.float64)
+        context = context_weight(grouped := self.grouped[rows], length)
         return RowWeights(
-            context=context_weight(self.grouped[rows], length),
-            words=np.where(self.grouped[rows], 1.0, ALONE),
+            context=context,
+            words=words_weight(grouped, context),
             answered=context_weight(answers, before) if answers.any() else None,
             little=says_little(length, self.tells[rows]),
             importance=self.importance[rows],
@@ -429,9 +430,10 @@ class Segment:
     def short_weights(self) -> RowWeights:
         """The weights of all rows, in single precision."""
         length = self.short_lengths[0]
+        context = context_weight(self.grouped, length)
         return RowWeights(
-            context=context_weight(self.grouped, length),
-            words=np.where(self.grouped, np.float32(1), np.float32(ALONE)),
+            context=context,
+            words=words_weight(self.grouped, context).astype(np.float32),
             answered=context_weight(self.answers, row_before(length)) if self.answers.any() else None,
             little=says_little(length, self.tells),
             importance=self.importance.astype(np.float32),

@@ -23,10 +23,12 @@ __all__ = [
     "Asked",
     "Kind",
     "asking_words",
+    "capitalized",
     "ends_with_question",
     "kinds_asked",
     "kinds_held",
     "kinds_of_concept",
+    "nameless",
     "whose_words",
 ]
 
@@ -131,6 +133,18 @@ def whose_words(query: str) -> Asked:
         elif not ((before and before[-1] in _NO_SUBJECT) or _I.intersection(before)):
             return Asked.ASSISTANT
     return asked
+
+
+def capitalized(query: str) -> list[str]:
+    """Return the capitalized words of a query, which may be names; its first word and "I" are left out."""
+    return [word for word in query.split(" ")[1:] if word[:1].isupper() and word[1:2].isalpha()]
+
+
+def nameless(query: str) -> str:
+    """Return a query without its `capitalized` words."""
+    left_out = set(capitalized(query))
+    first, *rest = query.split(" ")
+    return " ".join([first, *(word for word in rest if word not in left_out)])
 
 
 def kinds_asked(query: str) -> Kind:
