@@ -26,7 +26,6 @@ from factmem.names import folded_keyword
 from factmem.recall import (
     COMPARED,
     TELLING,
-    Asked,
     Asking,
     Calibration,
     Corpus,
@@ -42,6 +41,7 @@ from factmem.recall import (
     RecallMatches,
     RecallSettings,
     Results,
+    asks_for_assistant,
     events_in,
     explored,
     followed,
@@ -55,7 +55,6 @@ from factmem.recall import (
     sentence_of,
     timed,
     times_and_rest,
-    whose_words,
 )
 from factmem.recall import embedded as embed_texts
 from factmem.reranking import reordered, rerank_checked
@@ -376,7 +375,7 @@ class _Search:
         query = Query(
             terms=self.mirror.terms(text) if self.lexical else (),
             vector=vector,
-            asked=whose_words(text) if self.lexical else Asked.USER,
+            asks_assistant=self.lexical and asks_for_assistant(text),
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
             sight=self.sight,
             now=self.now.timestamp(),

@@ -41,7 +41,7 @@ from factmem.recall.results import DeepRecall, RecallMatch, RecallMatches, Score
 from factmem.recall.scoring import Additive, Boost, Calibration, RecallSettings, composite, recency
 from factmem.recall.strength import chosen
 from factmem.recall.text.analysis import analyse, indexed_text
-from factmem.recall.text.signs import Asked, Kind, kinds_asked, nameless, whose_words
+from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked, nameless
 from factmem.recall.text.times import TimeSpan, times_and_rest, times_in
 
 __all__ = [
@@ -49,7 +49,6 @@ __all__ = [
     "TELLING",
     "VENDORS",
     "Additive",
-    "Asked",
     "Asking",
     "Boost",
     "BoundedEmbedder",
@@ -86,6 +85,7 @@ __all__ = [
     "WordLlamaEmbedder",
     "analyse",
     "as_embedder",
+    "asks_for_assistant",
     "chosen",
     "composite",
     "default_embedder",
@@ -112,5 +112,4 @@ __all__ = [
     "times_and_rest",
     "times_in",
     "value_number",
-    "whose_words",
 ]

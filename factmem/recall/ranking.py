@@ -34,7 +34,7 @@ from factmem.recall.results import RecallMatch, ScoreParts, hydrate
 from factmem.recall.scoring import Calibration, Evidence, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
-from factmem.recall.text.signs import Asked, Kind, asking_words, capitalized
+from factmem.recall.text.signs import Kind, asking_words, capitalized
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.views import Sight
@@ -86,7 +86,7 @@ class Query:
         vector: The embedding of length 1, or None to go by words alone.
         times: The intervals that the query names, in seconds since 1970; an open beginning is minus infinity.
         timed: The part of the evidence of words that is the closeness to a time.
-        asked: Whose words it asks for.
+        asks_assistant: Whether it asks for the assistant's own words.
         kinds: The kinds of values that would answer it.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
@@ -98,7 +98,7 @@ class Query:
     vector: NDArray[np.float32] | None
     times: Sequence[tuple[float, float]] = ()
     timed: float = 0.0
-    asked: Asked = Asked.USER
+    asks_assistant: bool = False
     kinds: Kind = Kind.NONE
     sight: Sight
     now: float
@@ -319,14 +319,12 @@ def _of(values: NDArray[Any], rows: Rows | None) -> NDArray[Any]:
     return values if rows is None else values[rows]
 
 
-def _misfit(segment: Segment, query: Query, rows: Rows | None) -> Floats | None:
-    """Return how far rows are of a role that the query does not ask for; None if none are."""
-    if query.asked is Asked.ASSISTANT:
-        return ~_of(segment.assistant, rows)
-    if not segment.has_assistant:
+def _misfit(segment: Segment, query: Query, rows: Rows | None) -> NDArray[np.bool_] | None:
+    """Return whether rows are of a role that the query does not ask for; None if none are."""
+    if not query.asks_assistant and not segment.has_assistant:
         return None
-    assistant = _of(segment.assistant, rows)
-    return assistant * np.float32(0.5) if query.asked is Asked.EITHER else assistant
+    misfit: NDArray[np.bool_] = _of(segment.assistant, rows) != query.asks_assistant
+    return misfit
 
 
 def _others(

@@ -20,16 +20,15 @@ from factmem.scalars import ScalarKind, scalar_of_shape
 from factmem.wording import QUESTION_MARKS
 
 __all__ = [
-    "Asked",
     "Kind",
     "asking_words",
+    "asks_for_assistant",
     "capitalized",
     "ends_with_question",
     "kinds_asked",
     "kinds_held",
     "kinds_of_concept",
     "nameless",
-    "whose_words",
 ]
 
 _LONGEST_LOOK: Final = 4096
@@ -41,18 +40,13 @@ _YOU: Final = frozenset("you you've you'd du Sie ihr tu vous tú usted ustedes v
 _I: Final = frozenset("i i've i'd i'm we we've ich wir je j'ai nous yo eu ik я мы 我".split())  # noqa: SIM905
 """The first person as a subject: a second person soon after it is an object."""
 
-_REQUESTING: Final = frozenset(
-    """can could would will do don't may might should kannst können könnt könntest könnten würdest würden weißt wissen
-    peux pouvez pourrais pourriez sais savez puedes puede podrías podría sabes sabe pode poderia sabe kun kunt zou
-    можешь можете мог могли 能 可以""".split()  # noqa: SIM905
-)
-"""Words before the second person in a request."""
-
 _NO_SUBJECT: Final = frozenset(
-    """for to with of about from by than on at in like as if when let thank help für mit von bei wenn pour avec de si
-    para con por cuando voor met van als für для с о если""".split()  # noqa: SIM905
+    """can could would will do don't may might should kannst können könnt könntest könnten würdest würden weißt wissen
+    peux pouvez pourrais pourriez sais savez puedes puede podrías podría sabes sabe pode poderia kun kunt zou можешь
+    можете мог могли 能 可以 for to with of about from by than on at in like as if when let thank help für mit von bei
+    wenn pour avec de si para con por cuando voor met van als для с о если""".split()  # noqa: SIM905
 )
-"""Words before the second person where it is an object, or where nothing is asked about it."""
+"""Words before the second person in a request ("Can you …"), or where it is an object."""
 
 _OURS: Final = lazy_pattern(
     r"\bremind me\b|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b", re.IGNORECASE
@@ -103,36 +97,18 @@ class Kind(enum.IntFlag):
     """Yes or no."""
 
 
-class Asked(enum.Enum):
-    """The speaker whose words a query asks for.
-
-    Attributes:
-        USER: The user's, as by default.
-        EITHER: Anybody's, in a request: "Can you sum up how the plan changed?"
-        ASSISTANT: The assistant's: the second person is a subject. "What did you recommend?"
-    """
-
-    USER = enum.auto()
-    EITHER = enum.auto()
-    ASSISTANT = enum.auto()
-
-
-def whose_words(query: str) -> Asked:
-    """Return whose words a query asks for, by the person that is a subject in it."""
+def asks_for_assistant(query: str) -> bool:
+    """Return whether a query asks for the assistant's words: the second person is a subject, and not in a request."""
     look = query[:_LONGEST_LOOK]
     if _OURS.search(look):
-        return Asked.ASSISTANT
+        return True
     words = [found[0].replace("’", "'") for found in _WORD.finditer(look)]
-    asked = Asked.USER
     for at, word in enumerate(words):
-        if (word if at and word == "Sie" else word.lower()) not in _YOU:
-            continue
         before = [other.lower() for other in words[max(at - 2, 0) : at]]
-        if before and before[-1] in _REQUESTING:
-            asked = Asked.EITHER
-        elif not ((before and before[-1] in _NO_SUBJECT) or _I.intersection(before)):
-            return Asked.ASSISTANT
-    return asked
+        you = (word if before and word == "Sie" else word.lower()) in _YOU
+        if you and not (_NO_SUBJECT.intersection(before[-1:]) or _I.intersection(before)):
+            return True
+    return False
 
 
 def capitalized(query: str) -> list[str]:
