@@ -69,7 +69,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "k1 1.2": {"BM25_K1": 1.2},
     "b (any length alike)": {"BM25_B": 0},
     "b 1": {"BM25_B": 1},
-    "half weight of words alone": {"words": 1},
+    "words by their levels": {"words": 1},
     "speaker or subject named": {"lead": 0},
     "time named": {"dated": 0},
     "time as a term": {"TIMED": 0},
