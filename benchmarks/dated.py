@@ -37,6 +37,7 @@ from rich.table import Table
 
 from factmem import Embedder, Memory, Message, RecallSettings
 from factmem.recall import analyse, embedded, embedder_named, scoring
+from factmem.recall.index.segments import Segment
 from factmem.testing import FakeClock
 
 FACTMEM: Final = "factmem"
@@ -180,7 +181,8 @@ def _left_out(name: str) -> Iterator[None]:
         return whole(attrs.evolve(given, **changed), lexical_weight)
 
     replaced: dict[str, Any] = {"similarity": similarity, **constants}
-    with mock.patch.multiple(scoring, **replaced):
+    weights: Any = Segment.__dict__["short_weights"]  # kept by each segment, with the constants as they were
+    with mock.patch.multiple(scoring, **replaced), mock.patch.object(Segment, "short_weights", property(weights.func)):
         yield
 
 
