@@ -181,8 +181,8 @@ def _left_out(name: str) -> Iterator[None]:
         return whole(attrs.evolve(given, **changed), lexical_weight)
 
     replaced: dict[str, Any] = {"similarity": similarity, **constants}
-    weights: Any = Segment.__dict__["short_weights"]  # kept by each segment, with the constants as they were
-    with mock.patch.multiple(scoring, **replaced), mock.patch.object(Segment, "short_weights", property(weights.func)):
+    weights = property(lambda segment: segment.weights(np.arange(len(segment))))  # a segment keeps those it had
+    with mock.patch.multiple(scoring, **replaced), mock.patch.object(Segment, "short_weights", weights):
         yield
 
 
