@@ -146,7 +146,7 @@ class Agent:
 
     async def settle(self) -> None:
         """Wait until all that was said is read."""
-        await self.memory.for_run().held.use(lambda memory: memory.flush())
+        await self.memory.for_run().held.use(lambda memory: memory.inbox.flush())
 
     def _respond(self, path: str, request: dict[str, Any]) -> Answer:
         contents = [message["content"] or "" for message in request["messages"] if message["role"] == "user"]

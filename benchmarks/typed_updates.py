@@ -61,7 +61,7 @@ async def remember_stream(memory: Memory, stream: Stream, name: str) -> None:
 
 
 async def asked(memory: Memory, question: Question) -> Answer:
-    reader = memory if question.as_of is None else memory.as_of(question.as_of)
+    reader = memory if question.as_of is None else memory.view(as_of=question.as_of)
     concept = question.theme.concept
     fact = await reader.load(concept, subject=SUBJECTS[question.who], scope=question.scope)
     return frozenset(fact.values if fact else ())

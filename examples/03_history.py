@@ -26,7 +26,7 @@ async def main() -> None:
         await memory.save(SingleFact(CITY, "Bergen", timestamp=day(2)), subject=USER, scope=HOME)  # arrives late
 
         now = await memory.load(CITY, subject=USER)
-        then = await memory.as_of(day(2)).load(CITY, subject=USER)
+        then = await memory.view(as_of=day(2)).load(CITY, subject=USER)
         print("now:            ", now and now.value)
         print("as of February: ", then and then.value)
         print("history:        ", shown(await memory.history(CITY, subject=USER, scope=HOME)))

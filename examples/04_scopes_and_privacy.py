@@ -16,7 +16,7 @@ async def main() -> None:
         await memory.save(SingleFact(DATABASE, "Oracle"), subject=TEAM, scope="/product/alphabet")
         await memory.remember("The Oracle licence is far too dear.", scope="/product/alphabet", private=True)
 
-        print("scopes:", *(await memory.info()).scopes)
+        print("scopes:", *(await memory.admin.info()).scopes)
         for scope in (ALPHA, ALPHA / "prototype", "/product/alphabet"):
             fact = await memory.load(DATABASE, subject=TEAM, scope=scope)
             print(f"  {scope}: {fact and fact.value}")
@@ -25,8 +25,8 @@ async def main() -> None:
         print("recall in /product/alpha and below:", sorted(match.record.value for match in below))
 
         for viewer in ("ada", "bo"):
-            theirs = memory.as_viewer(viewer)
-            print(f"{viewer} sees {(await theirs.info()).records} records; on the licence:")
+            theirs = memory.view(viewer=viewer)
+            print(f"{viewer} sees {(await theirs.admin.info()).records} records; on the licence:")
             for match in await theirs.recall("licence", scope="/product/alphabet"):
                 print("  ", match.record)
 

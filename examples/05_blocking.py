@@ -12,4 +12,4 @@ with BlockingMemory(Memory("memory:", concepts=[PORT])) as memory:
     print("port:", port and port.value)
     for match in memory.recall("When can we restart the gateway?", limit=2):
         print(f"{match.score:.2f}  {match.record.value}")
-    print("records:", memory.info().records)
+    print("records:", memory.admin.info().records)

@@ -36,7 +36,7 @@ async def main() -> None:
             await memory.recall("is there a hotel?")
         except EmbedderMismatchError as error:
             print("refused:", error)
-        print(await memory.reembed(), "records embedded anew")
+        print(await memory.admin.reembed(), "records embedded anew")
         for match in await memory.recall("is there a hotel?", limit=1, lexical=False):
             print(f"closest in meaning: {match.record.value}  (cosine {match.parts.cosine:.2f})")
 

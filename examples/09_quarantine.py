@@ -48,12 +48,12 @@ async def main(model: LanguageModel) -> None:
         hotel, reference = await memory.load(HOTEL, scope=TRIP), await memory.load(REFERENCE, scope=TRIP)
         print("known:  ", hotel and hotel.value, reference and reference.value)
 
-        for record in await memory.quarantine.list():
+        for record in await memory.inbox.quarantine.list():
             print("waiting:", record.concept.keyword, "=", record.value, "|", record.evidence[0].quote)
             if record.concept == REFERENCE:
-                await memory.quarantine.accept(record.id, reason="checked with the hotel")
+                await memory.inbox.quarantine.accept(record.id, reason="checked with the hotel")
             else:
-                await memory.quarantine.reject(record.id, reason="nobody of us said so")
+                await memory.inbox.quarantine.reject(record.id, reason="nobody of us said so")
 
         hotel, reference = await memory.load(HOTEL, scope=TRIP), await memory.load(REFERENCE, scope=TRIP)
         print("known:  ", hotel and hotel.value, reference and reference.value)

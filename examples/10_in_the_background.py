@@ -47,13 +47,13 @@ async def main(model: LanguageModel) -> None:
             print("kept as it was said:", kept.record.value)
 
         async with Memory(store, model=model, concepts=[SEATS]) as memory:  # a later process, with a model
-            (retried,) = await memory.dead_letters.retry()
+            (retried,) = await memory.inbox.dead_letters.retry()
             print("read after all:", [record.value for record in retried])
 
             three = Trigger(count=3, idle=dt.timedelta(minutes=10))
-            await memory.ingest_events("chat", [event(3, "Thanks!")], trigger=three)
-            await memory.ingest_events("chat", [event(1, "One moment."), event(1, "One moment.")], trigger=three)
-            reading = await memory.ingest_events("chat", [event(2, "Please make it 60 seats.")], trigger=three)
+            await memory.inbox.ingest_events("chat", [event(3, "Thanks!")], trigger=three)
+            await memory.inbox.ingest_events("chat", [event(1, "One moment."), event(1, "One moment.")], trigger=three)
+            reading = await memory.inbox.ingest_events("chat", [event(2, "Please make it 60 seats.")], trigger=three)
             (outcome,) = await reading.wait()  # the third event fires the trigger
             for change in outcome.changes:
                 print(f"{change.kind.value}: {change.previous and change.previous.value} -> {change.record.value}")

@@ -23,16 +23,16 @@ async def main() -> None:
         await memory.remember(TALK, source="chat")
         print("known:  ", [record.value for record in await memory.list_records()])
 
-        account, order = await memory.quarantine.list()
+        account, order = await memory.inbox.quarantine.list()
         print("waiting:", account.value, "| said by a", account.details.origin.value)
         print("waiting:", order.value, "| flagged:", ", ".join(order.details.flags))
 
-        ada = memory.acting_as("ada")
-        await ada.quarantine.accept(account.id, reason="it stands on their paper, too")
-        await ada.quarantine.reject(order.id, reason="nobody of us wants that")
+        ada = memory.view(actor="ada")
+        await ada.inbox.quarantine.accept(account.id, reason="it stands on their paper, too")
+        await ada.inbox.quarantine.reject(order.id, reason="nobody of us wants that")
         print("known:  ", [record.value for record in await memory.list_records()])
 
-        trail = await memory.audit(descending=False)
+        trail = await memory.admin.audit(descending=False)
         for entry in trail.entries:
             said = "" if entry.record is None else f" | {entry.record.value}"
             print(f"{entry.seq}. {entry.action.value} by {entry.actor}: {entry.reason or '-'}{said}")

@@ -47,7 +47,7 @@ async def main() -> None:
             prompt = await client.get_prompt("recall_context", {"question": "When is the launch?"})
             print(text_of(prompt.messages[0].content))
 
-        for record in await memory.quarantine.list():
+        for record in await memory.inbox.quarantine.list():
             print("waiting:  ", record.value, "from", record.details.source)
 
 

@@ -257,7 +257,7 @@ class ModelAnswerError(ModelError):
 
 
 class BudgetSpentError(ModelError):
-    """Raised when a memory's `Budget` is spent. What is not read yet waits for the next process, or `Memory.resume`."""
+    """Raised when a memory's `Budget` is spent. What is not read yet waits for the next process, or `Inbox.resume`."""
 
 
 class ModelAwayError(ModelError):

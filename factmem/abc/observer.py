@@ -67,6 +67,8 @@ class Operation(enum.StrEnum):
     EXPIRE = "expire"
     EXPORT = "export"
     IMPORT = "import"
+    CONVERT = "convert"
+    MERGE = "merge"
     REEMBED = "reembed"
     CALIBRATE = "calibrate"
     CLOSE = "aclose"
@@ -207,7 +209,7 @@ OperationEvent: TypeAlias = OperationStarted | OperationCompleted | OperationFai
 
 Events are about the work of a memory, reads included, and its duration. Changes of *facts* are reported elsewhere: by
 the `Change` that an operation returns, by a memory's ``on_event`` for words that were read in the background, by
-`FeedsChanges` between a store and its mirrors, and by `Memory.audit` permanently.
+`FeedsChanges` between a store and its mirrors, and by `Admin.audit` permanently.
 """
 
 

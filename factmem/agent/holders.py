@@ -145,7 +145,7 @@ class ThreadMemoryHolder(MemoryHolder):
         thread = self._running()
         if self._loops.missed:
             self._loops.missed = False
-            thread.start(Memory.resume)
+            thread.start(lambda memory: memory.inbox.resume())
         return thread.start(work)
 
     def _running(self) -> _MemoryThread:

@@ -367,11 +367,11 @@ class Lessons:
         return True
 
     def _view(self, run: MemoryRun, memory: Memory) -> Memory:
-        seen = memory if run.identity.user_id is None else memory.as_viewer(run.identity.user_id)
+        seen = memory if run.identity.user_id is None else memory.view(viewer=run.identity.user_id)
         return seen.scope(self.scope)
 
     async def _recalled(self, run: MemoryRun, memory: Memory, *, task: str, about: str) -> MemoryBlock:
-        view, subject = self._view(run, memory).reviewed(), TASK.individual(task)
+        view, subject = self._view(run, memory).view(reviewed=True), TASK.individual(task)
         records = await view.list_records(limit=_MOST, concepts=[LESSON], subjects=[subject], sources=[self.source])
         lessons = in_force(filter(_is_applied, records), _wording)
         if len(lessons) > self._limit and about.strip():

@@ -306,18 +306,18 @@ class MemoryRun:
     def view(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
         """Return the view of this run, in the agent's scopes: the user's private records and public ones.
 
-        Facts about other individuals are read by naming them, as `Memory.as_viewer` says.
+        Facts about other individuals are read by naming them, as `Memory.view` says.
         """
         name = self.identity.user_id
-        seen = memory if name is None else memory.as_viewer(name, individual=self.user)
+        seen = memory if name is None else memory.view(viewer=name, individual=self.user)
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
-        view = seen.slice(named, exact=shared, read_only=False)
-        return view if scopes is None else view.slice(scopes, read_only=False)
+        view = seen.view(scopes=named, exact=shared)
+        return view if scopes is None else view.view(scopes=scopes)
 
     def written_by_model(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
-        """Return the view of this run for what its model writes; see `Memory.in_conversation`."""
-        return self.view(memory, scopes).in_conversation(self.hearing.heard(self.identity))
+        """Return the view of this run for what its model writes; see `Memory.view`."""
+        return self.view(memory, scopes).view(conversation=self.hearing.heard(self.identity))
 
     async def _best(
         self,
@@ -330,7 +330,7 @@ class MemoryRun:
     ) -> _Found:
         if concepts is not None and not concepts:
             return _Found()
-        view, loading = self.view(memory, scopes).reviewed(), self.config.loading
+        view, loading = self.view(memory, scopes).view(reviewed=True), self.config.loading
         current = {(conversation_id(self.identity, history), message.id) for message in history}
         query = _query(history, loading.messages)
         look_up = partial(
@@ -373,13 +373,13 @@ class MemoryRun:
         scope: MemoryScope | str,
     ) -> Submission:
         saving = self.config.saving
-        return await self.view(memory).ingest_events(
+        return await self.view(memory).inbox.ingest_events(
             stream,
             events,
             trigger=saving.trigger,
             subject=self.user,
             scope=scope,
-            looking_for=looking_for if memory.reads_words else None,
+            looking_for=looking_for if memory.inbox.reads_words else None,
             private=saving.private,
             origins=saving.origins,
         )
@@ -584,7 +584,7 @@ class MemoryTools:
         loading = run.config.loading
         return await (
             run.view(memory)
-            .reviewed()
+            .view(reviewed=True)
             .recall(
                 query,
                 limit=limit,

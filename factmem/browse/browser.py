@@ -444,19 +444,19 @@ class Browser:
 
         A browser compares it now and then, and reads its page again if it is another one.
         """
-        info = await self._memory.info()
+        info = await self._memory.admin.info()
         newest = await self._memory.list_records(limit=1, order_by=RecordOrder.RECORDED)
-        seen = [info, [record.revision for record in newest], await self._memory.quarantine.count()]
-        seen.append([letter.id for letter in await self._memory.dead_letters.list()])
+        seen = [info, [record.revision for record in newest], await self._memory.inbox.quarantine.count()]
+        seen.append([letter.id for letter in await self._memory.inbox.dead_letters.list()])
         return hashlib.blake2b(repr(seen).encode(), digest_size=12).hexdigest()
 
     async def waiting(self) -> int:
         """Return the number of statements in quarantine, quickly."""
-        return await self._memory.quarantine.count()
+        return await self._memory.inbox.quarantine.count()
 
     async def overview(self) -> Overview:
         """Return the first page."""
-        info, tree = await self._memory.info(), await self._memory.tree()
+        info, tree = await self._memory.admin.info(), await self._memory.admin.tree()
         recent = await self._memory.list_records(limit=10, order_by=RecordOrder.RECORDED)
         return Overview(
             records=info.records,
@@ -468,7 +468,7 @@ class Browser:
             categories=tallies_of(info.categories),
             recent=tuple(map(row_of, recent)),
             waiting=await self.waiting(),
-            unread=len(await self._memory.dead_letters.list()),
+            unread=len(await self._memory.inbox.dead_letters.list()),
         )
 
     async def listing(self, narrowing: Narrowing, *, page: str | None = None, size: int = _PAGE_SIZE) -> Listing:
@@ -542,7 +542,7 @@ class Browser:
         """
         found = await self._memory.list_records(subject=subject, limit=_MOST_OF_A_SUBJECT)
         rows = sorted(map(row_of, found), key=lambda row: (row.statement, row.keyword))
-        info = await self._memory.info(subjects=[subject])
+        info = await self._memory.admin.info(subjects=[subject])
         return SubjectPage(
             subject=subject,
             description=shown(found[0].subject.prompt_description) if found else "",
@@ -553,12 +553,12 @@ class Browser:
 
     async def inbox(self) -> InboxPage:
         """Return what waits for a decision: quarantined records and dead letters."""
-        waiting = await self._memory.quarantine.list()
-        rejected = await self._memory.quarantine.list(rejected=True)
+        waiting = await self._memory.inbox.quarantine.list()
+        rejected = await self._memory.inbox.quarantine.list(rejected=True)
         return InboxPage(
             waiting=tuple(map(row_of, waiting[:_MOST_WAITING])),
             rejected=tuple(map(row_of, rejected[: -_MOST_WAITING - 1 : -1])),
-            letters=await self._memory.dead_letters.list(),
+            letters=await self._memory.inbox.dead_letters.list(),
             left_out=max(0, len(waiting) - _MOST_WAITING),
         )
 
@@ -603,8 +603,8 @@ class Browser:
         return True
 
     async def export(self, target: Path | IO[str]) -> int:
-        """Write everything visible as JSON Lines; return the number of lines. See `Memory.export`."""
-        return await self._memory.export(target)
+        """Write everything visible as JSON Lines; return the number of lines. See `Admin.export`."""
+        return await self._memory.admin.export(target)
 
     # -- Changing -------------------------------------------------------------------------------------------------
 
@@ -676,11 +676,11 @@ class Browser:
 
     async def accept(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
         """Accept quarantined or rejected records. See `Quarantine.accept`."""
-        return await self._memory.quarantine.accept(*ids, reason=reason or None)
+        return await self._memory.inbox.quarantine.accept(*ids, reason=reason or None)
 
     async def reject(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
         """Reject quarantined records. See `Quarantine.reject`."""
-        return await self._memory.quarantine.reject(*ids, reason=reason or None)
+        return await self._memory.inbox.quarantine.reject(*ids, reason=reason or None)
 
     async def retry(self, ids: Sequence[str]) -> Sequence[Change]:
         """Read dead letters again; those that fail again stay. See `DeadLetters.retry`.
@@ -694,7 +694,7 @@ class Browser:
             raise CapabilityError(
                 "reading again needs a language model: start the browser with --model ADDRESS or FACTMEM_MODEL"
             )
-        results = await self._memory.dead_letters.retry(*ids)
+        results = await self._memory.inbox.dead_letters.retry(*ids)
         if failures := [result.failure for result in results if result.failure is not None]:
             names = ", ".join(dict.fromkeys(failures))
             raise ModelError(f"{len(failures)} of {len(results)} texts could not be read again ({names}): try later")
@@ -702,7 +702,7 @@ class Browser:
 
     async def dismiss(self, ids: Sequence[str]) -> None:
         """Keep the words of dead letters as they were said. See `DeadLetters.dismiss`."""
-        await self._memory.dead_letters.dismiss(*ids)
+        await self._memory.inbox.dead_letters.dismiss(*ids)
 
     async def doomed(self, narrowing: Narrowing | None = None, ids: Sequence[str] = ()) -> Doomed:
         """Return what `forget` would erase.

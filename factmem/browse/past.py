@@ -42,7 +42,7 @@ async def biography_of(memory: Memory, id: str) -> Biography:
     Raises:
         RecordNotFoundError: No visible record has this id.
     """
-    trail = [entry for entry in (await memory.audit(id, descending=False, limit=None)).entries if entry.record]
+    trail = [entry for entry in (await memory.admin.audit(id, descending=False, limit=None)).entries if entry.record]
     try:
         revisions = await memory.history(id)
     except RecordNotFoundError:  # it was never accepted from quarantine

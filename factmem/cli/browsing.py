@@ -108,8 +108,8 @@ def _confined(
     memory: Memory, scopes: list[str] | None, subjects: list[MemorySubject] | None, *, read_only: bool
 ) -> Memory:
     if scopes:
-        memory = memory.slice(scopes, read_only=read_only)
-    return memory.about(subjects) if subjects else memory
+        memory = memory.view(scopes=scopes, read_only=read_only)
+    return memory.view(subjects=subjects) if subjects else memory
 
 
 def _opened(

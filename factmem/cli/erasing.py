@@ -74,8 +74,8 @@ async def forget(
     ):
         if expired or (verify and not chosen):
             doomed: Erasure | None = None
-            traces = await memory.traces(texts=text or ()) if verify else None
-            receipt: Erasure | ExpiryReceipt = await memory.expire(revisions=_days(revisions), dry_run=dry_run)
+            traces = await memory.admin.traces(texts=text or ()) if verify else None
+            receipt: Erasure | ExpiryReceipt = await memory.admin.expire(revisions=_days(revisions), dry_run=dry_run)
         else:
             doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
             if dry_run:
@@ -84,7 +84,7 @@ async def forget(
             if doomed and not yes:
                 await _confirm(session, memory, doomed)
             named = [record.id for record in doomed]
-            traces = await memory.traces(*named, texts=text or ()) if verify else None
+            traces = await memory.admin.traces(*named, texts=text or ()) if verify else None
             receipt = await memory.forget(*named) if named else doomed
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, dry_run=dry_run)

@@ -67,7 +67,7 @@ async def _visible_ids(memory: Memory) -> set[str]:
     """Return the ids of all visible records, the retracted and quarantined ones included."""
     known = {record.id for record in await memory.list_records()}
     try:
-        trail = await memory.audit(limit=None)
+        trail = await memory.admin.audit(limit=None)
     except CapabilityError:
         return known
     return known | {entry.record.id for entry in trail.entries if entry.record is not None}

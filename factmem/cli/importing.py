@@ -146,7 +146,7 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
         raise InvalidDataError("these options are for other systems: name one with --from, or leave them out")
     source: Path | IO[str] = sys.stdin if file == STDIN else file
     async with session.memory(read_only=False) as memory:
-        receipt = await memory.import_(source, trust=trust)
+        receipt = await memory.admin.import_(source, trust=trust)
     text = (
         f"{receipt.imported} new assertion(s) in {session.shown_address}, {receipt.quarantined} waiting in quarantine"
     )

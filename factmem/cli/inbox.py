@@ -38,7 +38,7 @@ async def resume(session: Session, budget: BudgetOption = None) -> None:
     watch = Watch(session)
     async with session.memory(read_only=False, asking=True, on_event=watch.hear, budget=budget) as memory:
         with watch.noting_interruption():
-            submission = await memory.resume()
+            submission = await memory.inbox.resume()
             watch.expect(submission)
             await watch.wait()
     tally = tallied([submission])
@@ -61,7 +61,7 @@ async def resume(session: Session, budget: BudgetOption = None) -> None:
 async def list_letters(session: Session) -> None:
     """Show the texts that could not be read, and the reasons."""
     async with session.memory() as memory:
-        letters = await memory.dead_letters.list()
+        letters = await memory.inbox.dead_letters.list()
     listed = [{**attributes(letter), "reason": in_words(letter.reason)} for letter in letters]
     session.show(listed, lambda out: _print_letters(out, letters))
 
@@ -82,11 +82,11 @@ async def retry(session: Session, ids: SomeLettersArgument = None) -> None:
     session.check_model("retrying dead letters")
     results: list[Remembered] = []
     async with session.memory(read_only=False, asking=True) as memory:
-        letters = [letter.id for letter in await memory.dead_letters.list()]
+        letters = [letter.id for letter in await memory.inbox.dead_letters.list()]
         chosen = list(dict.fromkeys(lengthened(ids, letters) if ids else letters))
         with progress("reading", quiet=session.as_json) as advance:
             for id in chosen:
-                results += await memory.dead_letters.retry(id)
+                results += await memory.inbox.dead_letters.retry(id)
                 advance(len(results) / len(chosen))
     tally = Tally.of(results)
 
@@ -112,8 +112,8 @@ def _report_failures(session: Session, results: Sequence[Remembered]) -> None:
 async def dismiss(session: Session, ids: IdsArgument) -> None:
     """Keep the words of dead letters as they were said, and stop trying to read them."""
     async with session.memory(read_only=False) as memory:
-        chosen = set(lengthened(ids, [letter.id for letter in await memory.dead_letters.list()]))
-        await memory.dead_letters.dismiss(*chosen)
+        chosen = set(lengthened(ids, [letter.id for letter in await memory.inbox.dead_letters.list()]))
+        await memory.inbox.dead_letters.dismiss(*chosen)
     count = len(chosen)
     session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
 
@@ -121,7 +121,7 @@ async def dismiss(session: Session, ids: IdsArgument) -> None:
 async def list_quarantined(session: Session, selection: Selection = _ANY) -> None:
     """Show the quarantined records, which are neither loaded nor recalled, and why each waits."""
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
-        records = await memory.quarantine.list(**selection.filters())
+        records = await memory.inbox.quarantine.list(**selection.filters())
     session.show([record_json(record) for record in records], lambda out: _print_quarantined(out, records))
 
 
@@ -142,7 +142,7 @@ async def accept(
     """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
     chosen = _Chosen(ids, everything, selection.filters())
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
-        changes = await memory.quarantine.accept(*await chosen.ids(memory), reason=reason)
+        changes = await memory.inbox.quarantine.accept(*await chosen.ids(memory), reason=reason)
     session.show_changes(changes, "accepted")
 
 
@@ -156,7 +156,7 @@ async def reject(
     """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""
     chosen = _Chosen(ids, everything, selection.filters())
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
-        changes = await memory.quarantine.reject(*await chosen.ids(memory), reason=reason)
+        changes = await memory.inbox.quarantine.reject(*await chosen.ids(memory), reason=reason)
     session.show_changes(changes, "rejected")
 
 
@@ -178,4 +178,4 @@ class _Chosen:
     async def ids(self, memory: Memory) -> Sequence[str]:
         if self.named:
             return await full_ids(memory, self.named)
-        return [record.id for record in await memory.quarantine.list(**self.filters)]
+        return [record.id for record in await memory.inbox.quarantine.list(**self.filters)]

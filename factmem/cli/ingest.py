@@ -344,7 +344,7 @@ class Understanding:
         """Ingest files."""
         taken = {file: _File() for file in files}
         with self.watch.noting_interruption():
-            earlier = await self.memory.resume()
+            earlier = await self.memory.inbox.resume()
             self.watch.expect(earlier)
             for file, submitted in taken.items():
                 try:
@@ -378,7 +378,7 @@ class Understanding:
             return
         # Without options, look for the same as `remember_many` does by default.
         request = self.looking_for
-        if request is None and self.memory.reads_words:
+        if request is None and self.memory.inbox.reads_words:
             request = DetectionRequest(subjects=(self.about["subject"],), open=True)
         with contextlib.suppress(RecordNotFoundError):
             submission = await self.memory.generate(

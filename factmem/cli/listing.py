@@ -176,7 +176,7 @@ async def audit(
     filters = selection.filters()
     happened_since, until = filters.pop("since"), filters.pop("until")
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
-        found = await memory.audit(
+        found = await memory.admin.audit(
             *await full_ids(memory, ids),
             actions=[AuditAction[item.name] for item in action or ()],
             actors=actor or (),

@@ -80,7 +80,7 @@ async def recall(
     if deep := depth is Depth.DEEP:
         session.check_model("deep recall")
     async with session.memory(subject=selection.subject, scope=selection.scope, asking=deep) as memory:
-        reader: Memory = memory.as_of(as_of) if as_of else memory
+        reader: Memory = memory.view(as_of=as_of) if as_of else memory
         matches = await reader.recall(
             query,
             depth=depth.value,
@@ -130,7 +130,7 @@ async def load(
     narrowest scope, then the newest one.
     """
     async with session.memory(subject=subject, scope=scope) as memory:
-        reader: Memory = memory.as_of(as_of) if as_of else memory
+        reader: Memory = memory.view(as_of=as_of) if as_of else memory
         known = await reader.list_records(concepts=[keyword], scope=scope, subject=subject)
         for concept in _ways_to_read(known):
             try:
@@ -192,7 +192,7 @@ async def _unknown(keyword: str, reader: Memory, session: Session) -> RecordNotF
         places = list(dict.fromkeys(_place(record) for record in elsewhere))
         more = f" and {len(places) - _PLACES} more places" if len(places) > _PLACES else ""
         return RecordNotFoundError(f"{unknown}; it is known {', '.join(places[:_PLACES])}{more}")
-    names = (await reader.info()).keywords
+    names = (await reader.admin.info()).keywords
     similar = difflib.get_close_matches(keyword, names, n=3, cutoff=0.5)
     similar += [name for name in names if keyword.casefold() in name.casefold() and name not in similar]
     if similar:

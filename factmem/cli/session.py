@@ -274,13 +274,13 @@ class Session:
         """Print a note if the store holds no facts at all, or none in the scope that was named."""
         if self.as_json:
             return
-        if (known := await memory.info()).records:
+        if (known := await memory.admin.info()).records:
             if scope is not None and (unknown := self._unknown(scope, known.scopes)) is not None:
                 self.note(unknown)
             return
         if self.address.partition(":")[0] == "none":
             self.note("none: keeps nothing: name another store with --store.")
-        elif quarantined := len(await memory.quarantine.list()):
+        elif quarantined := len(await memory.inbox.quarantine.list()):
             hint = self.command_line("quarantine", "list")
             self.note(f"{self.shown_address} holds no facts yet, and {quarantined} in quarantine: see  {hint}")
         elif await _has_past(memory):
@@ -295,7 +295,7 @@ class Session:
 
     async def unknown_scopes(self, memory: Memory, paths: Iterable[str]) -> list[str]:
         """Return a sentence for each scope that holds no record, if the store holds any."""
-        known = (await memory.info()).scopes
+        known = (await memory.admin.info()).scopes
         return [unknown for path in paths if known and (unknown := self._unknown(path, known)) is not None]
 
     def _unknown(self, path: str, known: Iterable[MemoryScope]) -> str | None:
@@ -322,7 +322,7 @@ def _with_parents(scope: MemoryScope | None) -> Iterator[MemoryScope]:
 async def _has_past(memory: Memory) -> bool:
     """Return whether the audit trail shows anything to the viewer."""
     with contextlib.suppress(CapabilityError):
-        return bool((await memory.audit(limit=1)).entries)
+        return bool((await memory.admin.audit(limit=1)).entries)
     return False
 
 

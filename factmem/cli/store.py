@@ -45,7 +45,7 @@ async def tree(
 ) -> None:
     """Show the scopes as a tree, with their numbers of records."""
     async with session.memory(scope=scope) as memory:
-        root = await memory.tree(scope, depth)
+        root = await memory.admin.tree(scope, depth)
         if not root.records:
             await session.note_if_empty(memory, scope=scope)
 
@@ -72,7 +72,7 @@ async def info(
 ) -> None:
     """Summarize the store: records, dates, concepts, subjects and categories."""
     async with session.memory(scope=scope) as memory:
-        found = await memory.info(scope, exact=exact)
+        found = await memory.admin.info(scope, exact=exact)
         waiting = await _waiting(memory, found.scope, exact=exact)
         if not found.records:
             await session.note_if_empty(memory, scope=scope)
@@ -93,9 +93,9 @@ async def info(
 
 async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) -> dict[str, Json]:
     """Return the numbers of quarantined records, in all and by reason, and for the whole store of dead letters."""
-    records = await memory.quarantine.list(scope=scope, exact=exact)
+    records = await memory.inbox.quarantine.list(scope=scope, exact=exact)
     reasons = Counter(record.quarantine_reason for record in records)
-    letters: dict[str, Json] = {} if scope else {"dead_letters": len(await memory.dead_letters.list())}
+    letters: dict[str, Json] = {} if scope else {"dead_letters": len(await memory.inbox.dead_letters.list())}
     return {"quarantined": len(records), "reasons": dict(reasons.most_common()), **letters}
 
 
@@ -202,7 +202,7 @@ async def _export_own(session: Session, file: Path, *, force: bool) -> None:
     target: Path | IO[str] = _stdout() if to_stdout else file
     async with session.memory() as memory:
         try:
-            lines = await memory.export(target)
+            lines = await memory.admin.export(target)
         except StoreUnavailableError as error:
             if isinstance(error.__cause__, BrokenPipeError):
                 raise error.__cause__ from None
@@ -259,7 +259,7 @@ async def reembed(session: Session) -> None:
     """Bind the store to the current embedder, and compute all vectors again."""
     async with session.memory(read_only=False) as memory:
         with progress("embedding", quiet=session.as_json) as advance:
-            count = await memory.reembed(advance)
+            count = await memory.admin.reembed(advance)
     session.show_line({"reembedded": count}, f"embedded {count} record(s) again")
 
 

@@ -107,7 +107,7 @@ async def _compared(memory: Memory, changes: Sequence[Change]) -> tuple[Change, 
     new = [change.record for change in changes if change.kind is ChangeKind.CREATED and change.previous is None]
     if not new:
         return tuple(changes)
-    before = memory.as_of(min(record.timestamp for record in new) - dt.timedelta(microseconds=1))
+    before = memory.view(as_of=min(record.timestamp for record in new) - dt.timedelta(microseconds=1))
     known = {record.id: record for record in await before.list_records(record_ids=[record.id for record in new])}
     return tuple(
         attrs.evolve(change, kind=ChangeKind.UPDATED, previous=known[change.record.id])
@@ -144,7 +144,7 @@ async def extract(session: Session, text: TextArgument = "-") -> None:
     """Print the statements of a text, one per line, without storing them; needs --model."""
     session.check_model("extracting statements")
     async with session.memory(provider=NoMemory(), asking=True) as memory:
-        statements = await memory.extract(text)
+        statements = await memory.inbox.extract(text)
 
     def render(out: Console) -> None:
         for statement in statements:

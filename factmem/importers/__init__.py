@@ -10,6 +10,8 @@ the engine that makes facts of rows by a table of their keys, `sources` opens fi
 writes to a memory through its public methods.
 """
 
+from typing import TYPE_CHECKING
+
 from factmem.importers.contract import (
     Dialogue,
     Entry,
@@ -19,11 +21,14 @@ from factmem.importers.contract import (
     Problem,
     Skipped,
 )
-from factmem.importers.documents import DocumentPassage, DocumentReport, ingest_document, passages_in
-from factmem.importers.moving import ImportReport, move_in, preview
 from factmem.importers.rows import Row
 from factmem.importers.sources import Limits, Source
 from factmem.importers.systems import SYSTEMS, Reading, System, read_system, system_named
+from factmem.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from factmem.importers.documents import DocumentPassage, DocumentReport, ingest_document, passages_in
+    from factmem.importers.moving import ImportReport, move_in, preview
 
 __all__ = [
     "SYSTEMS",
@@ -49,3 +54,10 @@ __all__ = [
     "read_system",
     "system_named",
 ]
+
+_HOMES = {
+    "documents": ("DocumentPassage", "DocumentReport", "ingest_document", "passages_in"),
+    "moving": ("ImportReport", "move_in", "preview"),
+}
+if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
+    __getattr__ = lazy_names(__name__, _HOMES)

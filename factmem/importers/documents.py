@@ -167,11 +167,13 @@ async def ingest_document(
     new = [entry for entry in read.entries if entry.assertion.data not in before.values]
     receipt = ImportReceipt(imported=0, quarantined=0)
     if new:
-        receipt = await memory.import_(await _said_again(memory, read.document, new, options), trust=trust)
+        receipt = await memory.admin.import_(await _said_again(memory, read.document, new, options), trust=trust)
     gone = await before.remove(memory, {value for value in before.values if value not in wanted})
     waiting = [record for value, record in before.waiting.items() if value in wanted]
     if trust and waiting:
-        await memory.quarantine.accept(*(record.id for record in waiting), reason="ingested as a trusted document")
+        await memory.inbox.quarantine.accept(
+            *(record.id for record in waiting), reason="ingested as a trusted document"
+        )
     return DocumentReport(
         document=path.as_posix(),
         passages=len(read.entries),
@@ -187,7 +189,7 @@ async def _said_again(
     memory: Memory, document: str, new: Sequence[Recorded], options: ImportOptions
 ) -> Sequence[Recorded]:
     """Return new passages; those that an earlier version lost are said now, for they may stand as they stood then."""
-    trail = await memory.audit(
+    trail = await memory.admin.audit(
         actions=[AuditAction.RETRACTED, AuditAction.REJECTED],
         metadata={_DOCUMENT: document},
         subject=options.subject,
@@ -268,7 +270,7 @@ class _Known:
     async def of(cls, memory: Memory, document: str, options: ImportOptions) -> _Known:
         owner = options.owner_of(options.subject)
         here = Filters(subject=options.subject, scope=options.scope, exact=True, metadata={_DOCUMENT: document})
-        current, waiting = await memory.list_records(**here), await memory.quarantine.list(**here)
+        current, waiting = await memory.list_records(**here), await memory.inbox.quarantine.list(**here)
         return cls(document, _passages(current, document, owner), _passages(waiting, document, owner))
 
     @property
@@ -287,7 +289,7 @@ class _Known:
         if retracted:
             await memory.retract(*retracted, reason=_GONE)
         if rejected:
-            await memory.quarantine.reject(*rejected, reason=_GONE)
+            await memory.inbox.quarantine.reject(*rejected, reason=_GONE)
         return len(retracted) + len(rejected)
 
 

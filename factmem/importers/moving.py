@@ -205,7 +205,7 @@ async def _keep_entries(memory: Memory, entries: Sequence[Entry], tally: _Tally,
     for entry in entries:
         owners.setdefault(entry.recorded.assertion.details.owner, []).append(entry)
     for owner, own in owners.items():
-        view = memory if owner is None else memory.as_viewer(owner)
+        view = memory if owner is None else memory.view(viewer=owner)
         await _import(view, _histories(own), tally, trust=trust)
 
 
@@ -228,7 +228,7 @@ async def _import(memory: Memory, histories: Sequence[list[Entry]], tally: _Tall
     rounds = itertools.zip_longest(*histories)
     entries = [entry.recorded for together in rounds for entry in together if entry is not None]
     try:
-        receipt = await memory.import_(entries, trust=trust)
+        receipt = await memory.admin.import_(entries, trust=trust)
     except (InvalidDataError, ConceptConflictError) as error:
         if len(histories) == 1:
             for entry in histories[0]:
@@ -250,9 +250,9 @@ async def _ingest(memory: Memory, dialogue: Dialogue, tally: _Tally, newest: dic
         tally: The numbers to add to.
         newest: For each owner, the revision after which records are new.
     """
-    view = memory if dialogue.owner is None else memory.as_viewer(dialogue.owner)
+    view = memory if dialogue.owner is None else memory.view(viewer=dialogue.owner)
     if dialogue.owner not in newest:
-        newest[dialogue.owner] = max((entry.seq for entry in (await view.audit(limit=1)).entries), default=0)
+        newest[dialogue.owner] = max((entry.seq for entry in (await view.admin.audit(limit=1)).entries), default=0)
     try:
         outcome = await view.remember(
             dialogue.conversation,

@@ -110,7 +110,7 @@ class Access:
 
         def worked(memory: Memory) -> Awaitable[T]:
             view = self._view(memory)
-            return work(view if actor is None else view.acting_as(actor))
+            return work(view if actor is None else view.view(actor=actor))
 
         return await self._held.use(worked)
 
@@ -152,9 +152,9 @@ class Access:
         if self._run is not None:
             view = self._run.written_by_model(memory, self.scopes or None)
         else:
-            view = memory.slice(self.scopes, read_only=self.read_only) if self.scopes else memory
-        view = view.about(self.subjects) if self.subjects else view
-        return view.reviewed().with_policies(quarantine=self._quota)
+            view = memory.view(scopes=self.scopes, read_only=self.read_only) if self.scopes else memory
+        view = view.view(subjects=self.subjects) if self.subjects else view
+        return view.view(reviewed=True).view(policies={"quarantine": self._quota})
 
     def _hold(self) -> MemoryHolder:
         match self._memory:

@@ -158,7 +158,7 @@ class ReadingTools:
                 return LoadAnswer(
                     keyword=keyword, facts=[FactAnswer.of(record) for record in records], similar_keywords=[]
                 )
-            known = await view.info(subjects=None if about is None else [about])
+            known = await view.admin.info(subjects=None if about is None else [about])
             return LoadAnswer(
                 keyword=keyword,
                 facts=[],
@@ -171,8 +171,8 @@ class ReadingTools:
     async def _missing(self, view: Memory, *, found: bool) -> str | None:
         """Return why facts may be missing: they wait in quarantine, or there are none at all."""
         served = self._server()
-        waiting = awaited(await view.quarantine.count(), trusted=served.trusted)
-        if waiting is None and not found and not (await view.info()).records:
+        waiting = awaited(await view.inbox.quarantine.count(), trusted=served.trusted)
+        if waiting is None and not found and not (await view.admin.info()).records:
             return nothing_known(served)
         return waiting
 
@@ -226,7 +226,7 @@ class ReadingTools:
         """Summarize the memory: facts, keywords, subjects, categories and scopes, and this server's permissions."""
 
         async def work(view: Memory) -> InfoAnswer:
-            found = await view.info(scope)
+            found = await view.admin.info(scope)
             return InfoAnswer(
                 scope=None if found.scope is None else str(found.scope),
                 records=found.records,
@@ -244,7 +244,7 @@ class ReadingTools:
 
 
 def _at(view: Memory, when: TimeArgument) -> Memory:
-    return view if when is None else view.as_of(when)
+    return view if when is None else view.view(as_of=when)
 
 
 def _similar(keyword: str, known: Sequence[str]) -> list[str]:
@@ -288,7 +288,7 @@ def add_resources(server: MCPServer[Any], access: Access, reading: ReadingTools)
     @server.resource(TREE, name="tree", mime_type=_JSON)
     async def tree() -> str:
         """The tree of scopes, with the number of facts in each and below."""
-        return _dumped(_node(await access.use(Memory.tree)))
+        return _dumped(_node(await access.use(lambda view: view.admin.tree())))
 
     @server.resource("factmem://record/{id}", name="record", mime_type=_JSON, security=_NOT_FILES)
     async def record(id: str) -> str:
@@ -361,12 +361,12 @@ an `update` of it. Then tell the user in one line what you kept."""
 
 
 async def _info(access: Access) -> Any:
-    return await access.use(Memory.info)
+    return await access.use(lambda view: view.admin.info())
 
 
 async def _block(access: Access, scope: str | None) -> str:
     async def work(view: Memory) -> tuple[list[FactRecord[Any]], int]:
-        every = (await view.info(scope)).records
+        every = (await view.admin.info(scope)).records
         return await view.list_records(scope=scope, limit=_MOST), every
 
     records, every = await access.use(work)

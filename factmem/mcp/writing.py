@@ -199,7 +199,7 @@ class WritingTools:
     async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> WrittenAnswer:
         quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         if quarantined:
-            waiting = awaited(await self._access.use(lambda view: view.quarantine.count()), trusted=self._trusted)
+            waiting = awaited(await self._access.use(lambda view: view.inbox.quarantine.count()), trusted=self._trusted)
             note = f"Quarantined. Do not save it again. {waiting}"
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
         return WrittenAnswer(

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from factmem.memory.admin import Admin
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage
 from factmem.memory.background import Background, MemoryEvent, Submission, SubmissionFailed, SubmissionFinished
 from factmem.memory.blocking import (
+    BlockingAdmin,
     BlockingDeadLetters,
+    BlockingInbox,
     BlockingMemory,
     BlockingQuarantine,
     BlockingSubmission,
 )
 from factmem.memory.context import FuturePolicy, MediaSettings, Policies, PolicyChanges
+from factmem.memory.converting import Conversion
 from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
 from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
-from factmem.memory.inbox import About, StoredSession
+from factmem.memory.inbox import Inbox
 from factmem.memory.intake import ReadyFact
 from factmem.memory.jobs import Trigger
 from factmem.memory.moves import MoveReceipt, TenantMove, move
@@ -25,6 +29,7 @@ from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema,
 from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.recaller import RecallDepth
+from factmem.memory.remembering import About, StoredSession
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
 from factmem.memory.traces import Traces
@@ -32,14 +37,18 @@ from factmem.memory.ttl import ExpiryReceipt, TtlOperation, TtlPolicy
 
 __all__ = [
     "About",
+    "Admin",
     "AuditAction",
     "AuditEntry",
     "AuditPage",
     "Background",
+    "BlockingAdmin",
     "BlockingDeadLetters",
+    "BlockingInbox",
     "BlockingMemory",
     "BlockingQuarantine",
     "BlockingSubmission",
+    "Conversion",
     "DeadLetter",
     "DeadLetters",
     "Erasure",
@@ -50,6 +59,7 @@ __all__ = [
     "FlaggedPolicy",
     "FuturePolicy",
     "ImportReceipt",
+    "Inbox",
     "MediaSettings",
     "Memory",
     "MemoryEvent",

@@ -57,7 +57,7 @@ class Audit:
         page: str | None,
         filters: Filters,
     ) -> AuditPage:
-        """See `Memory.audit`."""
+        """See `Admin.audit`."""
         self._context.check_present()
         for name, moment in (("happened_since", happened_since), ("happened_until", happened_until)):
             if moment is not None:
@@ -106,7 +106,7 @@ class Audit:
         return await to_thread.run_sync(partial(page_at, found, limit=limit, page=page, descending=descending))
 
     async def accesses(self, record_ids: Collection[str]) -> dict[str, Access]:
-        """See `Memory.accesses`."""
+        """See `Admin.accesses`."""
         self._context.check_present()
         keeper, counts = keeper_of(self._backend.provider), self._backend.accesses
         ids = [record.id for record in await self._reader.current(record_ids)]
@@ -173,11 +173,11 @@ class AuditEntry:
         action: The action.
         seq: Number in the store's one sequence: the order of the actions.
         at: Time in UTC, by the store's clock; None of an erasure.
-        actor: Name of the actor, if they gave one; see `Memory.acting_as`.
+        actor: Name of the actor, if they gave one; see `Memory.view`.
         reason: Reason, if the actor gave one.
         assertion_id: Id of the assertion.
         record: The assertion as a record (value, source, origin, evidence, flags) in its state at the time; None of an
-            erasure. One that was never accepted has the id that it has in `Memory.quarantine`.
+            erasure. One that was never accepted has the id that it has in `Inbox.quarantine`.
         removed: Whether the assertion removes its value.
     """
 

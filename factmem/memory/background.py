@@ -73,7 +73,7 @@ class SubmissionFailed:
     """Event: words could not be read; they are kept as they were said.
 
     Attributes:
-        submission_id: Id of the submission, and of the dead letter in `Memory.dead_letters`.
+        submission_id: Id of the submission, and of the dead letter in `Inbox.dead_letters`.
         error: The error. It holds no word of them.
     """
 
@@ -93,9 +93,9 @@ class Submission:
         beside: A submission of other owners that is read at the same time: waited for as well, and not reported.
 
     Attributes:
-        ids: Ids of the jobs; `Memory.resume` finds them again by these.
+        ids: Ids of the jobs; `Inbox.resume` finds them again by these.
         skipped: Number of messages that were not submitted again, because they were submitted before and for all that
-            is looked for now. Only `Memory.ingest_events` and the agents that use it skip messages.
+            is looked for now. Only `Inbox.ingest_events` and the agents that use it skip messages.
     """
 
     def __init__(self, ids: Sequence[str], *, beside: Submission | None = None) -> None:

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import functools
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from factmem.abc import DropReason, Message
+from factmem.abc import DropReason
 from factmem.errors import ProviderClosedError
 from factmem.hints import missing_attribute
+from factmem.memory.admin import Admin
 from factmem.memory.background import Submission
 from factmem.memory.calls import Calls
-from factmem.memory.context import PolicyChanges
 from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.facade import Memory
+from factmem.memory.inbox import Inbox
 from factmem.memory.outcomes import Remembered
 from factmem.memory.quarantine import Quarantine
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 
-__all__ = ["BlockingDeadLetters", "BlockingMemory", "BlockingQuarantine", "BlockingSubmission"]
+__all__ = [
+    "BlockingAdmin",
+    "BlockingDeadLetters",
+    "BlockingInbox",
+    "BlockingMemory",
+    "BlockingQuarantine",
+    "BlockingSubmission",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,6 +57,15 @@ def _submitting(
         return BlockingSubmission(calls.call(functools.partial(method, self._original, *args, **kwargs)), calls)
 
     return cast("Callable[Concatenate[_Twin, P], BlockingSubmission]", functools.wraps(method)(call))
+
+
+def _viewing(method: Callable[Concatenate[Any, P], Memory]) -> Callable[Concatenate[BlockingMemory, P], BlockingMemory]:
+    """Turn a method that returns a view into one that returns its blocking twin, open as long as the memory is."""
+
+    def view(self: BlockingMemory, *args: P.args, **kwargs: P.kwargs) -> BlockingMemory:
+        return self._twin_of(method(self._memory, *args, **kwargs))
+
+    return cast("Callable[Concatenate[BlockingMemory, P], BlockingMemory]", functools.wraps(method)(view))
 
 
 class _Twin:
@@ -124,6 +138,51 @@ class BlockingDeadLetters(_Twin):
     dismiss: Final = _blocking(DeadLetters.dismiss)
 
 
+class BlockingInbox(_Twin):
+    """Blocking twin of `Inbox`."""
+
+    def __init__(self, inbox: Inbox, calls: Calls) -> None:
+        super().__init__(inbox, calls)
+        self._inbox, self._in_use = inbox, calls
+
+    @property
+    def reads_words(self) -> bool:
+        """See `Inbox.reads_words`."""
+        return self._inbox.reads_words
+
+    @property
+    def quarantine(self) -> BlockingQuarantine:
+        """See `Inbox.quarantine`."""
+        return BlockingQuarantine(self._inbox.quarantine, self._in_use)
+
+    @property
+    def dead_letters(self) -> BlockingDeadLetters:
+        """See `Inbox.dead_letters`."""
+        return BlockingDeadLetters(self._inbox.dead_letters, self._in_use)
+
+    ingest_events: Final = _submitting(Inbox.ingest_events)
+    resume: Final = _submitting(Inbox.resume)
+    flush: Final = _blocking(Inbox.flush)
+    extract: Final = _blocking(Inbox.extract)
+
+
+class BlockingAdmin(_Twin):
+    """Blocking twin of `Admin`."""
+
+    info: Final = _blocking(Admin.info)
+    tree: Final = _blocking(Admin.tree)
+    audit: Final = _blocking(Admin.audit)
+    accesses: Final = _blocking(Admin.accesses)
+    export: Final = _blocking(Admin.export)
+    import_: Final = _blocking(Admin.import_)
+    expire: Final = _blocking(Admin.expire)
+    reset: Final = _blocking(Admin.reset)
+    traces: Final = _blocking(Admin.traces)
+    convert: Final = _blocking(Admin.convert)
+    merge: Final = _blocking(Admin.merge)
+    reembed: Final = _blocking(Admin.reembed)
+
+
 class _LoopInThread:
     """An event loop in a thread of its own.
 
@@ -193,75 +252,24 @@ class BlockingMemory(_Twin):
 
         async def __aexit__(self, *exception: object) -> None: ...
 
+    view: Final = _viewing(Memory.view)
+    scope: Final = _viewing(Memory.scope)
+    for_user: Final = _viewing(Memory.for_user)
+
     @property
-    def reads_words(self) -> bool:
-        """See `Memory.reads_words`."""
-        return self._memory.reads_words
+    def inbox(self) -> BlockingInbox:
+        """See `Memory.inbox`."""
+        return BlockingInbox(self._memory.inbox, self._calls_in_use())
 
-    def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> BlockingMemory:
-        """See `Memory.as_viewer`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.as_viewer(viewer, individual=individual))
-
-    def acting_as(self, actor: str) -> BlockingMemory:
-        """See `Memory.acting_as`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.acting_as(actor))
-
-    def for_user(self, name: str) -> BlockingMemory:
-        """See `Memory.for_user`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.for_user(name))
-
-    def with_policies(self, **changes: Unpack[PolicyChanges]) -> BlockingMemory:
-        """See `Memory.with_policies`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.with_policies(**changes))
-
-    def reviewed(self) -> BlockingMemory:
-        """See `Memory.reviewed`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.reviewed())
-
-    def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> BlockingMemory:
-        """See `Memory.scope`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.scope(scope, read_only=read_only))
-
-    def slice(
-        self,
-        scopes: Iterable[MemoryScope | str],
-        *,
-        exact: Iterable[MemoryScope | str] = (),
-        read_only: bool = True,
-    ) -> BlockingMemory:
-        """See `Memory.slice`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.slice(scopes, exact=exact, read_only=read_only))
-
-    def in_conversation(self, messages: Iterable[Message]) -> BlockingMemory:
-        """See `Memory.in_conversation`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.in_conversation(messages))
-
-    def about(self, subjects: Iterable[MemorySubject | str]) -> BlockingMemory:
-        """See `Memory.about`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.about(subjects))
+    @property
+    def admin(self) -> BlockingAdmin:
+        """See `Memory.admin`."""
+        return BlockingAdmin(self._memory.admin, self._calls_in_use())
 
     def _twin_of(self, memory: Memory) -> BlockingMemory:
         other = BlockingMemory(memory)
         other._calls = self._calls_in_use()
         return other
-
-    def as_of(self, when: dt.datetime) -> BlockingMemory:
-        """See `Memory.as_of`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.as_of(when))
-
-    def known_at(self, when: dt.datetime) -> BlockingMemory:
-        """See `Memory.known_at`; it lives as long as this memory is open."""
-        return self._twin_of(self._memory.known_at(when))
-
-    @property
-    def quarantine(self) -> BlockingQuarantine:
-        """See `Memory.quarantine`."""
-        return BlockingQuarantine(self._memory.quarantine, self._calls_in_use())
-
-    @property
-    def dead_letters(self) -> BlockingDeadLetters:
-        """See `Memory.dead_letters`."""
-        return BlockingDeadLetters(self._memory.dead_letters, self._calls_in_use())
 
     load: Final = _blocking(Memory.load)
     profile: Final = _blocking(Memory.profile)
@@ -269,30 +277,16 @@ class BlockingMemory(_Twin):
     get: Final = _blocking(Memory.get)
     history: Final = _blocking(Memory.history)
     list_records: Final = _blocking(Memory.list_records)
-    info: Final = _blocking(Memory.info)
-    tree: Final = _blocking(Memory.tree)
     remember_many: Final = _submitting(Memory.remember_many)
     generate: Final = _submitting(Memory.generate)
-    ingest_events: Final = _submitting(Memory.ingest_events)
-    resume: Final = _submitting(Memory.resume)
-    accesses: Final = _blocking(Memory.accesses)
-    audit: Final = _blocking(Memory.audit)
-    flush: Final = _blocking(Memory.flush)
-    extract: Final = _blocking(Memory.extract)
     save: Final = _blocking(Memory.save)
     remember: Final = _blocking(Memory.remember)
     update: Final = _blocking(Memory.update)
     retract: Final = _blocking(Memory.retract)
     restore: Final = _blocking(Memory.restore)
     forget: Final = _blocking(Memory.forget)
-    reset: Final = _blocking(Memory.reset)
-    traces: Final = _blocking(Memory.traces)
     save_many: Final = _blocking(Memory.save_many)
     save_profile: Final = _blocking(Memory.save_profile)
     rollback: Final = _blocking(Memory.rollback)
     undo: Final = _blocking(Memory.undo)
-    expire: Final = _blocking(Memory.expire)
-    reembed: Final = _blocking(Memory.reembed)
     calibrate: Final = _blocking(Memory.calibrate)
-    export: Final = _blocking(Memory.export)
-    import_: Final = _blocking(Memory.import_)

@@ -359,7 +359,7 @@ class Context:
             OutOfViewError: A scope lies outside of this view.
         """
         if isinstance(scopes, str):
-            raise InvalidDataError("a slice takes several scopes: [scope, ...]; for a single one there is scope()")
+            raise InvalidDataError("scopes takes several: [scope, ...]; for a single one there is scope()")
         roots = [self._in_view(scope) for scope in scopes]
         within = [self._in_view(scope, exact=True) for scope in listed("exact", exact, MemoryScope, str)]
         view = View(
@@ -458,5 +458,5 @@ class Context:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")
             details = attrs.evolve(details, owner=self.viewer)
         if details.owner not in self.visible_owners:
-            raise InvalidDataError("only the viewer's own private facts can be written: use as_viewer()")
+            raise InvalidDataError("only the viewer's own private facts can be written: use view(viewer=…)")
         return details

@@ -44,7 +44,7 @@ class DeadLetter:
 
 @observed("dead_letters.")
 class DeadLetters:
-    """Words that a model could not read. See `Memory.dead_letters`."""
+    """Words that a model could not read. See `Inbox.dead_letters`."""
 
     def __init__(self, context: Context, backend: Backend) -> None:
         self._context = context

@@ -48,7 +48,7 @@ class Erasure:
         records: The records in their present or last state, oldest first.
         erased: Number of assertions erased from every file of the store; 0 in a dry run.
         pending: Whether another process still holds old bytes (an open WAL), or the disk had no room to rewrite
-            them. Any later erasure finishes it, and so does `Memory.expire`.
+            them. Any later erasure finishes it, and so does `Admin.expire`.
         dry_run: Whether nothing was erased.
     """
 
@@ -100,7 +100,7 @@ class Eraser:
         return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
 
     async def reset(self, scope: MemoryScope | str | None) -> Erasure:
-        """See `Memory.reset`."""
+        """See `Admin.reset`."""
         self._context.check_present()
         self._context.check_writable()
         self._backend.eraser()
@@ -111,7 +111,7 @@ class Eraser:
         return Erasure(records=tuple(records), erased=receipt.erased, pending=receipt.pending)
 
     async def traces(self, record_ids: Collection[str], texts: Collection[str]) -> Traces:
-        """See `Memory.traces`."""
+        """See `Admin.traces`."""
         self._context.check_present()
         record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
         log = await self._of_everybody.log()
@@ -132,7 +132,7 @@ class Eraser:
         return [row for seq, row in zip(found, rows, strict=True) if seq in seqs]
 
     async def expire(self, *, revisions: dt.timedelta | None, dry_run: bool) -> ExpiryReceipt:
-        """See `Memory.expire`."""
+        """See `Admin.expire`."""
         self._context.check_present()
         if not dry_run:
             self._context.check_writable()

@@ -47,7 +47,7 @@ ImportSource: TypeAlias = Path | str | IO[str] | Iterable[Recorded]
 
 @attrs.frozen(kw_only=True)
 class ImportReceipt:
-    """The result of `Memory.import_`.
+    """The result of `Admin.import_`.
 
     Attributes:
         imported: Number of assertions that were new.
@@ -77,7 +77,7 @@ class Exchange:
         self._writer = Writer(self._context, backend)
 
     async def export(self, target: Path | str | IO[str]) -> int:
-        """See `Memory.export`."""
+        """See `Admin.export`."""
         self._context.check_present()
         log = await self._backend.mirror.log()
         return await export_log(target, await self._reader.recorded(), states_of(log))
@@ -85,7 +85,7 @@ class Exchange:
     async def import_(
         self, source: ImportSource, *, trust: bool, progress: Callable[[int], None] | None
     ) -> ImportReceipt:
-        """See `Memory.import_`."""
+        """See `Admin.import_`."""
         self._context.check_writable()
         from_file = _is_file(source)
         waiting: set[str] = set()
@@ -200,7 +200,7 @@ async def import_log(
         tenant: Tenant of the imported assertions.
         admit: Returns the assertion to import for one of the source, or refuses it.
         trust: Let the source name records that it does not hold, such as those whose first revision was erased.
-        progress: See `Memory.import_`.
+        progress: See `Admin.import_`.
     """
     record_ids: dict[str, str] = {}
     batch: list[Recorded] = []

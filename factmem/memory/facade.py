@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
 import anyio
 import attrs
 
 from factmem.abc import (
-    Access,
     AgentMemoryProvider,
     Analyst,
     Clock,
@@ -37,36 +36,28 @@ from factmem.errors import (
     FactMemError,
     IncompleteProfileError,
     InvalidDataError,
-    OutOfViewError,
     ProviderClosedError,
 )
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.hints import hinted, missing_attribute
 from factmem.memory.accesses import AccessCounts, keeper_of
-from factmem.memory.audit import Audit, AuditAction, AuditPage
+from factmem.memory.admin import Admin
 from factmem.memory.backend import Backend
 from factmem.memory.background import Background, MemoryEvent, Submission, Worker
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, Policies, PolicyChanges
-from factmem.memory.dead_letters import DeadLetters
 from factmem.memory.eraser import Eraser, Erasure
-from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
-from factmem.memory.inbox import About, Inbox, StoredSession
+from factmem.memory.inbox import Inbox
 from factmem.memory.intake import ReadyFact, Words
-from factmem.memory.jobs import Trigger
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
-from factmem.memory.quarantine import Quarantine
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
-from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.streams import Streams
-from factmem.memory.traces import Traces
-from factmem.memory.ttl import ExpiryReceipt
+from factmem.memory.remembering import About, Rememberer, StoredSession
 from factmem.memory.writer import UNSET, Unset, Writer
 from factmem.names import checked_name
 from factmem.observing import Observation
@@ -77,7 +68,6 @@ from factmem.recall import (
     DeepSettings,
     ForeignEmbedder,
     Mirror,
-    RecallFilter,
     RecallMatches,
     RecallSettings,
     as_embedder,
@@ -90,7 +80,6 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance, check_seconds
 from factmem.values import Json
-from factmem.views import UNCONFINED
 
 if TYPE_CHECKING:
     from factmem.llm import ForeignModel
@@ -122,8 +111,8 @@ class Memory:
             fact = await memory.load(SEATS, subject=USER, scope="/product/alpha")
 
     A memory is a frozen context (tenant, viewer, view, policies, …) over a backend (store, mirror, models, worker).
-    `as_viewer`, `acting_as`, `scope`, `slice`, `reviewed`, `with_policies`, `as_of` and `known_at` return views: the
-    same backend under another context. A view lives as long as the memory that it was made of is open.
+    `view`, and for short `scope` and `for_user`, return views: the same backend under another context. A view lives as
+    long as the memory that it was made of is open. `inbox` and `admin` hold what is beside the facts.
 
     A memory serves one event loop at a time: another loop gets `WrongLoopError` until the first one has ended or the
     memory is closed. Open one in each loop over the same store; threads without a loop share a `BlockingMemory`.
@@ -173,8 +162,8 @@ class Memory:
         observers: Called with every operation of this memory and of its views; see `MemoryObserver`. They see the
             amount of work for every viewer, and never the content.
         observed_content: Pass arguments and results of the program's calls to observers.
-        access_statistics: Count how often records are recalled, and when last; see `accesses`. Counts are written in
-            the background, some hundreds at a time or after half a minute, and at the end; a killed process loses
+        access_statistics: Count how often records are recalled, and when last; see `Admin.accesses`. Counts are written
+            in the background, some hundreds at a time or after half a minute, and at the end; a killed process loses
             the rest.
         settings: Weights of recall.
         deep: Settings of deep recall.
@@ -325,11 +314,8 @@ class Memory:
         self._reader = Reader(context, backend)
         self._recaller = Recaller(context, backend)
         self._writer = Writer(context.everybody, backend)
-        self._inbox = Inbox(context, backend)
-        self._streams = Streams(context, backend)
+        self._rememberer = Rememberer(context, backend)
         self._eraser = Eraser(context, backend)
-        self._audit = Audit(context, backend)
-        self._exchange = Exchange(context, backend)
 
     def _view(self, context: Context) -> Self:
         view = type(self).__new__(type(self))
@@ -365,7 +351,7 @@ class Memory:
             and not self._context.read_only
             and isinstance(self._backend.provider, FeedsChanges)
         ):
-            worker.start(self.resume)
+            worker.start(self.inbox.resume)
         if self._backend.erases_by_itself:
             worker.start(self._keep_up)
         return self
@@ -421,22 +407,6 @@ class Memory:
                 self._backend.mirror.close()
                 self._backend.loop.release()
 
-    async def reembed(self, progress: Callable[[float], None] | None = None) -> int:
-        """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
-
-        Args:
-            progress: Called with the share that is done after each batch, in the event loop.
-
-        Raises:
-            EmbedderError: The embedder failed; if it failed at the first call, the store is unchanged.
-            OutOfViewError: This is a view, and a store has one embedder only.
-        """
-        self._context.check_writable()
-        if self._context.everybody.view != UNCONFINED:
-            raise OutOfViewError("a view cannot embed the whole store again: ask the memory that it was made of")
-        await self._backend.mirror.reembed(progress)
-        return len(await self._reader.visible(RecallFilter()))
-
     async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
         """Measure how much words count beside this memory's embedder; nothing is changed.
 
@@ -467,67 +437,84 @@ class Memory:
 
     # -- Views ----------------------------------------------------------------------------------------------------
 
-    def as_viewer(self, viewer: str | None, *, individual: MemorySubject | str | None = None) -> Self:
-        """Return this memory as another viewer sees it.
+    def view(
+        self,
+        *,
+        viewer: str | Unset | None = UNSET,
+        individual: MemorySubject | str | None = None,
+        actor: str | None = None,
+        scopes: Iterable[MemoryScope | str] | None = None,
+        exact: Iterable[MemoryScope | str] = (),
+        subjects: Iterable[MemorySubject | str] | None = None,
+        as_of: dt.datetime | None = None,
+        known_at: dt.datetime | None = None,
+        reviewed: bool = False,
+        conversation: Iterable[Message] | None = None,
+        policies: PolicyChanges | None = None,
+        read_only: bool = False,
+    ) -> Self:
+        """Return a view: this memory for another viewer, at another time, of fewer scopes or subjects.
 
-            ada = memory.as_viewer("ada", individual=MemorySubject("customer").individual("ada"))
+        Nothing outside of a view is visible, and a scope or a subject that lies outside of it raises `OutOfViewError`
+        in every method. A view of a view only narrows it.
+
+            ada = memory.view(viewer="ada", individual=MemorySubject("customer").individual("ada"))
+            before = await memory.view(as_of=datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject=USER)
+            both = memory.view(scopes=["/product/alpha", "/feature/billing"], read_only=True)
+            by_model = memory.view(conversation=history)
+            await by_model.remember(Message(content=text, role="assistant"))
 
         Args:
             viewer: The name of the viewer; None for one who sees public facts only.
             individual: The individual that the viewer is: reads show the facts about it and about subjects that are no
                 individuals. What is known of another individual is read by naming that one, or by the ids of its
                 records. Everybody's if None.
+            actor: The writer named in the audit trail.
+            scopes: The scopes, with their subtrees. In a view of one scope, a path without a leading slash that does
+                not lie in it is relative to that one.
+            exact: Scopes without their subtrees.
+            subjects: The subjects (and individuals). Facts written without a subject are about this memory's, or else
+                about the first one given.
+            as_of: Only facts that had been *said* by then. A view of the past is read-only.
+            known_at: Only facts that had been *recorded* by then.
+            reviewed: For prompts: leave out flagged text of untrusted origin that was kept as given; see
+                `FactDetails.unreviewed`.
+            conversation: The conversation, with the results of tools, in which a model writes: by its tools, in files,
+                or as ready facts. Text that repeats its untrusted words is quarantined, whatever its origin, unless the
+                user said it as well. To remember the conversation itself takes no such view.
+            policies: Policies by name, for what is written through the view; see `Policies`. The others stay.
+            read_only: Refuse every write.
 
         Raises:
-            OutOfViewError: The view is not about the individual.
+            OutOfViewError: A scope, a subject or the individual lies outside of this view.
+            InvalidDataError: There is no scope or subject in a list, a time has no zone, a policy has another type or
+                is out of range, or an individual is given without a viewer.
         """
-        if viewer is not None:
-            checked_name(viewer, what="a viewer")
-        return self._view(self._context.seen_by(viewer, individual))
-
-    def acting_as(self, actor: str) -> Self:
-        """Return this memory with another writer named in the audit trail."""
-        return self._view(attrs.evolve(self._context, actor=checked_name(actor, what="an actor")))
-
-    def with_policies(self, **changes: Unpack[PolicyChanges]) -> Self:
-        """Return this memory with some other policies, for what is written through it.
-
-            keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
-
-        Args:
-            changes: Policies by name; see `Policies`. The others stay.
-
-        Raises:
-            InvalidDataError: A policy has another type or is out of range.
-        """
-        policies = attrs.evolve(self._context.policies, **changes)
-        return self._view(attrs.evolve(self._context, policies=policies))
-
-    def in_conversation(self, messages: Iterable[Message]) -> Self:
-        """Return this memory for what a model writes in a conversation: by its tools, in files, or as ready facts.
-
-        Text that repeats untrusted words of the conversation is quarantined, whatever its origin, unless the user said
-        it as well. To remember the conversation itself takes no such view: it is treated in the same way.
-
-        ::
-
-            by_model = memory.in_conversation(history)
-            await by_model.remember(Message(content=text, role="assistant"))
-
-        Args:
-            messages: The conversation so far, with the results of tools.
-
-        Raises:
-            InvalidDataError: An item is not a `Message`.
-        """
-        return self._view(self._context.listening(messages))
-
-    def reviewed(self) -> Self:
-        """Return a view for prompts: without flagged text of untrusted origin that was kept as given.
-
-        See `FactDetails.unreviewed`. Views of the view leave it out as well.
-        """
-        return self._view(attrs.evolve(self._context, reviewed=True))
+        context = self._context
+        if viewer is not UNSET:
+            context = context.seen_by(viewer if viewer is None else checked_name(viewer, what="a viewer"), individual)
+        elif individual is not None:
+            raise InvalidDataError("an individual is that of a viewer: give viewer= as well")
+        if subjects is not None:
+            context = context.confined_to(subjects)
+        exact = listed("exact", exact, MemoryScope, str)
+        if scopes is not None or exact:
+            context = context.confined(() if scopes is None else scopes, exact, read_only=read_only)
+        moments: dict[Literal["as_of", "known_at"], dt.datetime | None] = {"as_of": as_of, "known_at": known_at}
+        for clock, when in moments.items():
+            if when is not None:
+                context = context.at(clock, when)
+        if conversation is not None:
+            context = context.listening(conversation)
+        return self._view(
+            attrs.evolve(
+                context,
+                actor=context.actor if actor is None else checked_name(actor, what="an actor"),
+                policies=attrs.evolve(context.policies, **(policies or {})),
+                reviewed=reviewed or context.reviewed,
+                read_only=read_only or context.read_only,
+            )
+        )
 
     def scope(self, scope: MemoryScope | str, *, read_only: bool = False) -> Self:
         """Return a view of one scope and its subtree. Nothing outside of it is visible.
@@ -543,59 +530,7 @@ class Memory:
                 relative to that one.
             read_only: Refuse every write.
         """
-        return self.slice([scope], read_only=read_only)
-
-    def slice(
-        self,
-        scopes: Iterable[MemoryScope | str],
-        *,
-        exact: Iterable[MemoryScope | str] = (),
-        read_only: bool = True,
-    ) -> Self:
-        """Return a view of several scopes; see `scope`. A view of a view only narrows it.
-
-        Args:
-            scopes: Scopes of the view, with their subtrees.
-            exact: Scopes of the view without their subtrees.
-            read_only: Refuse every write, as is the default.
-
-        Raises:
-            InvalidDataError: There is no scope.
-            OutOfViewError: A scope lies outside of this view.
-        """
-        return self._view(self._context.confined(scopes, exact, read_only=read_only))
-
-    def about(self, subjects: Iterable[MemorySubject | str]) -> Self:
-        """Return a view of the facts about some subjects. Nothing about others is visible.
-
-        A view of scopes can be confined in this way, and the reverse. Facts written without a subject are about this
-        memory's, or else about the first one given; another subject raises `OutOfViewError`.
-
-        ::
-
-            hers = memory.about([USER.individual("alice")])
-
-        Args:
-            subjects: The subjects (and individuals).
-
-        Raises:
-            InvalidDataError: There is no subject.
-            OutOfViewError: A subject lies outside of this view.
-        """
-        return self._view(self._context.confined_to(subjects))
-
-    def as_of(self, when: dt.datetime) -> Self:
-        """Return a read-only view of a time: only facts that had been *said* by then.
-
-        For example, as of the first of May:
-
-            before = await memory.as_of(datetime(2026, 5, 1, tzinfo=UTC)).load(SEATS, subject=USER)
-        """
-        return self._view(self._context.at("as_of", when))
-
-    def known_at(self, when: dt.datetime) -> Self:
-        """Return a read-only view of this memory at a time: only facts that had been *recorded* by then."""
-        return self._view(self._context.at("known_at", when))
+        return self._view(self._context.confined([scope], (), read_only=read_only))
 
     def for_user(self, name: str) -> Self:
         """Return this memory for one user: the viewer, and by default the subject and owner of facts.
@@ -878,43 +813,6 @@ class Memory:
             strongest=strongest,
             filters=filters,
         )
-
-    async def info(
-        self,
-        scope: MemoryScope | str | None = None,
-        *,
-        exact: bool = False,
-        subjects: Collection[MemorySubject | str] | None = None,
-    ) -> ScopeInfo:
-        """Return a summary of the records in a scope and its subtree, with counts.
-
-            info = await memory.info("/product/alpha")
-            print(info.records, list(info.scopes), info.categories)
-
-        Args:
-            scope: The scope; everything if None.
-            exact: Leave out the subtree.
-            subjects: Only records about one of these subjects.
-        """
-        return await self._reader.info(scope, exact=exact, subjects=subjects)
-
-    async def tree(
-        self,
-        scope: MemoryScope | str | None = None,
-        depth: int | None = None,
-        *,
-        subjects: Collection[MemorySubject | str] | None = None,
-    ) -> ScopeTree:
-        """Return the tree of the scopes that hold records; printed, it is a tree.
-
-            print(await memory.tree("/product/alpha", depth=2))
-
-        Args:
-            scope: The root of the tree; all scopes if None.
-            depth: Number of levels below the root; all if None.
-            subjects: Only records about one of these subjects.
-        """
-        return await self._reader.tree(scope, depth, subjects)
 
     # -- Writing --------------------------------------------------------------------------------------------------
 
@@ -1216,7 +1114,7 @@ class Memory:
             InvalidDataError: There is nothing to remember, or it was said in the future.
             TypeError: A keyword argument is not one of `About`.
         """
-        return await self._inbox.remember(what, about)
+        return await self._rememberer.remember(what, about)
 
     async def remember_many(self, what: Iterable[Words], **about: Unpack[About]) -> Submission:
         """Submit many texts, messages or conversations; see `remember` for the treatment of each.
@@ -1242,7 +1140,7 @@ class Memory:
             InvalidDataError: It is not a list, or one of them is empty or was said in the future; nothing was kept.
             TypeError: A keyword argument is not one of `About`.
         """
-        return await self._inbox.remember_many(what, about)
+        return await self._rememberer.remember_many(what, about)
 
     async def generate(
         self,
@@ -1304,143 +1202,7 @@ class Memory:
             private=private,
             origins=origins,
         )
-        return await self._inbox.generate(source, about)
-
-    async def ingest_events(
-        self,
-        stream: str,
-        events: Sequence[Message] | Sequence[Mapping[str, Any]],
-        *,
-        trigger: Trigger | None = None,
-        flush: bool = False,
-        subject: MemorySubject | str | None = None,
-        scope: MemoryScope | str | None = None,
-        looking_for: DetectionRequest | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        merge: MetadataMerge = MetadataMerge.MERGE,
-        labels: Mapping[str, str] | None = None,
-        expires_at: dt.datetime | None = None,
-        revision_ttl: dt.timedelta | None = None,
-        private: bool | None = None,
-        origins: OriginPolicy | None = None,
-    ) -> Submission:
-        """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
-
-        An event is identified by its id: a second one with the same id changes nothing, and is counted in
-        `Submission.skipped`; it is read once more only if other subjects, concepts or topics are looked for. Events are
-        read in the order of their times. Until then they can be recalled as they were said. A restart continues at the
-        same point. Without a model, events are kept as they are.
-
-        The same event from two processes at the same moment is kept once if it has a timestamp. Without one, each
-        process gives it a time, and both are kept until they are read; findings in them are kept once.
-
-        In a provider with the four verbs only, events are read before this returns, and only the process that read
-        them recognizes them.
-
-        Args:
-            stream: The name of the stream; the same name at the same place is the same stream.
-            events: Messages, or events of Memory Bank as dicts; those without an id are identified by their content and
-                time.
-            trigger: When to read; at once if None.
-            flush: Read waiting events now, regardless of the trigger.
-            subject: The subject of the facts in them.
-            scope: The scope that these hold in; see `save`.
-            looking_for: Facts to look for; by default all facts about the subject.
-            source: The source of the events.
-            metadata: Metadata of the events, and of what is found in them.
-            merge: Treatment of the metadata of a record that is updated; see `About`.
-            labels: Labels of every new revision.
-            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
-            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
-                `TtlPolicy` if None.
-            private: Keep them for this memory's viewer alone.
-            origins: Treatment of events by their origin, instead of this memory's.
-
-        Returns:
-            The submission; the same one for all events that are read together.
-
-        Raises:
-            CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
-                a detail, an owner or a trigger that waits is given.
-            InvalidDataError: An event lies in the future, or the stream's name is not legal.
-        """
-        about = About(
-            subject=subject,
-            scope=scope,
-            source=source,
-            looking_for=looking_for,
-            metadata=metadata,
-            merge=merge,
-            labels=labels,
-            expires_at=expires_at,
-            revision_ttl=revision_ttl,
-            private=private,
-            origins=origins,
-        )
-        return await self._streams.ingest(stream, events, trigger, about, flush=flush)
-
-    async def flush(self) -> None:
-        """Read all waiting events of this viewer's streams, regardless of their triggers, and wait for it.
-
-        Raises:
-            CapabilityError: The memory was not opened with ``async with``.
-        """
-        await self._streams.flush()
-
-    async def resume(self, *ids: str) -> Submission:
-        """Read unread words of earlier processes, of any owner, in the background, as at every opening.
-
-        Streams whose trigger has not fired are watched again.
-
-        With ids, find earlier submissions again, in any process, whether they are read or not:
-
-            ids = (await memory.remember_many(texts)).ids  # to be kept by the program
-            submission = await memory.resume(*ids)  # perhaps tomorrow
-            outcomes = await submission.wait()
-
-        Args:
-            ids: Only these jobs, by `Submission.ids`. The outcome of a finished one has its failure, or its present
-                records without the changes. The id of a stream that waits for its trigger must be the only one.
-
-        Returns:
-            A submission of public words and the viewer's own. It is finished when those of others are read, too, and
-            reports nothing about them.
-
-        Raises:
-            CapabilityError: The memory was not opened with ``async with``; or ids are given, and the provider has the
-                four verbs only.
-            RecordNotFoundError: An id names no words that the viewer may see, or a further reading of a
-                `StoredSession`, which leaves no trace but what it finds.
-            OutOfViewError: Facts about subjects outside of this view are looked for in words that wait.
-        """
-        return await (self._streams.found(ids) if ids else self._streams.resume())
-
-    async def extract(self, text: str) -> tuple[str, ...]:
-        """Return the atomic statements of a text, each understandable by itself. Nothing is stored.
-
-        A blank text costs no call of a model.
-
-        Raises:
-            CapabilityError: This memory has no analyst to ask.
-            ModelError: The model failed.
-        """
-        return await self._inbox.extract(text)
-
-    @property
-    def reads_words(self) -> bool:
-        """Whether a model, or a detector that was given, reads the words that are submitted."""
-        return self._backend.reads_words
-
-    @property
-    def quarantine(self) -> Quarantine:
-        """Assertions of untrusted origins, until they are accepted or rejected."""
-        return Quarantine(self._context, self._backend)
-
-    @property
-    def dead_letters(self) -> DeadLetters:
-        """Words that a model could not read, kept as they were said."""
-        return DeadLetters(self._context, self._backend)
+        return await self._rememberer.generate(source, about)
 
     # -- Erasing --------------------------------------------------------------------------------------------------
 
@@ -1452,9 +1214,9 @@ class Memory:
         well, also where they are statements of their own.
 
         When this returns, neither a file of the store nor a copy in this process holds any of it, unless the result is
-        ``pending``: then another process is still reading the old bytes, and any later erasure, or `expire`, finishes
-        it. Another process drops its copies at its next access to the store. Records that were found in the same
-        words keep their own quotes of them: `traces` names these.
+        ``pending``: then another process is still reading the old bytes, and any later erasure, or `Admin.expire`,
+        finishes it. Another process drops its copies at its next access to the store. Records that were found in the
+        same words keep their own quotes of them: `Admin.traces` names these.
 
             preview = await memory.forget(subject=USER, until=may, dry_run=True)
             if len(preview) < 100:
@@ -1472,147 +1234,17 @@ class Memory:
         """
         return await self._eraser.forget(ids, filters, dry_run=dry_run)
 
-    async def reset(self, scope: MemoryScope | str | None = None) -> Erasure:
-        """Erase everything that the viewer may see in a scope and its subtree, or everywhere; see `forget`.
+    # -- Beside the facts -----------------------------------------------------------------------------------------
 
-        Args:
-            scope: The scope; everything in this memory's view if None.
+    @property
+    def inbox(self) -> Inbox:
+        """Streams of events, words that wait for a model, and findings that wait for a decision of people."""
+        return Inbox(self._context, self._backend)
 
-        Raises:
-            CapabilityError: The provider cannot erase.
-        """
-        return await self._eraser.reset(scope)
-
-    async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
-        """Erase expired records and superseded revisions that are older than the policy allows; finish erasures.
-
-        Erasures of this organization that were killed, or whose result was ``pending``, are finished.
-
-        Expired records are invisible before that, too; this removes their words from the store. Current records do not
-        change. A memory that is open for writing does this by itself, for every viewer, at opening and then once a
-        day. A call erases what this viewer may see.
-
-        Args:
-            revisions: Maximum age of superseded revisions, instead of the one of this memory's `TtlPolicy`.
-            dry_run: Erase nothing, and report what would be erased.
-
-        Raises:
-            CapabilityError: The provider cannot erase.
-        """
-        return await self._eraser.expire(revisions=revisions, dry_run=dry_run)
-
-    async def traces(self, *record_ids: str, texts: Collection[str] = ()) -> Traces:
-        """Gather the traces of records before `forget`, for `factmem.memory.verify_erased` to look for afterwards.
-
-        Records that the viewer may not see are left out.
-
-        Args:
-            record_ids: The records that are to be erased.
-            texts: Other texts to look for, wherever they were said.
-        """
-        return await self._eraser.traces(record_ids, texts)
-
-    # -- Audit and exchange ---------------------------------------------------------------------------------------
-
-    async def audit(
-        self,
-        *ids: str,
-        actions: Collection[AuditAction] = (),
-        actors: Collection[str] = (),
-        origins: Collection[Origin] = (),
-        flagged: bool | None = None,
-        happened_since: dt.datetime | None = None,
-        happened_until: dt.datetime | None = None,
-        descending: bool = True,
-        limit: int | None = 100,
-        page: str | None = None,
-        **filters: Unpack[Filters],
-    ) -> AuditPage:
-        """Return one page of the audit trail: actions on assertions, with actor and reason.
-
-        Of an erased record only its erasure is left. It is listed unless the trail is narrowed to records or
-        scopes: its owner and place are unknown.
-
-        Args:
-            ids: Only these records, with all their revisions; quarantined ones by their id in `quarantine`.
-            actions: Only these actions.
-            actors: Only actions of these actors, by full name or by the part before a colon, such as ``mcp``.
-            origins: Only words of one of these origins.
-            flagged: Only flagged records, or only others.
-            happened_since: Only actions at this time or later.
-            happened_until: Only actions before this time.
-            descending: Newest first.
-            limit: Maximum number of entries of a page; None for all.
-            page: `AuditPage.next_page` of the page before.
-            filters: Conditions on the assertions; see `Filters`.
-
-        Raises:
-            RecordNotFoundError: An id names no visible assertion.
-            InvalidDataError: A filter cannot be met, or there is no such page.
-        """
-        return await self._audit.page(
-            ids,
-            actions=actions,
-            actors=actors,
-            origins=origins,
-            flagged=flagged,
-            happened_since=happened_since,
-            happened_until=happened_until,
-            descending=descending,
-            limit=limit,
-            page=page,
-            filters=filters,
-        )
-
-    async def accesses(self, *record_ids: str) -> dict[str, Access]:
-        """Return how often records were recalled, and when last, by any viewer.
-
-        Results of `recall` count, in memories that were opened with ``access_statistics=True``. Counts that another
-        process has not written yet are missing.
-
-        Args:
-            record_ids: Ids of the records.
-
-        Raises:
-            RecordNotFoundError: An id names no record that is current and visible.
-            CapabilityError: The provider keeps no such counts.
-        """
-        return await self._audit.accesses(record_ids)
-
-    async def export(self, target: Path | str | IO[str]) -> int:
-        """Write everything that the viewer may see, with its history, as JSON Lines; return the number of lines.
-
-        Args:
-            target: A file opened for writing, or a path.
-        """
-        return await self._exchange.export(target)
-
-    async def import_(
-        self, source: ImportSource, *, trust: bool = False, progress: Callable[[int], None] | None = None
-    ) -> ImportReceipt:
-        """Import what `export` wrote, or entries of another store; assertions that are there already stay as they are.
-
-        Nothing but the file vouches for the assertions in it: all of them are quarantined until they are accepted,
-        unless the caller trusts the file. A log line gives their number. The program vouches for entries that it
-        passes: only those of untrusted origins are quarantined. An entry may revise another one of the same call, by
-        its record id.
-
-        Args:
-            source: A file of JSON Lines, or its path; or entries, which are taken some at a time in a worker thread.
-            trust: Keep the states of the source, for example of one's own backup. Assertions that an earlier
-                import quarantined are accepted.
-            progress: A function that is called with the number of lines or entries read so far.
-
-        Returns:
-            The numbers of new and of quarantined assertions.
-
-        Raises:
-            CodecError: A line is malformed; earlier lines are kept.
-            InvalidDataError: The source is not trusted and holds another viewer's private facts, or is neither a file
-                nor entries; earlier ones are kept.
-        """
-        self._context.check_writable()
-        return await self._exchange.import_(source, trust=trust, progress=progress)
+    @property
+    def admin(self) -> Admin:
+        """Overviews, audit trail, export and import, expiry, and the embedder of the store."""
+        return Admin(self._context, self._backend)
 
 
 def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:

@@ -1,7 +1,7 @@
 """Moves: a copy of a whole store, or of some of its tenants, in another store of any kind.
 
 Sequence numbers, ids, times, states, vectors and access counts stay as they are, so that the copy answers as the
-source does: `Memory.as_of`, revisions and page tokens too. The log is copied part by part in the order of its numbers,
+source does: `Memory.view`, revisions and page tokens too. The log is copied part by part in the order of its numbers,
 which is where a broken move goes on, and how a finished one is brought up to date. The source is only read.
 """
 

@@ -41,7 +41,7 @@ class Remembered:
         unrepresented: Number of findings that the provider could keep in part only, or not at all, by what it lacks.
             Empty unless the provider has the four verbs only.
         failure: Name of the error that kept the model from reading them, or None. The words are kept as they were said,
-            and can be read again; see `Memory.dead_letters`.
+            and can be read again; see `Inbox.dead_letters`.
     """
 
     records: tuple[FactRecord[Any], ...] = ()

@@ -115,7 +115,7 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
 
     Args:
         provider: Provider of the store.
-        traces: Traces that `Memory.traces` gathered before the erasure.
+        traces: Traces that `Admin.traces` gathered before the erasure.
 
     Raises:
         CapabilityError: The provider keeps no files, or cannot list them.

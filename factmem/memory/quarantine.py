@@ -23,7 +23,7 @@ __all__ = ["Quarantine", "quarantined"]
 
 @observed("quarantine.")
 class Quarantine:
-    """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Memory.quarantine`.
+    """Quarantined assertions: neither loaded nor recalled nor counted until they are accepted. See `Inbox.quarantine`.
 
     A planted assertion may claim to revise a record of the user. An entry therefore has an id of its own, which is
     valid only inside the quarantine.

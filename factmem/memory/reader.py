@@ -210,7 +210,7 @@ class Reader:
         exact: bool = False,
         subjects: Collection[MemorySubject | str] | None = None,
     ) -> ScopeInfo:
-        """See `Memory.info`."""
+        """See `Admin.info`."""
         anchored = self._context.subtree(scope, exact=exact)
         here = anchored.within(None) if anchored else None
         wanted = RecallFilter(scope=anchored, exact=exact, subjects=self._subjects(subjects))
@@ -219,7 +219,7 @@ class Reader:
     async def tree(
         self, scope: MemoryScope | str | None, depth: int | None, subjects: Collection[MemorySubject | str] | None
     ) -> ScopeTree:
-        """See `Memory.tree`."""
+        """See `Admin.tree`."""
         check_range(depth=depth)
         anchored = self._context.subtree(scope)
         root = anchored.within(None) if anchored else None

@@ -22,12 +22,12 @@ from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.dead_letters import failure_in
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.inbox import About, Inbox, Order, StoredSession, StoredWords, settled, warn_of_not_text
 from factmem.memory.intake import conversation_from, spoken
 from factmem.memory.jobs import STREAM, Job, Trigger
 from factmem.memory.journal import Unit, aims_of, in_order, is_read_again, job_id
 from factmem.memory.pipeline import Pipeline
 from factmem.memory.reader import Reader
+from factmem.memory.remembering import About, Order, Rememberer, StoredSession, StoredWords, settled, warn_of_not_text
 from factmem.memory.writer import Writer
 from factmem.names import checked_name
 from factmem.recall import LogPart
@@ -80,7 +80,7 @@ class Streams:
         self._context = context
         self._backend = backend
         self._reader = Reader(context.everybody, backend)
-        self._inbox = Inbox(context, backend)
+        self._inbox = Rememberer(context, backend)
         self._writer = Writer(context.everybody, backend)
         self._pipeline = Pipeline(context, backend)
         self._four_verbs = FourVerbs(context, backend)
@@ -94,7 +94,7 @@ class Streams:
         *,
         flush: bool,
     ) -> Submission:
-        """See `Memory.ingest_events`."""
+        """See `Inbox.ingest_events`."""
         self._backend.worker.check_running()
         checked_name(stream, what="a stream")
         events = spoken(given, self._context.said_now).messages if given else ()
@@ -167,7 +167,7 @@ class Streams:
             return submission
 
     async def flush(self) -> None:
-        """See `Memory.flush`."""
+        """See `Inbox.flush`."""
         self._backend.worker.check_running()
         self._context.check_writable()
         ids = {unit.job.id for unit in await self._streams()}
@@ -178,7 +178,7 @@ class Streams:
                 await submission.wait()
 
     async def resume(self) -> Submission:
-        """See `Memory.resume`."""
+        """See `Inbox.resume`."""
         self._backend.worker.check_running()
         self._context.check_writable()
         held = self._backend.worker.held  # check before and after: jobs that end meanwhile do not wait any more
@@ -199,7 +199,7 @@ class Streams:
         return submission
 
     async def found(self, ids: Sequence[str]) -> Submission:
-        """See `Memory.resume`, with ids."""
+        """See `Inbox.resume`, with ids."""
         self._backend.worker.check_running()
         self._backend.history()
         ids = listed("ids", ids, str)

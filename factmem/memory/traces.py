@@ -21,7 +21,7 @@ __all__ = ["Traces", "names_in", "said_in", "traces_of"]
 
 @attrs.frozen(kw_only=True, repr=False)
 class Traces:
-    """Pieces to look for in files after an erasure; see `Memory.traces`. The repr holds none of them.
+    """Pieces to look for in files after an erasure; see `Admin.traces`. The repr holds none of them.
 
     Attributes:
         words: Values, quotes, metadata, reasons.

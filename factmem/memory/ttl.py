@@ -112,7 +112,7 @@ def after(now: dt.datetime, ttl: dt.timedelta, name: str = "ttl") -> dt.datetime
 
 @attrs.frozen(kw_only=True)
 class ExpiryReceipt:
-    """Result of `Memory.expire`.
+    """Result of `Admin.expire`.
 
     Attributes:
         expired: Number of expired revisions, with those that an expired update had revised.

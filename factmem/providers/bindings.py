@@ -67,5 +67,5 @@ def storable_vector(
 def _mismatch(stored: EmbedderIdentity | None, wanted: EmbedderIdentity | None) -> EmbedderMismatchError:
     return EmbedderMismatchError(
         f"this store's vectors come from {stored}, not from {wanted}: "
-        "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
+        "open it with that embedder, or embed it again with Admin.reembed() or `factmem reembed`"
     )

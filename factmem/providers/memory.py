@@ -152,7 +152,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         if self._embedder not in (None, identity) and not replace:
             raise EmbedderMismatchError(
                 f"this store's vectors come from {self._embedder}, not from {identity}: "
-                "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
+                "open it with that embedder, or embed it again with Admin.reembed() or `factmem reembed`"
             )
         if replace or self._embedder != identity:
             self._vectors.clear()

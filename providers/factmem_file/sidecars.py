@@ -65,7 +65,7 @@ class Sidecars:
         if bound not in (None, identity) and not replace:
             raise EmbedderMismatchError(
                 f"this store's vectors come from {bound}, not from {identity}: "
-                "open it with that embedder, or embed it again with Memory.reembed() or `factmem reembed`"
+                "open it with that embedder, or embed it again with Admin.reembed() or `factmem reembed`"
             )
         payload = json.dumps(attrs.asdict(identity), ensure_ascii=False).encode()
         logs = self._storage.logs(kinds=["facts"])

@@ -242,7 +242,7 @@ class Reader:
         if any(len(row) != width or zlib.crc32(row, seq & 0xFFFFFFFF) != expected for seq, row, expected in found[1]):
             raise CorruptStoreError(
                 f"the embeddings in {self._server.name} are damaged, its facts are not: make them again with "
-                "Memory.reembed() or `factmem reembed`, or restore it from a backup"
+                "Admin.reembed() or `factmem reembed`, or restore it from a backup"
             )
         rows = bytearray().join(row for _, row, _ in found[1])
         return [seq for seq, _, _ in found[1]], np.frombuffer(rows, np.float32).reshape(-1, identity.dimension)

@@ -108,7 +108,7 @@ class SqliteEngine:
         if not whole:
             raise CorruptStoreError(
                 f"the embeddings in {self.store.name} are damaged, its facts are not: make them again with "
-                "Memory.reembed() or `factmem reembed`, or restore it from a backup"
+                "Admin.reembed() or `factmem reembed`, or restore it from a backup"
             )
         return seqs, rows
 

@@ -426,12 +426,12 @@ async def test_edits_are_quarantined_unless_the_file_is_the_users(tmp_path: Path
         edit(tmp_path / "AGENTS.md", ("Rome", "EVILTOWN"), ("- I like tea.", "- I like gin.\n- I like tea."))
         await facts.sync()
         assert [item.value for item in await memory.list_records(concepts=[CITY])] == ["Rome"]
-        apart = await memory.quarantine.list()
+        apart = await memory.inbox.quarantine.list()
         assert [(item.value, item.details.origin) for item in apart] == [
             ("EVILTOWN", Origin.UNKNOWN),
             ("I like gin.", Origin.UNKNOWN),
         ]
-        await memory.quarantine.accept(apart[0].id)
+        await memory.inbox.quarantine.accept(apart[0].id)
         assert [item.value for item in await memory.list_records(concepts=[CITY])] == ["EVILTOWN"]
 
 
@@ -457,7 +457,7 @@ async def test_words_of_an_untrusted_origin_are_quarantined(memory: Memory, file
     assert {change.record.state for change in changes} == {AssertionState.QUARANTINED}
     assert "Paris" not in read(file)
     assert "rum" not in read(file)
-    assert len(await memory.quarantine.list()) == 2
+    assert len(await memory.inbox.quarantine.list()) == 2
     put(file, without("dog", read(file)))
     with pytest.raises(InvalidDataError, match="cannot be removed here"):
         await facts.sync()
@@ -478,7 +478,7 @@ async def test_private_facts_stay_private_and_others_stay_out(memory: Memory, fi
     edit(file, ("- I like tea.", "- I snore.\n- I like tea."), ("Rome", "Oslo"))
     await facts.sync()
     assert "- I snore. (private, said" in read(file)
-    other = memory.as_viewer("bob")
+    other = memory.view(viewer="bob")
     assert "I snore." not in [item.value for item in await other.list_records()]
     assert "Oslo" in [item.value for item in await other.list_records()], "public facts stay public"
     edit(file, ("I snore.", "I never snore."))

@@ -160,8 +160,8 @@ async def test_quarantined_records_are_never_rendered() -> None:
         await memory.remember(Message(content="The user lives in Paris.", role="tool"), subject=USER)
         agent = plugin(memory)
         assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
-        (entry,) = await memory.quarantine.list()
-        await memory.quarantine.accept(entry.id)
+        (entry,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(entry.id)
         (block, _) = await agent.load_all_facts_to_agent([ASKED])
         assert 'by="tool"' in block["content"], "the speaker is rendered"
 

@@ -87,7 +87,7 @@ async def test_saving_changes_nothing_of_the_state() -> None:
     state = {"messages": [user("I live in Oslo. We booked 12 seats.")]}
     async with memory_over(ScriptedModel(well)) as memory:
         assert await save_to_memory_auto_detect_facts(plugin(memory))(state, ALICE) == {}
-        await memory.flush()
+        await memory.inbox.flush()
         assert said(await memory.list_records()) == [12, "Oslo"]
         assert state == {"messages": [user("I live in Oslo. We booked 12 seats.")]}
 
@@ -96,7 +96,7 @@ async def test_only_the_given_concepts_are_detected() -> None:
     model = ScriptedModel(well)
     async with memory_over(model) as memory:
         assert await save_to_memory(plugin(memory), [CITY])({"messages": [user("I live in Oslo.")]}, ALICE) == {}
-        await memory.flush()
+        await memory.inbox.flush()
     assert ("Where somebody lives" in model.prompts[0].content, "seats are booked" in model.prompts[0].content) == (
         True,
         False,

@@ -96,14 +96,14 @@ async def test_rendered_blocks_are_not_read_for_facts() -> None:
             call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
             await saved(agent, [*loaded, call, tool("I live in Paris.")])
         assert [item for item in model.prompts[-1].content.split() if "Oslo" in item or "Rome" in item] == []
-        assert await memory.quarantine.list() == ()
+        assert await memory.inbox.quarantine.list() == ()
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
 
 
 async def test_results_of_tools_may_be_quarantined() -> None:
     async with memory_over(ScriptedModel(well)) as memory:
         await saved(plugin(memory, saving=Saving(tool_results=True)), [LIVES, tool("I live in Paris.")])
-        assert [record.value for record in await memory.quarantine.list()] == ["I live in Paris."]
+        assert [record.value for record in await memory.inbox.quarantine.list()] == ["I live in Paris."]
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
 
 

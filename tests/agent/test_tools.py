@@ -96,7 +96,7 @@ async def test_a_models_fact_is_quarantined_by_policy() -> None:
         agent = plugin(memory, saving=Saving(tool_origin=Origin.UNKNOWN))
         assert "kept apart" in await agent.for_run().tools.save_memory("The user lives in Paris.")
         assert await memory.list_records() == []
-        assert len(await memory.quarantine.list()) == 1
+        assert len(await memory.inbox.quarantine.list()) == 1
 
 
 async def test_a_models_fact_is_private_by_policy() -> None:
@@ -104,7 +104,7 @@ async def test_a_models_fact_is_private_by_policy() -> None:
         with plugin(memory, saving=Saving(private=True)).run("alice") as run:
             await run.tools.save_memory("Alice likes tea.")
         assert await memory.list_records() == []
-        assert len(await memory.as_viewer("alice").list_records()) == 1
+        assert len(await memory.view(viewer="alice").list_records()) == 1
 
 
 async def test_forgetting_can_be_undone() -> None:

@@ -34,7 +34,7 @@ async def fill(memory: Memory) -> None:
     )
     await memory.save(SingleFact(CITY, "Oslo", timestamp=DAY), subject=MAYA)
     await memory.save(MultipleFacts(LANGUAGES, ("Norwegian", "Dutch"), timestamp=DAY), subject=MAYA)
-    await memory.as_viewer("maya").save(SingleFact(CITY, "Secret Harbour", timestamp=DAY), subject=MAYA, private=True)
+    await memory.view(viewer="maya").save(SingleFact(CITY, "Secret Harbour", timestamp=DAY), subject=MAYA, private=True)
     await memory.remember(
         Message(content="The stage is built in the yard.", role="user", timestamp=DAY), scope="/product/fair/stage"
     )

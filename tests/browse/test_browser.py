@@ -241,7 +241,7 @@ async def test_forget_refuses_to_erase_a_newer_revision_than_the_one_seen(memory
 
 
 async def test_a_confined_browser_asks_for_the_name_of_an_agent(memory: Memory) -> None:
-    browser = Browser(memory.slice(["/product/fair"]))
+    browser = Browser(memory.view(scopes=["/product/fair"], read_only=True))
     with pytest.raises(InvalidDataError, match="name an agent, feature or product"):
         await browser.told(Asked(question="How many seats?"))
     assert (await browser.told(Asked(question="How many seats?", product="fair"))).scopes == ("/product/fair",)
@@ -262,13 +262,13 @@ async def test_an_agent_is_told_what_the_plugin_would_tell_it(memory: Memory) ->
 async def test_a_viewer_never_reads_as_another_user(memory: Memory) -> None:
     """The user of a question chooses the subject; whose private facts are shown is decided by the memory alone."""
     for viewer, sees in (("maya", True), ("leo", False), (None, False)):
-        told = await Browser(memory.as_viewer(viewer)).told(Asked(question="Which city?", user="maya"))
+        told = await Browser(memory.view(viewer=viewer)).told(Asked(question="Which city?", user="maya"))
         assert ("Secret Harbour" in told.text) is sees
 
 
 async def test_an_export_is_that_of_the_memory(memory: Memory) -> None:
     target, own = io.StringIO(), io.StringIO()
-    assert await Browser(memory).export(target) == await memory.export(own)
+    assert await Browser(memory).export(target) == await memory.admin.export(own)
     assert target.getvalue() == own.getvalue()
     assert all(json.loads(line) for line in target.getvalue().splitlines())
     assert "Secret Harbour" not in target.getvalue()
@@ -293,7 +293,7 @@ async def test_no_page_leads_out_of_the_view(memory: Memory) -> None:
     with pytest.raises(RecordNotFoundError):
         await confined.retract([city])
     assert (await confined.subject("user:maya")).rows == ()
-    about = Browser(memory.about([MemorySubject("user").individual("leo")]))
+    about = Browser(memory.view(subjects=[MemorySubject("user").individual("leo")]))
     with pytest.raises(OutOfViewError):
         await about.subject("user:maya")
 
@@ -306,7 +306,7 @@ async def test_a_view_of_an_agents_scope_is_told_of_that_scope_alone(memory: Mem
 
 
 async def test_a_read_only_memory_shows_everything_and_changes_nothing(memory: Memory) -> None:
-    browser = Browser(memory.slice(["/product/fair"], read_only=True), Opened(read_only=True))
+    browser = Browser(memory.view(scopes=["/product/fair"], read_only=True), Opened(read_only=True))
     id = await id_of(browser, "seats")
     with pytest.raises(ReadOnlyError):
         await browser.retract([id])
@@ -334,9 +334,9 @@ async def test_the_mark_changes_with_every_change_and_only_then(memory: Memory) 
 
 
 async def test_the_mark_says_nothing_of_what_others_own(memory: Memory) -> None:
-    browser = Browser(memory.as_viewer("leo"))
+    browser = Browser(memory.view(viewer="leo"))
     before = await browser.mark()
-    await memory.as_viewer("maya").save(SingleFact(SEATS, 3), private=True)
+    await memory.view(viewer="maya").save(SingleFact(SEATS, 3), private=True)
     assert await browser.mark() == before
 
 

@@ -432,7 +432,7 @@ async def test_quarantined_records_are_rejected_and_accepted_after_all(memory: M
         assert "from tool" in await until(pilot, "The palace has 900 seats.")
         await press(pilot, "r")
         await notified(pilot, "Rejected 1 record.")
-        assert not await memory.quarantine.list()
+        assert not await memory.inbox.quarantine.list()
         await press(pilot, "g")
         await until(pilot, "The palace has 900 seats.")
         await press(pilot, "a")
@@ -447,7 +447,7 @@ async def test_all_that_waits_is_marked_and_accepted_with_two_keys(memory: Memor
         assert "waits: from a tool" in await until(pilot, "Waiting 4")
         await press(pilot, "asterisk", "a")
         await notified(pilot, "Accepted 4 records.")
-    assert not await memory.quarantine.list()
+    assert not await memory.inbox.quarantine.list()
 
 
 async def test_texts_that_a_model_could_not_read_are_read_again_or_kept() -> None:
@@ -459,7 +459,7 @@ async def test_texts_that_a_model_could_not_read_are_read_again_or_kept() -> Non
     async with Memory("memory:", embedder=HashEmbedder(), model=ScriptedModel(script)) as memory:
         for text in ("The yard is closed.", "The stage is open."):
             await memory.remember(Message(content=text, role="user", timestamp=DAY))
-        assert len(await memory.dead_letters.list()) == 2
+        assert len(await memory.inbox.dead_letters.list()) == 2
         async with browsing(memory, has_model=True) as pilot:
             await press(pilot, "i", "g", "g")
             screen = await until(pilot, "ModelUnavailableError")
@@ -468,7 +468,7 @@ async def test_texts_that_a_model_could_not_read_are_read_again_or_kept() -> Non
             await notified(pilot, "could not be read again (ModelUnavailableError)")
             await press(pilot, "w")
             await until(pilot, "Not read 1")
-        assert len(await memory.dead_letters.list()) == 1
+        assert len(await memory.inbox.dead_letters.list()) == 1
 
 
 async def test_without_a_model_reading_again_says_how_to_name_one() -> None:
@@ -490,7 +490,7 @@ async def test_an_export_is_written_once_and_never_over_a_file(memory: Memory, t
             await press(pilot, "enter")
             await wait
     async with Memory("memory:", embedder=HashEmbedder()) as other:
-        receipt = await other.import_(file, trust=True)
+        receipt = await other.admin.import_(file, trust=True)
     assert receipt.imported == 7
 
 
@@ -506,7 +506,7 @@ async def test_a_read_only_memory_offers_nothing_that_writes(memory: Memory) -> 
         await press(pilot, *"eruf", "F", "enter", *"erufb", "escape", "i", "a", "r", "f", "g", "g", "y", "w")
         assert "esc: " not in seen(pilot)
     assert await values(memory) == before
-    assert len(await memory.quarantine.list()) == 1
+    assert len(await memory.inbox.quarantine.list()) == 1
 
 
 @pytest.mark.parametrize("number", range(len(HOSTILE)))

@@ -515,9 +515,9 @@ async def test_a_moved_record_is_shown_at_its_new_address(client: httpx.AsyncCli
 
 
 async def test_quarantined_words_are_let_in_or_turned_away(client: httpx.AsyncClient, memory: Memory) -> None:
-    (waiting,) = await memory.quarantine.list()
+    (waiting,) = await memory.inbox.quarantine.list()
     await sent(client, "/inbox/reject", id=waiting.id, reason="hearsay")
-    assert await memory.quarantine.list() == ()
+    assert await memory.inbox.quarantine.list() == ()
     await sent(client, "/inbox/accept", id=waiting.id)
     assert waiting.value in [record.value for record in await memory.list_records(concepts=["statement"])]
     nothing = await sent(client, "/inbox/accept")
@@ -559,7 +559,7 @@ async def test_texts_that_the_model_failed_to_read_are_read_again_or_dismissed()
             page = text_of((await (await let_in(client)).get("/inbox")).text)
             assert "Not read by the model 2" in page
             assert "ModelUnavailableError" in page
-            oslo, cat = await memory.dead_letters.list()
+            oslo, cat = await memory.inbox.dead_letters.list()
             again = await sent(client, "/inbox/retry", id=oslo.id)
             assert "1 of 1 texts could not be read again (ModelUnavailableError)" in text_of(again.text)
             down[0] = False
@@ -567,7 +567,7 @@ async def test_texts_that_the_model_failed_to_read_are_read_again_or_dismissed()
             await sent(client, "/inbox/dismiss", id=cat.id)
             assert "Every text was read." in text_of((await client.get("/inbox")).text)
         assert [record.value for record in await memory.list_records(concepts=["city"])] == ["Oslo"]
-        assert await memory.dead_letters.list() == ()
+        assert await memory.inbox.dead_letters.list() == ()
 
 
 async def test_forgetting_needs_the_words_and_the_records_that_were_seen(
@@ -584,7 +584,7 @@ async def test_forgetting_needs_the_words_and_the_records_that_were_seen(
 
 
 async def test_a_read_only_memory_has_no_forms_that_change_it(memory: Memory) -> None:
-    view = memory.slice(["/product/fair"], read_only=True)
+    view = memory.view(scopes=["/product/fair"], read_only=True)
     async with client_of(view, Opened(read_only=True)) as client:
         await let_in(client)
         id = await id_of(view, "seats")
@@ -604,10 +604,10 @@ async def test_a_read_only_memory_has_no_forms_that_change_it(memory: Memory) ->
 
 @pytest.mark.parametrize("path", PAGES)
 async def test_no_page_shows_what_another_viewer_owns(memory: Memory, path: str) -> None:
-    (private,) = await memory.as_viewer("maya").list_records(concepts=["city"], record_ids=None, limit=1)
+    (private,) = await memory.view(viewer="maya").list_records(concepts=["city"], record_ids=None, limit=1)
     assert private.private
     for viewer, sees in (("maya", True), ("leo", False), (None, False)):
-        async with client_of(memory.as_viewer(viewer), Opened(viewer=viewer or "")) as client:
+        async with client_of(memory.view(viewer=viewer), Opened(viewer=viewer or "")) as client:
             await let_in(client)
             answer = await client.get(path.format(id=private.id))
             assert answer.status_code == (404 if "{id}" in path and not sees else 200)
@@ -618,10 +618,10 @@ async def test_no_page_shows_what_another_viewer_owns(memory: Memory, path: str)
 
 @pytest.mark.parametrize("path", FORMS)
 async def test_no_form_reaches_what_another_viewer_owns(memory: Memory, path: str) -> None:
-    maya = memory.as_viewer("maya")
+    maya = memory.view(viewer="maya")
     (private,) = await maya.list_records(concepts=["city"], limit=1)
     before = await Browser(maya).mark()
-    async with client_of(memory.as_viewer("leo"), Opened(viewer="leo", has_model=True)) as client:
+    async with client_of(memory.view(viewer="leo"), Opened(viewer="leo", has_model=True)) as client:
         await let_in(client)
         answer = await sent(
             client,

@@ -84,7 +84,7 @@ async def test_llm_parsing_a_wrapped_extraction_is_read_and_not_stored_as_a_blob
     mode, answer = wrapped(EXTRACTED)[wrapping]
     with LoopbackOpenAIServer(answering(_named(answer, "Statements"))) as server:
         memory = opened(InMemoryProvider(), model_at(server.base_url, mode))
-        assert await memory.extract(" ".join(STATEMENTS)) == STATEMENTS
+        assert await memory.inbox.extract(" ".join(STATEMENTS)) == STATEMENTS
 
 
 @pytest.mark.parametrize("said", [json.dumps(STATEMENTS), f"```\n{json.dumps(STATEMENTS)}\n```", "- one\n- two", ""])
@@ -97,7 +97,7 @@ async def test_llm_parsing_a_bare_list_of_statements_is_a_typed_error(said: str)
     with LoopbackOpenAIServer(answering(said)) as server:
         memory = opened(InMemoryProvider(), model_at(server.base_url))
         with pytest.raises(ModelAnswerError):
-            await memory.extract(" ".join(STATEMENTS))
+            await memory.inbox.extract(" ".join(STATEMENTS))
         assert await memory.list_records() == []
     assert len(server.requests) == 2
 
@@ -107,10 +107,10 @@ async def test_43_a_failing_extraction_is_an_error_and_the_text_can_still_be_rem
     away = ScriptedModel(lambda prompt, answer: ModelUnavailableError("away"))
     async with opened(InMemoryProvider(), away) as memory:
         with pytest.raises(ModelUnavailableError):
-            await memory.extract(TEXT)
+            await memory.inbox.extract(TEXT)
         outcome = await memory.remember(TEXT, subject=USER)
         assert (outcome.failure, words(outcome.records)) == ("ModelUnavailableError", [TEXT])
-        assert len(await memory.dead_letters.list()) == 1
+        assert len(await memory.inbox.dead_letters.list()) == 1
 
 
 async def test_llm_parsing_an_importance_of_1_2_is_asked_again_and_costs_nothing_else() -> None:
@@ -146,7 +146,7 @@ async def test_31_what_is_extracted_is_submitted_as_it_is() -> None:
 
     model = ScriptedModel(script)
     async with opened(InMemoryProvider(), model) as memory:
-        submission = await memory.remember_many(await memory.extract(" ".join(STATEMENTS)), subject=USER)
+        submission = await memory.remember_many(await memory.inbox.extract(" ".join(STATEMENTS)), subject=USER)
         outcomes = await submission.wait()
         assert [words(outcome.records) for outcome in outcomes] == [[text] for text in STATEMENTS]
         assert words(await memory.list_records(scope="/product/alpha")) == sorted(STATEMENTS)
@@ -173,7 +173,7 @@ async def test_save_defaults_what_is_written_into_a_record_reaches_nobody_else(t
             {"run": "1"},
             {"deep": [1]},
         )
-        assert await memory.export(tmp_path / "log.jsonl") == 1
+        assert await memory.admin.export(tmp_path / "log.jsonl") == 1
 
 
 @pytest.mark.parametrize(

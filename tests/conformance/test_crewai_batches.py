@@ -159,7 +159,7 @@ async def test_55_forgetting_reaches_waiting_words() -> None:
         assert len(await memory.forget(subject=USER)) == 3
         model.gate.set()
         await submission.wait()
-        assert (await memory.list_records(), await memory.dead_letters.list()) == ([], ())
+        assert (await memory.list_records(), await memory.inbox.dead_letters.list()) == ([], ())
     assert (await log_of(provider))[1].total() == 0
 
 
@@ -193,9 +193,9 @@ async def test_batch_failure_silent_an_embedder_that_is_down_loses_nothing_and_i
         submission = await memory.remember_many(BATCH, **ALL)
         await submission.wait()
         assert submission.failures == ("EmbedderError",) * 3
-        assert len(await memory.dead_letters.list()) == 3
+        assert len(await memory.inbox.dead_letters.list()) == 3
         embedder.down = False
-        await memory.dead_letters.retry()
+        await memory.inbox.dead_letters.retry()
         (match, *_) = await memory.recall("Who sails to Bergen?")
         assert match.record.value == BATCH[1]
         assert words(await memory.list_records()) == sorted(BATCH)
@@ -209,7 +209,7 @@ async def test_143_another_embedder_is_refused_at_the_submission_and_nothing_is_
         async with opened(provider, embedder=HashEmbedder(32), consolidator=Deciding()) as memory:
             with pytest.raises(EmbedderMismatchError, match="reembed"):
                 await memory.remember_many(BATCH, **ALL)
-            await memory.reembed()
+            await memory.admin.reembed()
             assert words(await memory.list_records()) == [OLD]
             await (await memory.remember_many(BATCH, **ALL)).wait()
             assert words(await memory.list_records()) == sorted([OLD, *BATCH])
@@ -241,7 +241,7 @@ async def test_plan_conflict_a_full_disk_in_the_middle_of_a_plan_leaves_the_old_
         assert words(await memory.list_records()) == sorted([OLD, NEW])
     provider.full = False
     async with opened(provider, consolidator=Filling(provider, action, fills=False)) as memory:
-        await (await memory.resume()).wait()
+        await (await memory.inbox.resume()).wait()
         assert words(await memory.list_records()) == [NEW]
 
 

@@ -117,7 +117,7 @@ async def test_operation_every_kind_of_source_is_on_disk_before_it_is_waited_for
     async with opened(InMemoryProvider(), model) as memory:
         submissions = [
             await memory.generate(talk("I live in Oslo."), subject=USER),
-            await memory.ingest_events("s", talk("I have a cat.", id="s").messages, subject=USER),
+            await memory.inbox.ingest_events("s", talk("I have a cat.", id="s").messages, subject=USER),
         ]
         assert [submission.pending for submission in submissions] == [1, 1]
         assert words(await memory.list_records()) == ["I have a cat.", "I live in Oslo."]
@@ -163,7 +163,7 @@ async def test_revisions_can_be_done_without() -> None:
         for city in ("Oslo", "Rome", "Bergen"):
             await memory.save(SingleFact(CITY, city, timestamp=clock()), subject=USER)
             clock.advance(DAY)
-        assert (await memory.expire(revisions=dt.timedelta(seconds=1))).superseded == 2
+        assert (await memory.admin.expire(revisions=dt.timedelta(seconds=1))).superseded == 2
         assert [item.value for item in await memory.history(CITY)] == ["Bergen"]
 
 

@@ -234,7 +234,7 @@ async def test_words_that_no_answer_was_understood_about_are_kept_as_a_dead_lett
             result = await memory.remember(Message(content="We booked 12 seats."), looking_for=REQUEST)
             assert result.failure == "ModelAnswerError"
             assert [record.value for record in await memory.list_records()] == ["We booked 12 seats."]
-            assert len(await memory.dead_letters.list()) == 1
+            assert len(await memory.inbox.dead_letters.list()) == 1
 
 
 async def _consolidated(model: InstructorModel) -> object:

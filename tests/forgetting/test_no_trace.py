@@ -85,7 +85,7 @@ async def test_of_a_forgotten_record_nothing_is_left(
         if not kind.startswith("encrypted"):
             assert len(hits(folder, words(0))) == len(words(0))
             assert len(hits(folder, [], vectors)) == len(vectors) == count
-        traces = await memory.traces(*(record.id for record in gone))
+        traces = await memory.admin.traces(*(record.id for record in gone))
         receipt = await memory.forget(*(record.id for record in gone))
         assert (receipt.erased, receipt.pending) == (count, kind in STAYS_PENDING)
         said = [text for number in range(0, count, 2) for text in [*words(number), gone[number // 2].id]]
@@ -129,14 +129,14 @@ async def test_dead_letters_and_the_quarantined_are_forgotten_like_anything_else
             await memory.remember(talk(f"I live near {word('dead')}."))
             untrusted = FactDetails(origin=Origin.DOCUMENT, evidence=(Evidence(quote=word("page")),))
             await memory.save(SingleFact(Concept.single("link", "a link"), word("planted")), details=untrusted)
-            (letter,) = await memory.dead_letters.list()
+            (letter,) = await memory.inbox.dead_letters.list()
             (planted,) = await memory.list_records(concepts=["link"]) or await memory.forget(
                 concepts=["link"], dry_run=True
             )
             receipt = await memory.forget(*(record.id for record in letter.records))
             assert receipt.erased == 1
             assert (await memory.forget(planted.id)).erased == 1
-            assert await memory.dead_letters.list() == ()
+            assert await memory.inbox.dead_letters.list() == ()
     assert hits(folder, [word("dead"), word("planted"), word("page")]) == []
 
 
@@ -148,7 +148,7 @@ async def test_what_expires_and_what_is_purged_is_gone_as_well(
         await memory.save(likes(word("brief")), ttl=dt.timedelta(seconds=1))
         await memory.save(likes(word("purged")), details=FactDetails(categories=("old",)))
         clock.advance(dt.timedelta(seconds=5))
-        assert (await memory.expire()).expired == 1
+        assert (await memory.admin.expire()).expired == 1
         assert (await memory.forget(categories=["old"])).erased == 1
         assert hits(folder, [word("brief"), word("purged")]) == []
 
@@ -160,7 +160,7 @@ async def test_vectors_of_an_earlier_embedder_are_gone_too(
         record = await save_with_history(Memory(provider, embedder=DenseEmbedder(), clock=clock), clock, 1)
         vectors = await vectors_in(provider, record.id)
         memory = Memory(provider, embedder=Turned(), clock=clock)
-        await memory.reembed()
+        await memory.admin.reembed()
         await memory.forget(record.id)
         assert hits(folder, words(1), [*vectors, *(-row for row in vectors)]) == []
 
@@ -192,7 +192,7 @@ async def test_a_text_of_many_pages_is_gone_from_each(
     async with opened() as provider:
         memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
         (record,) = await memory.save(SingleFact(Concept.single("diary", "a diary"), long))
-        traces = await memory.traces(record.id)
+        traces = await memory.admin.traces(record.id)
         await memory.forget(record.id)
         assert hits(folder, long.split()[:: max(1, length // 3000)]) == []
         assert kind in STAYS_PENDING or (await verify_erased(provider, traces)).clean

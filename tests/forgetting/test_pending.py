@@ -60,10 +60,10 @@ async def test_it_is_pending_until_somebody_finishes_it(folder: Path) -> None:
             receipt = await memory.forget(gone.id)
             assert (receipt.erased, receipt.pending) == (1, True)
             assert [record.id for record in await memory.list_records()] == [kept.id]
-            assert (await memory.expire()).pending
+            assert (await memory.admin.expire()).pending
             assert hits(folder, [word("gone")]) != []
             end()
-            finished = await memory.expire()
+            finished = await memory.admin.expire()
             assert (finished.erased, finished.pending) == (0, False)
             assert hits(folder, [word("gone")]) == []
 
@@ -77,7 +77,7 @@ async def test_trying_again_does_not_write_the_file_again(folder: Path) -> None:
             await memory.forget(gone.id)
             size = (folder / "facts.db-wal").stat().st_size
             for _ in range(3):
-                await memory.expire()
+                await memory.admin.expire()
             assert (folder / "facts.db-wal").stat().st_size == size
 
 
@@ -112,7 +112,7 @@ async def test_an_erasure_beside_a_pending_one_is_not_taken_for_done_by_it(folde
             assert (await memory.forget(gone.id)).pending
             assert (await other.forget(kept.id)).pending
             end()
-            assert not (await memory.expire()).pending
+            assert not (await memory.admin.expire()).pending
             assert hits(folder, [word("gone"), word("kept")]) == []
 
 
@@ -122,5 +122,5 @@ def test_the_blocking_twin_finishes_it_too(folder: Path) -> None:
         with a_reader(folder) as end:
             assert memory.forget(gone.id).pending
             end()
-            assert not memory.expire().pending
+            assert not memory.admin.expire().pending
         assert hits(folder, [word("gone")]) == []

@@ -101,7 +101,7 @@ async def test_others_of_the_same_batch_are_read_as_if_nothing_had_happened(
             assert [outcome.failure for outcome in outcomes] == [None, None, None]
             assert [len(outcome.records) for outcome in outcomes] == [1, 0, 1]
             assert await values(memory) == {word("one"), word("three")}
-            assert await memory.dead_letters.list() == ()
+            assert await memory.inbox.dead_letters.list() == ()
             assert hits(folder, [word("two")]) == []
     assert [type(event) for event in scene.events] == [SubmissionFinished] * 3
     assert caplog.records == []
@@ -130,7 +130,7 @@ async def test_a_model_that_fails_as_well_leaves_no_dead_letter(
             await scene.forget(word("one"))
             (outcome,) = await submission.wait()
             assert (outcome.failure, outcome.records) == (None, ())
-            assert await memory.dead_letters.list() == ()
+            assert await memory.inbox.dead_letters.list() == ()
             assert hits(folder, [word("one")]) == []
     assert caplog.records == []
 

@@ -42,7 +42,7 @@ async def erased(provider: AgentMemoryProvider, text: str = SECRET) -> tuple[Tra
     """Forget a record, and return its traces and the bytes of its vector."""
     memory = Memory(provider, embedder=DenseEmbedder())
     (record,) = await memory.save(likes(text))
-    traces = await memory.traces(record.id)
+    traces = await memory.admin.traces(record.id)
     await memory.forget(record.id)
     return traces, vector_of(indexed_text(_said(text))).astype("<f4").tobytes()
 
@@ -111,7 +111,7 @@ async def test_ids_and_digests_are_found(provider: AgentMemoryProvider, folder: 
     """A digest of a value counts as a trace, because guesses of the value can be checked against it."""
     memory = Memory(provider, embedder=DenseEmbedder())
     (record,) = await memory.save(likes("tea"))
-    traces = await memory.traces(record.id)
+    traces = await memory.admin.traces(record.id)
     await memory.forget(record.id)
     (slot,) = [mark for mark in traces.marks if len(mark) == 16 and mark == _said("tea").slot]
     (folder / "facts" / "left over").write_bytes(slot)
@@ -134,13 +134,13 @@ async def test_text_of_a_current_record_is_reported_apart_from_traces(provider: 
     details = FactDetails(evidence=(Evidence(quote="I am Maya Okafor and my code is 4711-0815-77"),))
     (name,) = await memory.save(SingleFact(Concept.single("full name", ""), "Maya Okafor"), details=details)
     (code,) = await memory.save(SingleFact(Concept.single("code word", ""), "4711-0815-77"), details=details)
-    traces = await memory.traces(code.id)
+    traces = await memory.admin.traces(code.id)
     await memory.forget(code.id)
     report = await verify_erased(provider, traces)
     assert (report.clean, report.said_by) == (False, (name.id,))
     assert sum(file.found for file in report.files) == 0
     assert report.left_out > 0
-    traces = await memory.traces(name.id, texts=["4711-0815-77"])
+    traces = await memory.admin.traces(name.id, texts=["4711-0815-77"])
     await memory.forget(name.id)
     assert (await verify_erased(provider, traces)).clean
 
@@ -151,12 +151,12 @@ async def test_traces_name_no_record_that_the_viewer_may_not_see(provider: Agent
     await hers.save(fact, private=True)
     mine = Memory(provider, viewer="alice", embedder=DenseEmbedder())
     (record,) = await mine.save(fact, private=True)
-    traces = await mine.traces(record.id, texts=[word("shared")])
+    traces = await mine.admin.traces(record.id, texts=[word("shared")])
     await mine.forget(record.id)
     report = await verify_erased(provider, traces)
     assert (traces.said_by, report.said_by, report.clean) == ((), (), True)
     (other,) = await hers.list_records()
-    assert (await mine.traces(other.id)).words == frozenset()
+    assert (await mine.admin.traces(other.id)).words == frozenset()
 
 
 async def test_words_too_short_to_search_for_are_counted(provider: AgentMemoryProvider) -> None:

@@ -42,16 +42,16 @@ class Mover:
 
     async def waiting(self) -> set[str]:
         """Return what waits in quarantine."""
-        return {str(record.value) for record in await self.memory.quarantine.list()}
+        return {str(record.value) for record in await self.memory.inbox.quarantine.list()}
 
     async def everything(self) -> tuple[set[tuple[str, str]], int]:
         """Return every record with its place, believed or not, and the number of assertions in the store."""
-        records = [*await self.memory.list_records(), *await self.memory.quarantine.list()]
+        records = [*await self.memory.list_records(), *await self.memory.inbox.quarantine.list()]
         return {(str(record.value), str(record.scope)) for record in records}, len((await self._log()).splitlines())
 
     async def _log(self) -> str:
         file = io.StringIO()
-        await self.memory.export(file)
+        await self.memory.admin.export(file)
         return file.getvalue()
 
 

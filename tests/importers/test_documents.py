@@ -76,7 +76,7 @@ async def believed(memory: Memory) -> set[str]:
 
 
 async def waiting(memory: Memory) -> set[str]:
-    return {str(record.value) for record in await memory.quarantine.list()}
+    return {str(record.value) for record in await memory.inbox.quarantine.list()}
 
 
 def test_markdown_is_passages_below_their_headings() -> None:
@@ -119,9 +119,9 @@ async def test_a_document_is_not_believed_until_it_is_accepted(memory: Memory, h
     report = await ingest_document(memory, handbook)
     assert (report.passages, report.new, report.quarantined) == (7, 7, 7)
     assert await believed(memory) == set()
-    one = (await memory.quarantine.list())[1]
+    one = (await memory.inbox.quarantine.list())[1]
     assert one.details.origin is Origin.DOCUMENT
-    await memory.quarantine.accept(one.id)
+    await memory.inbox.quarantine.accept(one.id)
     assert await believed(memory) == {"Harbour Fair > Venue > Seats: 120 of them."}
     again = await ingest_document(memory, handbook, trust=True)
     assert (again.new, again.accepted, again.quarantined) == (0, 6, 0)
@@ -142,11 +142,11 @@ async def test_a_passage_shows_its_file_heading_line_and_words(memory: Memory, h
 
 async def test_the_same_file_adds_nothing_even_if_it_was_touched(memory: Memory, handbook: Path) -> None:
     await ingest_document(memory, handbook, trust=True)
-    before = await memory.audit()
+    before = await memory.admin.audit()
     os.utime(handbook, (1_700_000_000, 1_700_000_000))
     report = await ingest_document(memory, handbook, trust=True)
     assert (report.new, report.gone, report.accepted) == (0, 0, 0)
-    assert (await memory.audit()).entries == before.entries
+    assert (await memory.admin.audit()).entries == before.entries
 
 
 @pytest.mark.parametrize("trust", [True, False])
@@ -232,7 +232,7 @@ async def test_secrets_are_redacted_and_a_private_document_is_its_owners(memory:
     path = tmp_path / "keys.txt"
     path.write_text("The password is hunter2-Xq9!zz.\n\nOpen at nine.", encoding="utf-8")
     options = ImportOptions(private=True, owner="maya")
-    maya = memory.as_viewer("maya")
+    maya = memory.view(viewer="maya")
     report = await ingest_document(maya, path, options=options, trust=True)
     assert report.redacted == 1
     assert not any("hunter2" in value for value in await believed(maya))

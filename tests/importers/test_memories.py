@@ -78,8 +78,8 @@ async def test_mem0_with_words_of_nobody_knows_whom(mover: Mover, tmp_path: Path
 async def test_private_facts_belong_to_the_individual_that_they_are_about(mover: Mover, fixture: Fixture) -> None:
     await mover.move("mem0", fixture("mem0"), private=True)
     assert await mover.facts() == {}
-    assert len(await mover.memory.as_viewer("alice").list_records()) == 3
-    assert len(await mover.memory.as_viewer("jörg").list_records()) == 1
+    assert len(await mover.memory.view(viewer="alice").list_records()) == 3
+    assert len(await mover.memory.view(viewer="jörg").list_records()) == 1
 
 
 def test_mem0s_pickles_are_named_and_never_read(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_crewai(mover: Mover, fixture: Fixture) -> None:
         "The barn seats 120.": "everything in /product/alpha",
         "Invoices go out on Fridays.": "everything in /cross-product",
     }
-    (mine,) = [record for record in await mover.memory.as_viewer("jörg").list_records() if record.private]
+    (mine,) = [record for record in await mover.memory.view(viewer="jörg").list_records() if record.private]
     assert (mine.value, str(mine.scope)) == ("Ich heiße Jörg 🎉", "/customer/acme")
     records = {record.value: record for record in await mover.memory.list_records()}
     assert records["The barn seats 120."].importance == 0.8

@@ -187,7 +187,7 @@ async def test_an_app_is_the_product_where_the_configuration_names_nothing() -> 
         await asked(runner_of(install(memory, into=app_of(Scripted()))), "I have a dog.")
 
         async def scopes(store: Memory) -> list[str]:
-            return [str(scope) for scope in (await store.info()).scopes]
+            return [str(scope) for scope in (await store.admin.info()).scopes]
 
         assert await memory.for_run().held.use(scopes) == ["/product/fair"]
 

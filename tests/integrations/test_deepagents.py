@@ -257,7 +257,7 @@ async def test_what_nobody_trusts_the_model_with_waits_in_quarantine() -> None:
             )
             assert "Paris" not in str(await backend.agrep("city"))
         assert [record.value for record in await records(memory)] == ["Rome"]
-        (apart,) = await call(memory, lambda opened: opened.quarantine.list())
+        (apart,) = await call(memory, lambda opened: opened.inbox.quarantine.list())
         assert [(item.value, item.state) for item in apart] == [("Paris", AssertionState.QUARANTINED)]
 
 
@@ -337,7 +337,7 @@ async def test_the_models_task_for_a_subagent_is_not_saved_as_the_users_words(me
     task = calling("task", description="I live in Paris now.", subagent_type="helper")
     agent: Any = install(memory, into=create_deep_agent)(model(task), subagents=[forked])
     await agent.ainvoke(ASKED, context=ALICE)
-    await call(memory, lambda opened: opened.flush())
+    await call(memory, lambda opened: opened.inbox.flush())
     kept = [str(record.value) for record in await records(memory)]
     assert "Where do I live?" in kept
     assert not [value for value in kept if "Paris" in value]

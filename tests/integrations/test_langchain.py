@@ -64,7 +64,7 @@ async def learnt(memory: AgentMemory) -> list[tuple[str, Any]]:
     """Return the subject and value of each record, after all messages are read."""
 
     async def told(opened: Memory) -> list[tuple[str, Any]]:
-        await opened.flush()
+        await opened.inbox.flush()
         return sorted(((str(record.subject), record.value) for record in await opened.list_records()), key=str)
 
     return await memory.for_run().held.use(told)
@@ -115,7 +115,7 @@ async def test_a_thread_is_shown_the_current_facts_and_keeps_none(memory: AgentM
         assert "Oslo" not in chat.shown()
 
         async def forgotten(opened: Memory) -> None:
-            await opened.flush()
+            await opened.inbox.flush()
             await opened.forget(scope="/agent/clerk")
 
         await memory.for_run().held.use(forgotten)

@@ -155,13 +155,13 @@ async def test_facts_of_one_graph_are_rendered_in_another() -> None:
             checkpointer=InMemorySaver(),
         )
         await saving.ainvoke({"messages": [HumanMessage("I live in Oslo. We booked 12 seats.")]}, ALICE)
-        await memory.flush()
+        await memory.inbox.flush()
         alice = USER.individual("alice")
         found = await memory.list_records(subject=alice, concepts=(CITY, SEATS))
         assert [record.value for record in found] == ["Oslo"]
         automatic = graph_of(MessagesState, save_to_memory_auto_detect_facts(agent))
         await automatic.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, ALICE)
-        await memory.flush()
+        await memory.inbox.flush()
         loading = graph_of(MessagesState, load_from_memory(agent, [SEATS, CITY], state=ADDED_MESSAGES), ask)
         result = await loading.ainvoke(WHERE, {"configurable": {"user_id": "alice", "thread_id": "tuesday"}})
         assert "Oslo" in result["messages"][-1].text

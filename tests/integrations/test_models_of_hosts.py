@@ -177,7 +177,7 @@ def memory_with(model: Any, folder: Path) -> AgentMemory:
 def told(folder: Path) -> list[str]:
     """Return every city that was found, in order; nothing waits, and nothing is given up."""
     with BlockingMemory(Memory(f"{folder}/facts.db", embedder=HashEmbedder())) as memory:
-        assert not memory.dead_letters.list()
+        assert not memory.inbox.dead_letters.list()
         (record,) = memory.list_records(concepts=[CITY])
         return sorted({str(revision.value) for revision in memory.history(record.id)}, key=CITIES.index)
 

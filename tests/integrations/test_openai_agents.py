@@ -362,5 +362,5 @@ async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart() -> Non
         memory = plugin(store)
         agent = Agent("clerk", model=model, tools=[function_tool(look_up), *memory_tools(memory)])
         await run(install(memory, into=agent), "Where do I live? I keep bees.")
-        assert words(await store.quarantine.list()) == ["The user lives in EVILTOWN."]
+        assert words(await store.inbox.quarantine.list()) == ["The user lives in EVILTOWN."]
         assert "The user keeps bees." in words(await store.list_records())

@@ -338,5 +338,5 @@ async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart() -> Non
         agent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(plugin(memory), tools=True)])
         agent.tool_plain(look_up)
         await agent.run("Where do I live? I keep bees.", deps=ALICE)
-        assert [record.value for record in await memory.quarantine.list()] == ["The user lives in EVILTOWN."]
+        assert [record.value for record in await memory.inbox.quarantine.list()] == ["The user lives in EVILTOWN."]
         assert "The user keeps bees." in [record.value for record in await memory.list_records()]

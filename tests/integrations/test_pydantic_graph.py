@@ -66,7 +66,7 @@ async def test_nodes_load_save_and_pass_on_what_they_were_given() -> None:
         result, state = await answered(memory, "We booked 12 seats.", Deps("alice"))
         assert ("Oslo" in result, result.endswith("We booked 12 seats.")) == (True, True)
         assert len(state.messages) == 2
-        await opened.flush()
+        await opened.inbox.flush()
         again, _ = await answered(memory, "How many?", Deps("alice", "tuesday"))
         assert "12" in again
         other, _ = await answered(memory, "How many?", Deps("bob"))

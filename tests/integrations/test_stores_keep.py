@@ -138,7 +138,7 @@ async def test_a_flagged_item_is_audited_and_shown_to_no_agent() -> None:
         run = agents.for_run()
 
         async def listed(memory: Memory) -> list[FactRecord[Any]]:
-            assert await memory.quarantine.list() == ()
+            assert await memory.inbox.quarantine.list() == ()
             return await memory.list_records()
 
         flagged = [record for record in await run.held.use(listed) if record.details.flags]
@@ -253,8 +253,8 @@ def test_the_user_takes_a_flagged_item_over() -> None:
         store.put(("notes",), "a", {"text": ORDER})
     with BlockingMemory(Memory(provider, embedder=HashEmbedder())) as memory:
         (record,) = memory.list_records()
-        assert memory.reviewed().list_records() == []
+        assert memory.view(reviewed=True).list_records() == []
         with pytest.raises(InvalidDataError):
-            memory.with_policies(flagged="annotate")  # type: ignore[arg-type]
+            memory.view(policies={"flagged": "annotate"})  # type: ignore[arg-type]
         memory.update(record.id, origin=Origin.USER)
-        assert [found.id for found in memory.reviewed().list_records()] == [record.id]
+        assert [found.id for found in memory.view(reviewed=True).list_records()] == [record.id]

@@ -95,7 +95,7 @@ async def kept(memory: AgentMemory) -> list[Any]:
     """Return the statements that are kept, and close the memory."""
 
     async def listed(opened: Memory) -> list[Any]:
-        await opened.flush()
+        await opened.inbox.flush()
         return list(await opened.list_records(concepts=["statement"]))
 
     records = await memory.for_run().held.use(listed)
@@ -133,7 +133,7 @@ async def test_facts_are_loaded_in_the_next_session_for_their_own_user(host: str
         assert "12" in alice, manner
         store = tmp_path / f"{manner}.db"
         async with Memory(store, viewer="alice", embedder=HashEmbedder()) as memory:
-            assert LIE in [record.value for record in await memory.quarantine.list()], manner
+            assert LIE in [record.value for record in await memory.inbox.quarantine.list()], manner
         async with Memory(store, embedder=HashEmbedder()) as memory:
             assert [record.value for record in await memory.list_records()] == [120], manner
 

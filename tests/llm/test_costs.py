@@ -65,10 +65,10 @@ async def test_a_budget_leaves_the_rest_pending_and_another_run_reads_it(tmp_pat
             outcomes = await submission.wait()
             assert (len(outcomes), submission.pending, submission.failures) == (3, 3, ())
             assert costs.total.requests == 3
-            assert await memory.dead_letters.list() == ()
+            assert await memory.inbox.dead_letters.list() == ()
             assert len(await memory.list_records()) == len(TALKS), "the words can be seen all the same"
         async with Memory(store, model=model_at(server), embedder=HashEmbedder()) as memory:
-            rest = await memory.resume()
+            rest = await memory.inbox.resume()
             await rest.wait()
             assert (len(rest.outcomes), rest.pending) == (3, 0)
         assert len(server.requests) == len(TALKS)
@@ -80,7 +80,7 @@ async def test_words_that_a_caller_waits_for_wait_as_well_once_the_budget_is_spe
         async with Memory("memory:", model=model_at(server), embedder=HashEmbedder(), background=reading) as memory:
             assert (await memory.remember(TALKS[0])).failure is None
             assert (await memory.remember(TALKS[1])).failure == "BudgetSpentError"
-            assert await memory.dead_letters.list() == ()
+            assert await memory.inbox.dead_letters.list() == ()
         assert len(server.requests) == 1
 
 
@@ -95,7 +95,7 @@ async def test_no_request_is_sent_once_a_budget_is_spent(budget: Budget, most: i
             submission = await memory.remember_many(TALKS)
             await submission.wait()
             assert submission.pending > 0
-            assert await memory.dead_letters.list() == ()
+            assert await memory.inbox.dead_letters.list() == ()
         assert len(server.requests) == most
 
 

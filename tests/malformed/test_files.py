@@ -106,7 +106,7 @@ def test_an_import_is_refused_or_leaves_a_memory_that_can_be_read(big: bool, pro
             InMemoryProvider(clock=_CLOCK), viewer="alice", concepts=concepts, embedder=HashEmbedder(4), clock=_CLOCK
         )
         try:
-            await memory.import_(io.StringIO(data.decode(errors="surrogateescape")), trust=rng.random() < 0.5)
+            await memory.admin.import_(io.StringIO(data.decode(errors="surrogateescape")), trust=rng.random() < 0.5)
         finally:
             await _read_all(memory, rng.choice(keywords))
 
@@ -118,12 +118,12 @@ async def _read_all(memory: Memory, keyword: str) -> None:
     try:
         records = await memory.list_records()
         assert repr(records)
-        await memory.tree()
-        await memory.info()
+        await memory.admin.tree()
+        await memory.admin.info()
         await memory.history(keyword)
         await memory.recall("Oslo", limit=50)
-        await memory.quarantine.list()
-        await memory.export(io.StringIO())
+        await memory.inbox.quarantine.list()
+        await memory.admin.export(io.StringIO())
     except Exception as error:
         raise AssertionError("what was imported keeps others from reading") from error
 
@@ -147,8 +147,8 @@ def test_words_with_a_job_that_nobody_gave_are_read_or_left_alone(big: bool, pro
         model = ScriptedModel(lambda prompt, answer: hostile(rng) if rng.random() < 0.5 else {})
         async with Memory(provider, model=model, embedder=HashEmbedder(4), clock=_CLOCK) as memory:
             with anyio.move_on_after(0.2):
-                await memory.flush()
-            await memory.dead_letters.list()
+                await memory.inbox.flush()
+            await memory.inbox.dead_letters.list()
             await _read_all(memory, said.keyword)
 
     promise("malformed jobs", fed_async("jobs", 2_000 if big else 60, feed))

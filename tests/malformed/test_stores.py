@@ -114,7 +114,7 @@ def _reads(provider: FullProvider) -> list[Callable[[], Awaitable[object]]]:
 
 
 def _of_memory(memory: Memory) -> list[Callable[[], Awaitable[object]]]:
-    return [memory.list_records, memory.tree, lambda: memory.recall("Oslo")]
+    return [memory.list_records, memory.admin.tree, lambda: memory.recall("Oslo")]
 
 
 def _read(provider: FullProvider, place: Place) -> Callable[[], Awaitable[object]]:

@@ -162,10 +162,10 @@ def test_the_arguments_of_a_memory_are_refused_or_understood(big: bool, promise:
             lambda: memory.remember(given),
             lambda: memory.remember(text, scope=text),
             lambda: memory.load(given),
-            lambda: memory.scope(given).tree(),
-            lambda: memory.as_of(given).tree(),
-            lambda: memory.expire(revisions=given),
-            lambda: memory.quarantine.accept(given),
+            lambda: memory.scope(given).admin.tree(),
+            lambda: memory.view(as_of=given).admin.tree(),
+            lambda: memory.admin.expire(revisions=given),
+            lambda: memory.inbox.quarantine.accept(given),
         ]
         await rng.choice(calls)()
 

@@ -56,7 +56,7 @@ async def confined() -> AsyncIterator[Confined]:
 
 async def everything(memory: Memory) -> list[Any]:
     """Return all records of a store, for any viewer."""
-    seen = [await memory.as_viewer(name).list_records() for name in (None, "maya", "noah")]
+    seen = [await memory.view(viewer=name).list_records() for name in (None, "maya", "noah")]
     return sorted({str(record.value) for records in seen for record in records})
 
 
@@ -170,7 +170,7 @@ async def test_what_a_client_writes_stays_in_the_view(confined: Confined) -> Non
 async def test_a_private_fact_does_not_reveal_its_type(confined: Confined) -> None:
     """Noah's private keyword may have any other type for maya."""
     async with opened() as memory, connected(memory, trust=True) as client:
-        await memory.as_viewer("noah").save(SingleFact(CITY, "Privatheim"), private=True)
+        await memory.view(viewer="noah").save(SingleFact(CITY, "Privatheim"), private=True)
         (fact,) = (await answer(client, "save_fact", keyword="city", value=5))["facts"]
         assert fact["value"] == 5
         assert (await answer(client, "info"))["records"] == 1

@@ -100,7 +100,7 @@ async def test_a_statement_is_remembered_with_its_words() -> None:
         assert (fact["value"], fact["importance"], fact["categories"]) == ("The launch is in May.", 0.9, ["plans"])
         assert (fact["private"], fact["source"]) == (True, "mcp")
         assert fact["evidence"][0]["quote"] == "The launch is in May."
-        assert await memory.as_viewer(None).list_records() == []
+        assert await memory.view(viewer=None).list_records() == []
 
 
 @pytest.mark.parametrize(

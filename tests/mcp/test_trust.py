@@ -37,8 +37,8 @@ async def test_clients_writes_are_quarantined_and_the_answer_says_so(tool: str, 
         assert await known(memory) == ["Oslo"]
         assert len((await answer(client, "recall", query="Rome"))["matches"]) == 1
         assert "Rome" not in await text_of(client, "factmem://facts") + await text_of(client, "factmem://info")
-        (apart,) = await memory.quarantine.list()
-        await memory.quarantine.accept(apart.id)
+        (apart,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(apart.id)
         assert any("Rome" in str(value) for value in await known(memory))
 
 
@@ -47,8 +47,8 @@ async def test_an_update_by_a_client_waits_until_it_is_accepted() -> None:
         (record,) = await memory.save(SingleFact(CITY, "Oslo"))
         result = await answer(client, "update", id=record.id, value="Rome", importance=1.0)
         assert (result["kept_apart"], await known(memory)) == (True, ["Oslo"])
-        (apart,) = await memory.quarantine.list()
-        await memory.quarantine.accept(apart.id)
+        (apart,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(apart.id)
         assert await known(memory) == ["Rome"]
 
 
@@ -68,8 +68,8 @@ async def test_an_untrusted_client_retracts_only_what_clients_wrote() -> None:
     async with opened() as memory, connected(memory) as client:
         (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "remember", text="Maya likes tea.")
-        (apart,) = await memory.quarantine.list()
-        await memory.quarantine.accept(apart.id)
+        (apart,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(apart.id)
         (own,) = [record for record in await memory.list_records() if record.id != theirs.id]
         assert "factmem retract ID" in await refusal(client, "retract", ids=[own.id, theirs.id])
         assert sorted(await known(memory)) == ["Maya likes tea.", "Oslo"]
@@ -85,8 +85,8 @@ async def test_an_update_that_was_accepted_does_not_make_a_record_the_clients_ow
     async with opened() as memory, connected(memory) as client, connected(memory, trust=True) as trusted:
         (theirs,) = await memory.save(SingleFact(CITY, "Oslo"))
         await answer(client, "update", id=theirs.id, value="Rome")
-        (apart,) = await memory.quarantine.list()
-        await memory.quarantine.accept(apart.id)
+        (apart,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(apart.id)
         (believed,) = (await answer(trusted, "save_fact", keyword="pet", value="cat"))["facts"]
         for id in (theirs.id, believed["id"]):
             assert "take back only what they wrote themselves" in await refusal(client, "retract", ids=[id])
@@ -111,7 +111,7 @@ async def test_an_empty_answer_explains_the_quarantine_and_how_to_release() -> N
         assert (await answer(client, "load", keyword="city"))["note"] is None
         async with connected(memory, trust=True) as trusted:
             assert "--trust" not in (await answer(trusted, "recall", query="tea"))["note"]
-        await memory.quarantine.reject(*(record.id for record in await memory.quarantine.list()))
+        await memory.inbox.quarantine.reject(*(record.id for record in await memory.inbox.quarantine.list()))
         for tool, arguments in FIRST_CALLS.items():
             assert (await answer(client, tool, **arguments))["note"] is None
 
@@ -162,9 +162,9 @@ async def test_clients_cannot_fill_the_quarantine(quota: QuarantineQuota, expect
             refused = await refusal(client, tool, **arguments)
             assert expected in refused
             assert "factmem quarantine list" in refused
-        assert await memory.quarantine.count() == 3
-        first, *_ = await memory.quarantine.list()
-        await memory.quarantine.accept(first.id)
+        assert await memory.inbox.quarantine.count() == 3
+        first, *_ = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(first.id)
         await answer(client, "remember", text="Maya likes coffee.")
 
 
@@ -174,7 +174,7 @@ async def test_a_client_never_fills_a_store_by_default() -> None:
         for number in range(200):
             await answer(client, "save_fact", keyword=f"key-{number}", value=number)
         assert "200 statements of one writer" in await refusal(client, "save_fact", keyword="more", value=1)
-        assert len(await memory.quarantine.list()) == 200
+        assert len(await memory.inbox.quarantine.list()) == 200
 
 
 async def test_a_trusted_client_is_believed() -> None:

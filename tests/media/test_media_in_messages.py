@@ -41,7 +41,7 @@ async def values(memory: Memory) -> list[Any]:
 
 
 async def apart(memory: Memory) -> list[Any]:
-    return [record.value for record in await memory.quarantine.list()]
+    return [record.value for record in await memory.inbox.quarantine.list()]
 
 
 async def test_what_a_model_reads_is_quarantined_with_its_hash_type_and_place() -> None:
@@ -49,7 +49,7 @@ async def test_what_a_model_reads_is_quarantined_with_its_hash_type_and_place() 
         outcome = await memory.remember(photo("What is that?"))
         assert await values(memory) == ["What is that?"]
         assert await apart(memory) == [TICKET]
-        (record,) = await memory.quarantine.list()
+        (record,) = await memory.inbox.quarantine.list()
     part = MediumPart(sha256=hashlib.sha256(PNG).hexdigest(), mime="image/png", box=(0.1, 0.2, 0.5, 0.6))
     assert record.details.origin is Origin.DOCUMENT
     assert [item.medium for item in record.evidence] == [part]
@@ -61,7 +61,7 @@ async def test_time_spans_of_a_recording_are_kept() -> None:
     spans: list[dict[str, Any]] = [{"start": 0.0, "end": 2.5}, {"start": 2.5, "end": 9.0}]
     async with opened(ScriptedReader(["Hello.", "It is Ada."], parts=spans)) as memory:
         await memory.remember(photo("Listen.", media=Medium(WAV, "audio/wav")))
-        records = await memory.quarantine.list()
+        records = await memory.inbox.quarantine.list()
     assert [(item.value, item.evidence[0].medium) for item in records] == [
         (text, MediumPart(sha256=hashlib.sha256(WAV).hexdigest(), mime="audio/wav", **span))
         for text, span in zip(["Hello.", "It is Ada."], spans, strict=True)
@@ -80,7 +80,7 @@ async def test_the_text_layer_of_a_pdf_needs_no_model_and_has_its_pages() -> Non
     reader = ScriptedReader(["never asked"])
     async with opened(reader) as memory:
         await memory.remember(photo("See.", media=Medium(pdf(["Rent: 900", "", "Signed: Bo"]), "application/pdf")))
-        found = [(record.value, record.evidence[0].medium) for record in await memory.quarantine.list()]
+        found = [(record.value, record.evidence[0].medium) for record in await memory.inbox.quarantine.list()]
     assert [(value, part.page) for value, part in found if part] == [("Rent: 900", 1), ("Signed: Bo", 3)]
     assert reader.asked == []
 
@@ -114,7 +114,7 @@ async def test_the_same_bytes_again_give_nothing_new_and_ask_no_model() -> None:
         submission = await memory.remember_many([photo("Four."), photo("Five.")])
         await submission.wait()
     async with opened(reader, provider) as memory:  # another process has no list of its own
-        await memory.ingest_events("chat", [photo("Six.")])
+        await memory.inbox.ingest_events("chat", [photo("Six.")])
         assert await apart(memory) == [TICKET]
         assert set(await values(memory)) == {"One.", "Two.", "Three.", "Four.", "Five.", "Six."}
     assert reader.asked == ["image/png"]
@@ -124,7 +124,7 @@ async def test_the_same_bytes_are_read_again_for_another_user_and_after_they_wer
     reader = ScriptedReader([TICKET])
     async with opened(reader, viewer="ada") as memory:
         await memory.remember(photo("This is my ticket."), private=True)
-        bo = memory.as_viewer("bo")
+        bo = memory.view(viewer="bo")
         assert TICKET not in await values(bo)
         await bo.remember(photo("That is my ticket."), private=True)
         (mine,) = [record for record in await bo.list_records() if record.value == TICKET]
@@ -272,9 +272,9 @@ async def test_a_stream_of_events_goes_on_without_media_that_fail(caplog: pytest
     reader = ScriptedReader(failure=ModelUnavailableError("away"))
     async with opened(reader) as memory:
         events = [photo("I live in Oslo.")]
-        submission = await memory.ingest_events("chat", events)
+        submission = await memory.inbox.ingest_events("chat", events)
         assert submission.dropped == {DropReason.NOT_TEXT: 1}
-        await memory.ingest_events("chat", [*events, Message(content="It rains.", id="m2")])
+        await memory.inbox.ingest_events("chat", [*events, Message(content="It rains.", id="m2")])
         assert sorted(await values(memory)) == ["I live in Oslo.", "It rains."]
     assert reader.asked == ["image/png"]
     assert not any("Oslo" in message for message in caplog.messages)
@@ -282,7 +282,7 @@ async def test_a_stream_of_events_goes_on_without_media_that_fail(caplog: pytest
 
 async def test_an_event_of_media_only_is_read() -> None:
     async with opened(ScriptedReader([TICKET])) as memory:
-        submission = await memory.ingest_events("chat", [photo("", id="m1")])
+        submission = await memory.inbox.ingest_events("chat", [photo("", id="m1")])
         assert submission.dropped == {}
         assert await apart(memory) == [TICKET]
 
@@ -353,7 +353,7 @@ async def test_a_hostile_pdf_is_a_typed_error_and_nothing_is_lost(kind: str) -> 
         with pytest.raises(MediumError, match="PDF"):
             await memory.remember(message)
         assert await values(memory) == []
-        await memory.ingest_events("chat", [message])
+        await memory.inbox.ingest_events("chat", [message])
         assert await values(memory) == ["I live in Oslo."]
 
 
@@ -526,7 +526,7 @@ def test_messages_as_dicts_carry_their_media(form: str) -> None:
 async def test_message_dicts_are_remembered_with_what_is_in_their_pictures() -> None:
     async with Memory(InMemoryProvider(), embedder=HashEmbedder(), media_reader=ScriptedReader(["Seat 42"])) as memory:
         await memory.remember({"role": "user", "content": [{"type": "text", "text": "Hm."}, HELD["OpenAI image"][0]]})
-        assert [record.value for record in await memory.quarantine.list()] == ["Seat 42"]
+        assert [record.value for record in await memory.inbox.quarantine.list()] == ["Seat 42"]
 
 
 @pytest.mark.parametrize("wrapped", ["contents", "events"])
@@ -535,7 +535,7 @@ async def test_contents_of_googles_apis_bring_their_pictures(wrapped: str) -> No
     source = contents if wrapped == "contents" else [{"content": content, "event_id": "e1"} for content in contents]
     async with Memory(InMemoryProvider(), embedder=HashEmbedder(), media_reader=ScriptedReader(["Seat 42"])) as memory:
         await (await memory.generate(source)).wait()
-        assert [record.value for record in await memory.quarantine.list()] == ["Seat 42"]
+        assert [record.value for record in await memory.inbox.quarantine.list()] == ["Seat 42"]
         assert [record.value for record in await memory.list_records()] == ["Hm."]
 
 
@@ -548,7 +548,7 @@ async def test_a_plugin_reads_the_pictures_of_a_conversation_once() -> None:
     async with Memory(InMemoryProvider(), embedder=HashEmbedder(), media_reader=reader) as memory:
         messages = [message for native in history for message in DictFormat().messages(native)]
         for _ in range(3):
-            await memory.ingest_events("chat", messages)
+            await memory.inbox.ingest_events("chat", messages)
         assert "Seat 42" in [record.value for record in await memory.list_records()]
     assert reader.asked == ["image/png"]
 

@@ -96,7 +96,7 @@ async def test_an_injection_by_a_medium_is_never_believed(injection: str, carrie
             [Message(content="Where do I live, and what is my bank account?")]
         )
         assert await city(memory) == "Oslo"
-        assert {record.value for record in await memory.quarantine.list()} == {text}
+        assert {record.value for record in await memory.inbox.quarantine.list()} == {text}
     assert known <= shown <= known | {words}
     assert text not in recalled
     assert not any(text in message.content for message in block)
@@ -127,5 +127,5 @@ async def test_orders_in_a_medium_wait_and_reach_no_model_even_if_the_user_point
             "Oslo",
             "This is my letter.",
         }
-        assert [record.value for record in await memory.quarantine.list()] == [INJECTIONS[injection]]
+        assert [record.value for record in await memory.inbox.quarantine.list()] == [INJECTIONS[injection]]
         assert not any(INJECTIONS[injection] in html.unescape(prompt.content) for prompt in model.prompts)

@@ -63,8 +63,8 @@ async def test_a_recall_counts_what_it_found(provider: AgentMemoryProvider) -> N
         await memory.recall("seats", concepts=[SEATS])
         await memory.recall("seats", concepts=[SEATS, CITY])
         before = clock()
-        await memory.as_of(clock()).recall("seats", concepts=[SEATS])
-        found = await memory.accesses(seats.id, city.id, pet.id)
+        await memory.view(as_of=clock()).recall("seats", concepts=[SEATS])
+        found = await memory.admin.accesses(seats.id, city.id, pet.id)
     assert [access.count for access in found.values()] == [3, 1, 0]
     assert found[pet.id].last is None
     assert (found[seats.id].last or before) > before
@@ -80,7 +80,7 @@ async def test_reads_write_nothing_until_the_memory_is_closed(provider: AgentMem
         for _ in range(5):
             await memory.recall("seats")
         assert await provider.accesses(None, [record.id]) == {}
-        assert (await memory.accesses(record.id))[record.id].count == 5
+        assert (await memory.admin.accesses(record.id))[record.id].count == 5
     kept = await provider.accesses(None, [record.id])
     assert kept[record.id].count == 5
     assert await provider.changes(None) == log
@@ -111,10 +111,10 @@ async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -
         (record,) = await mine.save(SingleFact(SEATS, 5))
         for _ in range(3):
             await mine.recall("seats")
-            await theirs.as_viewer("bob").recall("seats")
+            await theirs.view(viewer="bob").recall("seats")
     async with STORES[store](tmp_path) as again, counting(again) as memory:
         await memory.recall("seats")
-        assert (await memory.accesses(record.id))[record.id].count == 7
+        assert (await memory.admin.accesses(record.id))[record.id].count == 7
 
 
 async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> None:
@@ -138,9 +138,9 @@ async def test_what_is_forgotten_is_not_counted_any_more(provider: AgentMemoryPr
         async with counting(provider) as other:
             await other.recall("pets")
         await memory.forget(cat.id)
-        assert (await memory.accesses(dog.id))[dog.id].count == 2
+        assert (await memory.admin.accesses(dog.id))[dog.id].count == 2
         with pytest.raises(RecordNotFoundError):
-            await memory.accesses(cat.id)
+            await memory.admin.accesses(cat.id)
     found = await provider.accesses(None, [cat.id, dog.id])
     assert {id: access.count for id, access in found.items()} == {dog.id: 2}
     async with counting(provider) as memory:
@@ -185,9 +185,9 @@ async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
         (mine,) = await memory.save(SingleFact(SEATS, 5), private=True, scope="/product/alpha")
         await memory.recall("seats")
     async with counting(provider, organization="acme") as elsewhere:
-        for reader in (memory.as_viewer("bob"), memory.scope("/product/beta"), elsewhere):
+        for reader in (memory.view(viewer="bob"), memory.scope("/product/beta"), elsewhere):
             with pytest.raises(RecordNotFoundError):
-                await reader.accesses(mine.id)
+                await reader.admin.accesses(mine.id)
     assert isinstance(provider, KeepsAccesses)
     await provider.add_accesses("acme", {mine.id: Access(count=9, last=dt.datetime.now(dt.UTC))})
     assert await provider.accesses("acme", [mine.id]) == {}
@@ -199,7 +199,7 @@ async def test_without_the_option_nothing_is_counted(provider: AgentMemoryProvid
     async with counting(provider, access_statistics=False) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")
-        assert await memory.accesses(record.id) == {record.id: Access()}
+        assert await memory.admin.accesses(record.id) == {record.id: Access()}
 
 
 async def test_what_cannot_be_written_is_counted_on(caplog: pytest.LogCaptureFixture) -> None:
@@ -237,14 +237,14 @@ async def test_a_cancelled_write_keeps_the_counts(provider: AgentMemoryProvider)
         with anyio.CancelScope() as cancelled:
             cancelled.cancel()
             await memory.aclose()
-        assert (await memory.accesses(record.id))[record.id].count == 1
+        assert (await memory.admin.accesses(record.id))[record.id].count == 1
     with anyio.CancelScope() as cancelled:
         async with counting(provider) as memory:
             await memory.recall("seats")
             cancelled.cancel()
             await anyio.sleep_forever()
     async with counting(provider, access_statistics=False) as memory:
-        assert (await memory.accesses(record.id))[record.id].count == 2
+        assert (await memory.admin.accesses(record.id))[record.id].count == 2
 
 
 async def test_what_a_store_fails_to_write_in_its_own_way_is_counted_on() -> None:
@@ -264,7 +264,7 @@ async def test_what_a_store_fails_to_write_in_its_own_way_is_counted_on() -> Non
             await memory.aclose()
         provider.broken = False
         await memory.aclose()
-        assert (await memory.accesses(record.id))[record.id].count == 1
+        assert (await memory.admin.accesses(record.id))[record.id].count == 1
 
 
 async def test_counting_without_the_capability_is_an_error() -> None:
@@ -283,5 +283,5 @@ async def test_records_of_many_places_are_counted_together(provider: AgentMemory
         found = await memory.recall("note", limit=9)
         ids = [match.record.id for match in found]
     async with counting(provider) as memory:
-        assert {access.count for access in (await memory.accesses(*ids)).values()} == {1}
+        assert {access.count for access in (await memory.admin.accesses(*ids)).values()} == {1}
         assert len(ids) == 4

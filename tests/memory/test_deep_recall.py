@@ -339,7 +339,7 @@ def test_programs_without_an_event_loop_have_the_same() -> None:
     with BlockingMemory(remembering(analyst)) as memory:
         memory.remember("Ana lives in Faro.", scope="/product/alpha")
         view = memory.scope("/product/alpha", read_only=True)
-        for reader in (memory, view, memory.as_of(NOW), memory.known_at(NOW)):
+        for reader in (memory, view, memory.view(as_of=NOW), memory.view(known_at=NOW)):
             found = reader.recall("And Ana?", depth="deep", deep=ALWAYS)
             assert found.deep is not None
             assert values(found) == ["Ana lives in Faro."] == values(found.deep.matches)
@@ -402,7 +402,7 @@ async def test_whatever_a_model_says_no_hint_hides_or_shows_anything(
     analyst.analysis, analyst.gaps = analysis, list(missing)
     analyst.requests.clear()
     analyst.shown.clear()
-    reader = memory.as_viewer(viewer)
+    reader = memory.view(viewer=viewer)
     plain = await reader.recall(question, limit=limit, **filters)
     found = await deeply(reader, question, limit=limit, **filters)
     kept = [match.record.id for match in plain][: limit - int(ALWAYS.added_share * limit)]
@@ -432,7 +432,10 @@ async def _once() -> tuple[Memory, ScriptedAnalyst]:
 async def test_a_view_confines_what_the_model_is_offered_and_shown() -> None:
     analyst = ScriptedAnalyst(parts("Who is in Faro?", scopes=("/product/beta", "/product/alpha/plans")))
     memory = await filled(analyst)
-    for view in (memory.scope("/product/alpha/plans"), memory.slice([], exact=["/product/alpha"])):
+    for view in (
+        memory.scope("/product/alpha/plans"),
+        memory.view(scopes=[], exact=["/product/alpha"], read_only=True),
+    ):
         analyst.requests.clear()
         analyst.shown.clear()
         found = await deeply(view, "Who sold the red door?", limit=99)
@@ -676,7 +679,7 @@ async def test_another_moment_is_looked_at_as_it_was() -> None:
         said = Message(content=f"Ana lives in {city}.", timestamp=NOW - dt.timedelta(days=days))
         await memory.remember(said)
     then = NOW - dt.timedelta(days=9)
-    found = await deeply(memory.as_of(then), "Where did Ana live last week?")
+    found = await deeply(memory.view(as_of=then), "Where did Ana live last week?")
     assert values(found.matches) == ["Ana lives in Lyon."]
     assert [asked.now for asked in analyst.requests] == [then]
     assert [span.end for span in found.times] == [dt.datetime(2026, 11, 9, tzinfo=dt.UTC)]

@@ -100,8 +100,8 @@ async def test_what_is_saved_meanwhile_is_durable_and_equals_what_a_store_has_th
             assert await memory.load(SEATS) == SingleFact(SEATS, 120, timestamp=NOW)
             records = await memory.list_records()
             assert {record.value for record in records} == {*OLD, *NEW, "Oslo", 120}
-            assert (await memory.get(records[0].id), (await memory.info()).records) == (records[0], 7)
-            assert await memory.as_of(NOW).load(CITY) is not None
+            assert (await memory.get(records[0].id), (await memory.admin.info()).records) == (records[0], 7)
+            assert await memory.view(as_of=NOW).load(CITY) is not None
             (found, *_) = by_words = await memory.recall("cello", semantic=False)
             assert (found.record.value, by_words.failure) == (NEW[0], None)
             assert broken.asked == 0, "calls that need no vector request none"
@@ -133,7 +133,7 @@ async def test_one_memory_goes_on_when_its_embedder_comes_back(store: AgentMemor
         await remember_all(other, NEW)
         for query in QUERIES:
             assert seen(await memory.recall(query)) == seen(await other.recall(query))
-            assert seen(await memory.as_of(NOW).recall(query)) == seen(await other.as_of(NOW).recall(query))
+            assert seen(await memory.view(as_of=NOW).recall(query)) == seen(await other.view(as_of=NOW).recall(query))
     async with opened(store, Away()) as memory:
         await memory.list_records()
         embedder = Away()
@@ -182,7 +182,7 @@ async def test_what_goes_by_meaning_alone_raises(fault: dict[str, bool]) -> None
         with pytest.raises(EmbedderError):
             await memory.recall("sailing", settings=RecallSettings(lexical_weight=0.0))
         with pytest.raises(EmbedderError):
-            await memory.reembed()
+            await memory.admin.reembed()
     async with opened(provider, Away()) as memory:
         assert seen(await memory.recall(QUERIES[0])) == seen(before), "a failed reembed loses no vector"
 

@@ -30,7 +30,7 @@ OSLO, CAT, DOG = (
 
 
 async def add_events(memory: Memory, *events: Message, trigger: Trigger | None = None, **options: Any) -> Submission:
-    return await memory.ingest_events("chat", events, trigger=trigger, subject=USER, **options)
+    return await memory.inbox.ingest_events("chat", events, trigger=trigger, subject=USER, **options)
 
 
 async def known(memory: Memory) -> list[Any]:
@@ -44,7 +44,7 @@ async def test_an_event_is_known_by_its_id(provider: AgentMemoryProvider) -> Non
         await add_events(memory, CAT, event("I have a cow.", 1), trigger=LATER)
         await add_events(memory, event("I have a pig.", 1), trigger=LATER)
         assert words(await memory.list_records()) == ["I have a cat."]
-        await memory.flush()
+        await memory.inbox.flush()
         assert await known(memory) == ["cat"]
         assert await (await add_events(memory, event("I have a hen.", 1))).wait() == ()
         assert await known(memory) == ["cat"]
@@ -69,7 +69,7 @@ async def test_events_are_read_in_the_order_of_their_times(provider: AgentMemory
         await add_events(memory, event("I live in Rome.", 3), DOG, trigger=LATER)
         await add_events(memory, CAT, OSLO, trigger=LATER)
         assert [item.evidence[0].position for item in await memory.list_records(descending=False)] == [0, 1, 0, 1]
-        await memory.flush()
+        await memory.inbox.flush()
         assert (city := await memory.load(CITY, subject=USER)) is not None
         assert (city.value, city.timestamp) == ("Rome", BEGAN + 3 * MINUTE)
         assert (pets := await memory.load(PETS, subject=USER)) is not None
@@ -102,10 +102,10 @@ async def test_a_flush_reads_what_waits_whatever_the_trigger_says(provider: Agen
         (outcome,) = await waiting.wait()
         assert said(outcome.records) == ["Oslo"]
         await add_events(memory, CAT, trigger=LATER)
-        await memory.ingest_events("another", [DOG], trigger=LATER, subject=USER)
-        await memory.flush()
+        await memory.inbox.ingest_events("another", [DOG], trigger=LATER, subject=USER)
+        await memory.inbox.flush()
         assert await known(memory) == ["Oslo", "cat", "dog"]
-        await memory.flush()
+        await memory.inbox.flush()
         assert (await (await add_events(memory, flush=True)).wait()) == ()
 
 
@@ -116,7 +116,7 @@ async def test_a_restart_continues_where_the_last_process_left_off(provider: Age
         await add_events(memory, OSLO, CAT, trigger=trigger)
     assert model.prompts == []
     async with opened(provider, model) as memory:
-        await memory.resume()
+        await memory.inbox.resume()
         assert words(await memory.list_records()) == ["I have a cat.", "I live in Oslo."]
         submission = await add_events(memory, CAT, DOG, trigger=trigger)
         (outcome,) = await submission.wait()
@@ -140,7 +140,7 @@ async def test_a_restart_reads_what_broke_off_while_it_was_read(provider: AgentM
         await killed()
     assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
     async with opened(provider, ScriptedModel(well)) as memory:
-        await memory.flush()
+        await memory.inbox.flush()
         assert await known(memory) == ["Oslo"]
 
 
@@ -148,19 +148,19 @@ async def test_the_same_name_behind_another_wall_is_another_stream(provider: Age
     """Another scope, subject or owner makes another stream; a flush reads the streams that its viewer may see."""
     model, trigger = ScriptedModel(well), Trigger(count=2)
     async with opened(provider, model) as memory:
-        bobs = memory.as_viewer("bob")
+        bobs = memory.view(viewer="bob")
         await add_events(memory, CAT, trigger=trigger, scope="/product/alpha")
         await add_events(memory, CAT, trigger=trigger, scope="/product/beta")
-        await memory.ingest_events("chat", [CAT], trigger=trigger)
+        await memory.inbox.ingest_events("chat", [CAT], trigger=trigger)
         await add_events(memory, CAT, trigger=trigger, private=True)
         await add_events(bobs, DOG, trigger=trigger, private=True)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 5}
         assert model.prompts == []
-        await memory.flush()
+        await memory.inbox.flush()
         assert (await log_of(provider))[1][AssertionState.PENDING] == 1
         assert "dog" not in await known(memory)
         assert words(await bobs.list_records()) == ["I have a dog."]
-        await bobs.flush()
+        await bobs.inbox.flush()
         assert "dog" in await known(bobs)
 
 
@@ -173,8 +173,8 @@ async def test_what_a_model_cannot_read_is_a_dead_letter_and_not_a_new_event() -
         down = False
         (outcome,) = await (await add_events(memory, CAT, DOG)).wait()
         assert said(outcome.records) == ["dog"]
-        (letter,) = await memory.dead_letters.list()
-        (outcome,) = await memory.dead_letters.retry(letter.id)
+        (letter,) = await memory.inbox.dead_letters.list()
+        (outcome,) = await memory.inbox.dead_letters.retry(letter.id)
         assert said(outcome.records) == ["cat"]
         assert await known(memory) == ["cat", "dog"]
 
@@ -187,7 +187,7 @@ async def test_only_what_was_said_is_an_event() -> None:
         assert (await (await add_events(memory, *unsaid)).wait()) == ()
         await (await add_events(memory, event("I have a pig.", 3, role="tool"))).wait()
         assert (await known(memory), model.prompts) == ([], [])
-        assert [entry.value for entry in await memory.quarantine.list()] == ["I have a pig."]
+        assert [entry.value for entry in await memory.inbox.quarantine.list()] == ["I have a pig."]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_malformed_events_are_refused_and_nothing_is_kept(
     told_wrongly: dict[str, Any] = {"stream": "chat", "trigger": LATER, **malformed}
     async with opened(provider, ScriptedModel(well)) as memory:
         with pytest.raises(InvalidDataError):
-            await memory.ingest_events(**told_wrongly)
+            await memory.inbox.ingest_events(**told_wrongly)
         assert (await log_of(provider))[0] == []
         await (await add_events(memory, OSLO)).wait()
         assert await known(memory) == ["Oslo"]
@@ -234,7 +234,7 @@ async def test_without_a_model_events_are_kept_as_they_are(provider: AgentMemory
         await add_events(memory, event("I have a cat.", 1, timestamp=None))
         await add_events(memory, event("I have a cow.", 1, timestamp=None))
         assert await known(memory) == ["I have a cat.", "I live in Oslo."]
-        await memory.flush()
+        await memory.inbox.flush()
     async with opened(provider, model) as memory:
         await add_events(memory, OSLO, event("I have a cow.", 1, timestamp=None))
         await (await add_events(memory, event("I have a dog.", 2))).wait()
@@ -249,7 +249,7 @@ async def test_what_is_found_in_an_event_carries_the_details_of_its_own_call(pro
         first: dict[str, Any] = {"labels": {"run": "1"}, "metadata": {"app": "a"}, "expires_at": end}
         await add_events(memory, OSLO, trigger=LATER, **first)
         await add_events(memory, CAT, trigger=LATER, labels={"run": "2"}, revision_ttl=MINUTE)
-        await memory.flush()
+        await memory.inbox.flush()
         city, cat = sorted(await memory.list_records(), key=lambda record: record.timestamp)
         assert (city.value, city.details.labels, city.details.metadata) == ("Oslo", {"run": "1"}, {"app": "a"})
         assert (city.details.expires_at, city.details.revision_expires_at) == (end, None)
@@ -262,8 +262,8 @@ async def test_events_of_memory_bank_are_taken_as_they_are() -> None:
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         for _ in range(2):
             event = {"content": content, "event_id": "e1", "event_time": BEGAN.isoformat()}
-            await memory.ingest_events("chat", [event], trigger=LATER, subject=USER)
+            await memory.inbox.ingest_events("chat", [event], trigger=LATER, subject=USER)
         (said_so,) = await memory.list_records()
         assert (said_so.value, said_so.timestamp, said_so.evidence[0].message_id) == ("I live in Oslo.", BEGAN, "e1")
-        await memory.flush()
+        await memory.inbox.flush()
         assert await known(memory) == ["Oslo"]

@@ -141,10 +141,10 @@ async def test_a_stream_that_nobody_adds_to_any_more_is_read_after_a_day(
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
         submission = await add_events(memory, OSLO, trigger=Trigger(count=9))
         clock.advance(ABANDONED_AFTER - SECOND)
-        await memory.resume()
+        await memory.inbox.resume()
         assert submission.pending == 1
         clock.advance(2 * SECOND)
-        await memory.resume()
+        await memory.inbox.resume()
         (outcome,) = await submission.wait()
         assert said(outcome.records) == ["Oslo"]
 
@@ -240,7 +240,7 @@ async def test_a_flush_waits_for_what_is_being_read_already() -> None:
         await add_events(memory, event("I have a cow.", 3), trigger=Trigger(count=9))
 
         async def flush() -> None:
-            await memory.flush()
+            await memory.inbox.flush()
             flushed.set()
 
         tasks.start_soon(flush)

@@ -11,7 +11,7 @@ import pytest
 from factmem import AgentMemoryProvider, InMemoryProvider, Message
 from factmem.abc import KeepsHistory, Receipt, Statement
 from factmem.memory import Background, Trigger
-from factmem.memory.streams import ABANDONED_AFTER
+from factmem.memory.streams import ABANDONED_AFTER, Streams
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import USER, Gated, log_of, opened, said, until, well
@@ -41,9 +41,9 @@ async def test_an_event_that_comes_twice_at_once_is_kept_once(provider: AgentMem
     async with opened(provider, model) as memory:
         async with anyio.create_task_group() as tasks:
             for viewer in ("alice", "bob", "alice", None):
-                tasks.start_soon(partial(add_events, memory.as_viewer(viewer), message, trigger=LATER))
+                tasks.start_soon(partial(add_events, memory.view(viewer=viewer), message, trigger=LATER))
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 1}
-        await memory.flush()
+        await memory.inbox.flush()
         assert said(await memory.list_records()) == ["cat"]
     assert len(model.prompts) == 1
 
@@ -54,15 +54,16 @@ async def test_two_processes_that_take_in_an_event_at_once_read_it_once(
     """Each dates an event without a time; the model is shown it once, and its finding is stored once."""
     model = ScriptedModel(well)
 
-    async def looked_before(*ids: str) -> tuple[Recorded, ...]:
+    async def looked_before(streams: Streams, *ids: str) -> tuple[Recorded, ...]:
         return ()
 
     async with opened(provider, model) as memory, opened(provider, model) as other:
-        monkeypatch.setattr(other._streams, "_events", looked_before)
-        for each in (memory, other):
-            await add_events(each, NOW, trigger=LATER)
+        with monkeypatch.context() as patch:
+            patch.setattr(Streams, "_events", looked_before)
+            for each in (memory, other):
+                await add_events(each, NOW, trigger=LATER)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}
-        await memory.flush()
+        await memory.inbox.flush()
         (record,) = await memory.list_records()
         assert (record.value, len(record.evidence)) == ("cat", 1)
         assert [prompt.content.count("I have a cat.") for prompt in model.prompts] == [1]
@@ -76,12 +77,14 @@ async def test_a_flush_reads_all_streams_together(
     model = Gated()
     async with opened(provider, model, background=Background(concurrency=4)) as memory:
         submissions = [
-            await memory.ingest_events(f"chat{number}", [event(f"I have a cat{number}.")], trigger=LATER, subject=USER)
+            await memory.inbox.ingest_events(
+                f"chat{number}", [event(f"I have a cat{number}.")], trigger=LATER, subject=USER
+            )
             for number in range(12)
         ]
         written = counting(provider, monkeypatch)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(memory.flush)
+            tasks.start_soon(memory.inbox.flush)
             await until(lambda: model.under_way == 4)
             model.gate.set()
         assert written == [24]
@@ -97,8 +100,10 @@ async def test_a_restart_reads_all_streams_together_that_are_due(
     async with opened(provider, ScriptedModel(well), clock=clock) as memory:
         for viewer in ("alice", "bob"):
             for minute in range(3):
-                mine = memory.as_viewer(viewer)
-                await mine.ingest_events(f"chat{minute}", [event("I have a cat.", minute)], trigger=LATER, private=True)
+                mine = memory.view(viewer=viewer)
+                await mine.inbox.ingest_events(
+                    f"chat{minute}", [event("I have a cat.", minute)], trigger=LATER, private=True
+                )
     assert (await log_of(provider))[1] == {AssertionState.PENDING: 6}
     clock.advance(ABANDONED_AFTER)
     written = counting(provider, monkeypatch)

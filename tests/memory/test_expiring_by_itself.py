@@ -31,7 +31,7 @@ async def kept(provider: AgentMemoryProvider, organization: str | None = None) -
 
 async def planted(memory: Memory) -> None:
     """Save facts that last a day and facts that last, public and private to alice, and an update that lasts a day."""
-    for whose in (memory, memory.as_viewer("alice")):
+    for whose in (memory, memory.view(viewer="alice")):
         private = whose is not memory
         await whose.save(SingleFact(CITY, "Oslo"), ttl=DAY, private=private)
         await whose.save(SingleFact(SEATS, 12), private=private)
@@ -162,14 +162,14 @@ async def test_closing_is_not_reported_as_a_failure(
 async def test_a_superseded_revision_goes_at_its_own_time(provider: AgentMemoryProvider, clock: FakeClock) -> None:
     """The policy does not matter, and a current revision stays; private ones have such a time, too."""
     memory = over(provider, clock)
-    for whose in (memory, memory.as_viewer("alice")):
+    for whose in (memory, memory.view(viewer="alice")):
         details = FactDetails(revision_expires_at=clock() + DAY)
         (record,) = await whose.save(SingleFact(CITY, "Oslo"), details=details, private=whose is not memory)
         await whose.update(record.id, value="Rome", revision_ttl=3 * DAY)
     clock.advance(2 * DAY)
     async with over(provider, clock):
         pass
-    assert [revision.value for revision in await memory.as_viewer("alice").history(CITY)] == ["Rome", "Rome"]
+    assert [revision.value for revision in await memory.view(viewer="alice").history(CITY)] == ["Rome", "Rome"]
     clock.advance(2 * DAY)
     async with over(provider, clock):
         pass

@@ -31,7 +31,7 @@ def opened() -> Memory:
 async def exported(memory: Memory) -> list[dict[str, Any]]:
     """Return the lines of an export without what a store gives to each assertion."""
     file = io.StringIO()
-    await memory.export(file)
+    await memory.admin.export(file)
     lines = [json.loads(line) for line in file.getvalue().splitlines()]
     for line in lines:
         for key in GIVEN_BY_THE_STORE:
@@ -48,7 +48,7 @@ def test_every_version_has_its_export() -> None:
 async def test_an_export_of_every_version_is_read(file: Path) -> None:
     """With its history, evidence, owner and details; and what is exported again is the newest version's file."""
     async with opened() as memory:
-        assert (await memory.import_(file, trust=True)).imported == 5
+        assert (await memory.admin.import_(file, trust=True)).imported == 5
         history = await memory.history(SEATS, subject="user:jörg", scope="/product/alpha")
         assert [record.value for record in history] == [5, 7, 8]
         assert history[0].timestamp == dt.datetime(2026, 5, 1, 10, tzinfo=dt.UTC)
@@ -57,10 +57,10 @@ async def test_an_export_of_every_version_is_read(file: Path) -> None:
         (safe,) = [record for record in await memory.list_records() if record.private]
         (evidence,) = safe.evidence
         assert (evidence.quote, evidence.conversation_id, evidence.end) == (safe.value, "talk", len(safe.value))
-        assert len(await memory.as_viewer("bo").list_records()) == 1
+        assert len(await memory.view(viewer="bo").list_records()) == 1
         again = await exported(memory)
     async with opened() as newest:
-        await newest.import_(EXPORTS[-1], trust=True)
+        await newest.admin.import_(EXPORTS[-1], trust=True)
         assert again == await exported(newest)
 
 
@@ -71,9 +71,9 @@ async def test_a_newer_file_and_an_unknown_field_are_refused(tmp_path: Path) -> 
     unknown.write_text(text.replace('"state":"active"', '"state":"active","mood":"sunny"', 1), "utf-8")
     async with opened() as memory:
         with pytest.raises(NewerVersionError):
-            await memory.import_(newer, trust=True)
+            await memory.admin.import_(newer, trust=True)
         with pytest.raises(CodecError):
-            await memory.import_(unknown, trust=True)
+            await memory.admin.import_(unknown, trust=True)
         assert await memory.list_records() == []
 
 
@@ -84,10 +84,10 @@ async def test_a_line_without_an_end_is_refused_and_the_lines_before_it_are_kept
     file = tmp_path / "export.jsonl"
     async with Memory("memory:", embedder=HashEmbedder()) as memory:
         await memory.remember("The cellar is cold.")
-        await memory.export(file)
+        await memory.admin.export(file)
     with file.open("a", encoding="utf-8") as more:
         more.write('{"v": 1, "padding": "' + "x" * 100_000)
     async with Memory("memory:", embedder=HashEmbedder()) as memory:
         with pytest.raises(CodecError, match="longer than 4,000 characters"):
-            await memory.import_(file, trust=True)
+            await memory.admin.import_(file, trust=True)
         assert len(await memory.list_records()) == 1

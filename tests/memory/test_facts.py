@@ -97,16 +97,16 @@ async def test_the_values_of_the_chosen_subject_are_united_on_its_level(memory: 
 async def test_private_facts_are_their_owners_alone(memory: Memory, clock: FakeClock) -> None:
     await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER)
     await memory.save(SingleFact(SEATS, 9, timestamp=clock()), subject=USER, private=True)
-    mine, others = await memory.load(SEATS, subject=USER), await memory.as_viewer("bob").load(SEATS, subject=USER)
+    mine, others = await memory.load(SEATS, subject=USER), await memory.view(viewer="bob").load(SEATS, subject=USER)
     assert mine is not None
     assert others is not None
     assert (mine.value, others.value) == (9, 5)
-    assert (await memory.as_viewer(None).info()).records == 1
+    assert (await memory.view(viewer=None).admin.info()).records == 1
 
 
 async def test_a_private_fact_needs_an_owner_and_only_the_owner_writes_it(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="viewer"):
-        await memory.as_viewer(None).save(SingleFact(SEATS, 5), private=True)
+        await memory.view(viewer=None).save(SingleFact(SEATS, 5), private=True)
     with pytest.raises(InvalidDataError, match="viewer"):
         await memory.save(SingleFact(SEATS, 5), details=FactDetails(owner="bob"))
 
@@ -189,8 +189,8 @@ async def test_a_read_only_memory_refuses_every_write(provider: AgentMemoryProvi
         reader.retract(record.id),
         reader.restore(record.id),
         reader.forget(record.id),
-        reader.reembed(),
-        reader.import_("nowhere.jsonl"),
+        reader.admin.reembed(),
+        reader.admin.import_("nowhere.jsonl"),
     ]
     for write in writes:
         with pytest.raises(ReadOnlyError):
@@ -265,7 +265,7 @@ async def test_a_user_reads_nothing_of_others_without_naming_them(memory: Memory
     assert set((await eve.profile(Guest, partial=True)).known) == {"city"}
     assert {record.value for record in await eve.list_records()} == {"Bergen"}
     assert {match.record.value for match in await eve.recall("city name")} == {"Bergen"}
-    assert (await eve.info()).records == 1
+    assert (await eve.admin.info()).records == 1
     assert {match.record.value for match in await eve.recall("Oslo Dora", strongest=True)} <= {"Bergen"}
 
 
@@ -330,7 +330,7 @@ async def test_people_whom_the_caller_may_not_see_are_neither_mixed_in_nor_named
     memory: Memory, clock: FakeClock
 ) -> None:
     await memory.save(SingleFact(CITY, "Oslo", timestamp=clock()), subject="user:bob")
-    await memory.as_viewer("zoe").save(SingleFact(CITY, "Rome", timestamp=clock()), subject="user:zoe", private=True)
+    await memory.view(viewer="zoe").save(SingleFact(CITY, "Rome", timestamp=clock()), subject="user:zoe", private=True)
     fact = await memory.load(CITY)
     assert fact is not None
     assert fact.value == "Oslo"

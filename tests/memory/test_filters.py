@@ -153,9 +153,9 @@ async def test_a_filter_never_looks_behind_a_wall(provider: AgentMemoryProvider,
     await note(memory, "alice's own", private=True, metadata={"x": 1})
     other = Memory(provider, organization="acme", embedder=HashEmbedder())
     wanted = [[MetadataCondition("x", 1)]]
-    assert await memory.as_viewer("bob").list_records(where=wanted) == []
+    assert await memory.view(viewer="bob").list_records(where=wanted) == []
     assert await other.list_records(where=wanted) == []
-    assert (await memory.as_viewer("bob").list_records(where=wanted, limit=9)) == []
+    assert (await memory.view(viewer="bob").list_records(where=wanted, limit=9)) == []
     assert len(await memory.list_records(where=wanted)) == 1
 
 
@@ -256,7 +256,7 @@ async def test_a_pattern_is_searched_for_in_the_value(memory: Memory) -> None:
     assert seats.value == 120
     assert await both(memory, "tea", pattern="(May|June)$", sources=["teahouse"]) == {"Tea in May"}
     assert len(await memory.forget(pattern="teapot", dry_run=True)) == 1
-    (entry,) = (await memory.audit(pattern="May")).entries
+    (entry,) = (await memory.admin.audit(pattern="May")).entries
     assert entry.record is not None
     assert entry.record.value == "Tea in May"
 
@@ -264,7 +264,7 @@ async def test_a_pattern_is_searched_for_in_the_value(memory: Memory) -> None:
 async def test_a_pattern_never_looks_behind_a_wall(memory: Memory) -> None:
     await note(memory, "secret tea", private=True)
     await memory.save(SingleFact(Concept.single("city", "City"), "secret Oslo"), scope="/product/alpha")
-    for view in (memory.as_viewer("nobody"), memory.scope("/product/alpha")):
+    for view in (memory.view(viewer="nobody"), memory.scope("/product/alpha")):
         found = await view.list_records(pattern="secret")
         assert [record.value for record in found] == ["secret Oslo"]
     assert await memory.scope("/product/beta").list_records(pattern=".") == []

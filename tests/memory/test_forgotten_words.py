@@ -82,7 +82,7 @@ async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(me
     """Forgetting by the id of a planted assertion must never erase the user's own fact."""
     (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
     await memory.save(SingleFact(SEATS, 999, timestamp=clock()), details=FactDetails(origin=Origin.DOCUMENT))
-    (planted,) = await memory.quarantine.list()
+    (planted,) = await memory.inbox.quarantine.list()
     assert planted.id != mine.id
     assert planted.value == 999
     assert (await memory.forget(planted.id)).erased == 0
@@ -96,17 +96,17 @@ async def test_an_entry_of_the_quarantine_is_not_the_record_it_was_planted_on(me
 async def test_restoring_a_fact_does_not_bring_in_what_was_planted_on_it(memory: Memory, clock: FakeClock) -> None:
     (mine,) = await memory.save(SingleFact(SEATS, 40, timestamp=clock() - DAY))
     await memory.save(SingleFact(SEATS, 999, timestamp=clock()), details=FactDetails(origin=Origin.TOOL))
-    (planted,) = await memory.quarantine.list()
-    await memory.quarantine.reject(planted.id, reason="not from us")
-    assert await memory.quarantine.list() == ()
-    assert [entry.value for entry in await memory.quarantine.list(rejected=True)] == [999]
+    (planted,) = await memory.inbox.quarantine.list()
+    await memory.inbox.quarantine.reject(planted.id, reason="not from us")
+    assert await memory.inbox.quarantine.list() == ()
+    assert [entry.value for entry in await memory.inbox.quarantine.list(rejected=True)] == [999]
     await memory.retract(mine.id)
     await memory.restore(mine.id)
     fact = await memory.load(SEATS)
     assert fact is not None
     assert fact.value == 40
     assert [revision.value for revision in await memory.history(SEATS)] == [40]
-    await memory.quarantine.accept(planted.id)
+    await memory.inbox.quarantine.accept(planted.id)
     fact = await memory.load(SEATS)
     assert fact is not None
     assert fact.value == 999
@@ -114,10 +114,10 @@ async def test_restoring_a_fact_does_not_bring_in_what_was_planted_on_it(memory:
 
 async def test_quarantine_of_others_is_not_ones_own(memory: Memory) -> None:
     await memory.save(SingleFact(SEATS, 7), details=FactDetails(origin=Origin.TOOL), private=True)
-    (planted,) = await memory.quarantine.list()
-    assert await memory.as_viewer("bob").quarantine.list() == ()
+    (planted,) = await memory.inbox.quarantine.list()
+    assert await memory.view(viewer="bob").inbox.quarantine.list() == ()
     with pytest.raises(RecordNotFoundError):
-        await memory.as_viewer("bob").quarantine.accept(planted.id)
+        await memory.view(viewer="bob").inbox.quarantine.accept(planted.id)
 
 
 class Forgetful(InMemoryProvider):

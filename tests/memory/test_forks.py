@@ -43,7 +43,7 @@ def test_a_blocking_memory_refuses_every_call_of_a_fork_and_goes_on_in_the_paren
             for call in (
                 lambda: memory.recall("cellar"),
                 lambda: memory.remember("x y"),
-                lambda: memory.scope("/a").tree(),
+                lambda: memory.scope("/a").admin.tree(),
             ):
                 with pytest.raises(ProviderClosedError, match="before the fork"):
                     call()

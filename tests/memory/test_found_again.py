@@ -29,7 +29,7 @@ def away(prompt: Any, answer: Any) -> Any:
 
 
 async def values(memory: Memory, *ids: str) -> list[list[Any]]:
-    return [said(outcome.records) for outcome in await (await memory.resume(*ids)).wait()]
+    return [said(outcome.records) for outcome in await (await memory.inbox.resume(*ids)).wait()]
 
 
 async def test_what_is_read_is_found_in_this_process_and_in_the_next(provider: AgentMemoryProvider) -> None:
@@ -40,7 +40,7 @@ async def test_what_is_read_is_found_in_this_process_and_in_the_next(provider: A
         await submission.wait()
         assert await values(memory, second, first) == [["cat", "dog"], ["Oslo"]]
     async with opened(provider, ScriptedModel(well)) as memory:
-        found = await memory.resume(first)
+        found = await memory.inbox.resume(first)
         assert (found.ids, found.pending) == ((first,), 0)
         (outcome,) = await found.wait()
         assert (said(outcome.records), outcome.changes, outcome.failure) == (["Oslo"], (), None)
@@ -53,7 +53,7 @@ async def test_what_waits_is_read_and_never_twice(provider: AgentMemoryProvider)
     async with opened(provider, model) as memory:
         (id,) = (await memory.remember_many([OSLO], subject=USER)).ids
         await until(lambda: model.under_way == 1)
-        found = await memory.resume(id)
+        found = await memory.inbox.resume(id)
         assert found.pending == 1
         model.gate.set()
         (outcome,) = await found.wait()
@@ -80,7 +80,7 @@ async def test_what_failed_is_found_with_its_failure() -> None:
     async with opened(provider, ScriptedModel(away)) as memory:
         submission = await memory.remember_many([OSLO], subject=USER)
         await submission.wait()
-        (outcome,) = await (await memory.resume(*submission.ids)).wait()
+        (outcome,) = await (await memory.inbox.resume(*submission.ids)).wait()
         assert (outcome.failure, said(outcome.records)) == ("ModelUnavailableError", ["I live in Oslo."])
 
 
@@ -100,14 +100,14 @@ async def test_a_stream_is_found_while_it_waits_for_its_trigger() -> None:
     provider = InMemoryProvider()
     async with opened(provider, ScriptedModel(well)) as memory:
         event = Message(content="I live in Oslo.", id="e1", timestamp=BEGAN)
-        await memory.ingest_events("chat", [event], trigger=Trigger(count=9), subject=USER)
+        await memory.inbox.ingest_events("chat", [event], trigger=Trigger(count=9), subject=USER)
     async with opened(provider, ScriptedModel(well)) as memory:
-        (id,) = (await memory.ingest_events("chat", [event], trigger=Trigger(count=9), subject=USER)).ids
-        found = await memory.resume(id)
+        (id,) = (await memory.inbox.ingest_events("chat", [event], trigger=Trigger(count=9), subject=USER)).ids
+        found = await memory.inbox.resume(id)
         assert found.pending == 1
         with pytest.raises(InvalidDataError, match="alone"):
-            await memory.resume(id, *(await memory.remember_many([PETS], subject=USER)).ids)
-        await memory.flush()
+            await memory.inbox.resume(id, *(await memory.remember_many([PETS], subject=USER)).ids)
+        await memory.inbox.flush()
         assert [said(outcome.records) for outcome in await found.wait()] == [["Oslo"]]
 
 
@@ -118,7 +118,7 @@ async def test_a_further_reading_of_a_session_is_not_found() -> None:
     async with opened(provider, ScriptedModel(well)) as memory:
         submission = await memory.generate(StoredSession(id="a"), subject=USER)
         with pytest.raises(RecordNotFoundError, match=r"Submission\.ids"):
-            await memory.resume(*submission.ids)
+            await memory.inbox.resume(*submission.ids)
 
 
 async def test_what_lies_behind_a_wall_is_not_found() -> None:
@@ -130,18 +130,18 @@ async def test_what_lies_behind_a_wall_is_not_found() -> None:
         request = DetectionRequest(subjects=[USER.individual("bob"), USER])
         (bobs,) = (await memory.remember_many([talk("I live in Bern.", id="c")], subject=USER, looking_for=request)).ids
         for view, id in (
-            (memory.as_viewer("bob"), own),
+            (memory.view(viewer="bob"), own),
             (memory.scope("/product/alpha"), beta),
-            (memory.about(["user:alice"]), beta),
+            (memory.view(subjects=["user:alice"]), beta),
         ):
             with pytest.raises(RecordNotFoundError):
-                await view.resume(id)
+                await view.inbox.resume(id)
         with pytest.raises(OutOfViewError):
-            await memory.about([USER]).resume(bobs)
+            await memory.view(subjects=[USER]).inbox.resume(bobs)
         with pytest.raises(ReadOnlyError):
-            await memory.slice(["/product/beta"]).resume(beta)
+            await memory.view(scopes=["/product/beta"], read_only=True).inbox.resume(beta)
         with pytest.raises(RecordNotFoundError):
-            await memory.resume(own, "0" * 32)
+            await memory.inbox.resume(own, "0" * 32)
         model.gate.set()
 
 
@@ -149,4 +149,4 @@ async def test_a_provider_of_four_verbs_keeps_no_submissions() -> None:
     async with opened(Shelf()) as memory:
         submission = await memory.remember_many([OSLO])
         with pytest.raises(CapabilityError):
-            await memory.resume(*submission.ids)
+            await memory.inbox.resume(*submission.ids)

@@ -181,7 +181,9 @@ async def test_what_cannot_wait_in_the_store_is_refused() -> None:
             await memory.remember("The roof leaks.", subject=USER, scope=ALPHA)
     async with over(Shelf()) as memory:
         with pytest.raises(CapabilityError, match="Trigger"):
-            await memory.ingest_events("s", [Message(content="x")], trigger=Trigger(count=2), subject=USER, scope=ALPHA)
+            await memory.inbox.ingest_events(
+                "s", [Message(content="x")], trigger=Trigger(count=2), subject=USER, scope=ALPHA
+            )
         with pytest.raises(CapabilityError):
             await memory.generate(StoredSession(id="talk"), subject=USER, scope=ALPHA)
 
@@ -211,14 +213,16 @@ async def test_an_event_is_read_once_by_a_process() -> None:
     async with over(Shelf(), model) as memory:
         history = [Message(content="I live in Oslo.", id="1", timestamp=BEGAN)]
         for more in ("I have a cat.", "We booked 12 seats."):
-            await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
+            await memory.inbox.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
             history.append(Message(content=more, id=more, timestamp=BEGAN + dt.timedelta(minutes=len(history))))
         asked = len(model.prompts)
-        submission = await memory.ingest_events("s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA)
+        submission = await memory.inbox.ingest_events(
+            "s", history, trigger=Trigger(overlap=1), subject=USER, scope=ALPHA
+        )
         assert [said(outcome.records) for outcome in submission.outcomes] == [[12]], "the cat was context"
         assert "cat" in model.prompts[-1].content
         assert len(model.prompts) == asked + 1
-        known = await memory.ingest_events("s", history, subject=USER, scope=ALPHA)
+        known = await memory.inbox.ingest_events("s", history, subject=USER, scope=ALPHA)
         assert (known.outcomes, await known.wait(), len(model.prompts)) == ((), (), asked + 1)
 
 
@@ -276,6 +280,6 @@ async def test_a_provider_that_passes_the_tenant_over_is_refused_before_it_shows
     shelf = Shelf(key)
     await shelf.save(SingleFact(CITY, "Oslo"), USER, ALPHA.within("acme"))
     memory = over(shelf, organization="beta")
-    for read in (memory.list_records, memory.info, partial(memory.load, CITY), partial(memory.recall, "city")):
+    for read in (memory.list_records, memory.admin.info, partial(memory.load, CITY), partial(memory.recall, "city")):
         with pytest.raises(CapabilityError, match=r"str\(scope\)"):
             await read()

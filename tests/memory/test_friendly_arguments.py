@@ -71,25 +71,25 @@ async def test_messages_may_be_dicts(memory: Memory) -> None:
 
 async def test_a_reset_erases_a_scope_and_its_subtree(memory: Memory) -> None:
     await memory.save_many([(SingleFact(CITY, "Oslo"), None, "/product/alpha/plan"), SingleFact(CITY, "Rome")])
-    assert len(await memory.reset("/product/alpha")) == 1
+    assert len(await memory.admin.reset("/product/alpha")) == 1
     assert [record.value for record in await memory.list_records()] == ["Rome"]
-    assert (await memory.reset()).erased == 1
+    assert (await memory.admin.reset()).erased == 1
 
 
 async def test_a_tree_prints_as_a_tree(memory: Memory) -> None:
     await memory.save_many(
         [(SingleFact(CITY, "Oslo"), None, "/product/alpha"), (SingleFact(CITY, "Rome"), None, "/agent/clerk")]
     )
-    assert str(await memory.tree()).splitlines() == [
+    assert str(await memory.admin.tree()).splitlines() == [
         "/ (2)",
         "├── agent (1)",
         "│   └── clerk (1)",
         "└── product (1)",
         "    └── alpha (1)",
     ]
-    assert str(await memory.tree(depth=1)).splitlines() == ["/ (2)", "├── agent (1)", "└── product (1)"]
-    assert str(await memory.tree("/product/alpha")) == "alpha (1)"
-    assert str(await memory.tree("/product/beta")) == "beta (0)"
+    assert str(await memory.admin.tree(depth=1)).splitlines() == ["/ (2)", "├── agent (1)", "└── product (1)"]
+    assert str(await memory.admin.tree("/product/alpha")) == "alpha (1)"
+    assert str(await memory.admin.tree("/product/beta")) == "beta (0)"
 
 
 async def test_a_store_may_be_a_path_or_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ async def test_a_stored_session_is_read_in_part_or_whole(provider: AgentMemoryPr
         with pytest.raises(RecordNotFoundError):
             await memory.generate(StoredSession(id="nowhere"), subject=USER)
         with pytest.raises(RecordNotFoundError):
-            await memory.as_viewer("bob").generate(StoredSession(id="s"), subject=USER, scope="/product/alpha")
+            await memory.view(viewer="bob").generate(StoredSession(id="s"), subject=USER, scope="/product/alpha")
 
 
 async def test_a_session_private_to_another_viewer_is_not_found() -> None:
@@ -266,7 +266,7 @@ async def test_what_is_generated_privately_is_ones_own() -> None:
         request = DetectionRequest(subjects=[USER], concepts=[CITY])
         await generated(memory, talk("I live in Oslo."), private=True, looking_for=request)
         assert said(await memory.list_records()) == ["Oslo"]
-        assert await memory.as_viewer("bob").list_records() == []
+        assert await memory.view(viewer="bob").list_records() == []
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ async def test_calls_of_functions_and_what_is_no_text_give_nothing() -> None:
     async with opened(InMemoryProvider(), model) as memory:
         (outcome,) = await generated(memory, spoken)
         assert await memory.list_records() == []
-        assert [record.value for record in await memory.quarantine.list()] == ["I live in Rome."]
+        assert [record.value for record in await memory.inbox.quarantine.list()] == ["I live in Rome."]
         assert outcome.changes == ()
     assert model.prompts == []
 
@@ -332,7 +332,7 @@ async def test_what_is_generated_may_be_erased_earlier_than_the_policy_says(cloc
             request = DetectionRequest(subjects=[USER], concepts=[CITY])
             await generated(memory, source, looking_for=request, revision_ttl=ttl)
         clock.advance(2 * HOUR)
-        assert (await memory.expire()).superseded == 1
+        assert (await memory.admin.expire()).superseded == 1
         assert [item.value for item in await memory.history(CITY)] == ["Rome", "Bern"]
         with pytest.raises(InvalidDataError, match="ttl"):
             await memory.generate(talk("I live in Faro."), revision_ttl=dt.timedelta(0))

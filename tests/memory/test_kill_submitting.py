@@ -99,7 +99,7 @@ async def numbers_in(address: str) -> tuple[Counter[int], set[str]]:
 async def read_on(address: str) -> None:
     """Open the store with a detector, which resumes by itself, and wait until nothing is pending."""
     async with memory_at(address) as memory:
-        await (await memory.resume()).wait()
+        await (await memory.inbox.resume()).wait()
 
 
 async def states_at(address: str) -> Counter[tuple[str, AssertionState]]:

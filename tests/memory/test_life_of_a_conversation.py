@@ -94,7 +94,7 @@ async def test_conversations_in_any_order_come_to_the_same(provider: AgentMemory
         assert {change.kind for change in early.changes} == {ChangeKind.CREATED}
         assert said([change.record for change in early.changes]) == ["cat", "tea is good"]
         assert await known(memory) == {"city": ["Bergen"], "pets": ["cat"], "seats": [14], "statement": ["tea is good"]}
-        then = memory.as_of(BEGAN + dt.timedelta(hours=1))
+        then = memory.view(as_of=BEGAN + dt.timedelta(hours=1))
         assert (fact := await then.load(CITY, subject=USER)) is not None
         assert fact.value == "Oslo"
 
@@ -124,7 +124,7 @@ async def test_what_is_asked_to_be_forgotten_is_gone_and_can_come_back(provider:
         (change,) = outcome.changes
         assert (change.kind, change.record.value) == (ChangeKind.DELETED, "cat")
         assert await memory.load(PETS, subject=USER) is None
-        assert (pets := await memory.as_of(BEGAN + dt.timedelta(hours=1)).load(PETS, subject=USER)) is not None
+        assert (pets := await memory.view(as_of=BEGAN + dt.timedelta(hours=1)).load(PETS, subject=USER)) is not None
         assert pets.values == ("cat",)
         await memory.rollback(change.record.revision)
         assert (await known(memory))["pets"] == ["cat"]
@@ -156,7 +156,7 @@ async def test_secrets_neither_leave_the_process_nor_reach_the_store(provider: A
             await memory.remember(talk(confession), subject=USER)
             await memory.remember(confession, subject=USER)
             await memory.remember(f"{confession} So it is.", subject=USER, scope="/product/alpha")
-            await (await memory.ingest_events("s", [Message(content=confession)], subject=USER)).wait()
+            await (await memory.inbox.ingest_events("s", [Message(content=confession)], subject=USER)).wait()
             assert any(
                 "redacted: password" in record.value for record in await memory.list_records(concepts=[STATEMENT])
             )
@@ -194,12 +194,12 @@ async def test_words_of_tools_documents_and_strangers_are_kept_apart(provider: A
     model = ScriptedModel(well)
     async with opened(provider, model) as memory:
         await memory.remember(SPOKEN, subject=USER)
-        apart = await memory.quarantine.list()
+        apart = await memory.inbox.quarantine.list()
         assert [record.details.origin for record in apart] == [Origin.TOOL, Origin.DOCUMENT, Origin.UNKNOWN]
         for city in ("Paris", "Nome", "Lima", "Kyiv", "Bonn"):
             assert city not in model.prompts[0].content
             assert not [match for match in await memory.recall(city) if city in str(match.record.value)]
-        assert (await memory.info()).records == 1
+        assert (await memory.admin.info()).records == 1
         stored = repr([entry.assertion.data for entry in (await log_of(provider))[0]])
         assert "Kyiv" not in stored
         assert "Bonn" not in stored
@@ -208,17 +208,20 @@ async def test_words_of_tools_documents_and_strangers_are_kept_apart(provider: A
 async def test_quarantined_words_are_accepted_or_rejected(provider: AgentMemoryProvider) -> None:
     async with opened(provider, ScriptedModel(well)) as memory:
         await memory.remember(SPOKEN, subject=USER)
-        tool, page, stranger = await memory.quarantine.list()
-        (accepted,) = await memory.quarantine.accept(tool.id, reason="checked by hand")
-        await memory.quarantine.reject(page.id, stranger.id)
+        tool, page, stranger = await memory.inbox.quarantine.list()
+        (accepted,) = await memory.inbox.quarantine.accept(tool.id, reason="checked by hand")
+        await memory.inbox.quarantine.reject(page.id, stranger.id)
         assert accepted.kind is ChangeKind.CREATED
         (match, *_) = await memory.recall("Paris")
         assert match.record.value == tool.value
-        assert await memory.quarantine.list() == ()
-        assert [item.value for item in await memory.quarantine.list(rejected=True)] == [page.value, stranger.value]
+        assert await memory.inbox.quarantine.list() == ()
+        assert [item.value for item in await memory.inbox.quarantine.list(rejected=True)] == [
+            page.value,
+            stranger.value,
+        ]
         with pytest.raises(RecordNotFoundError):
-            await memory.quarantine.accept("no such id")
-        await memory.quarantine.accept(page.id)
+            await memory.inbox.quarantine.accept("no such id")
+        await memory.inbox.quarantine.accept(page.id)
         assert page.value in words(await memory.list_records())
 
 
@@ -226,11 +229,11 @@ async def test_hearing_a_planted_text_again_does_not_let_it_in(provider: AgentMe
     async with opened(provider, ScriptedModel(well)) as memory:
         for _ in range(3):
             await memory.remember(SPOKEN, subject=USER)
-        assert len(await memory.quarantine.list()) == 3
-        rejected = [record.id for record in await memory.quarantine.list()]
-        await memory.quarantine.reject(*rejected)
+        assert len(await memory.inbox.quarantine.list()) == 3
+        rejected = [record.id for record in await memory.inbox.quarantine.list()]
+        await memory.inbox.quarantine.reject(*rejected)
         await memory.remember(SPOKEN, subject=USER)
-        assert await memory.quarantine.list() == ()
+        assert await memory.inbox.quarantine.list() == ()
         assert words(await memory.list_records()) == []
 
 
@@ -242,9 +245,9 @@ async def test_a_planted_value_of_another_type_does_not_stand_in_the_users_way(p
         await memory.save(SEATS.fact([12], timestamp=BEGAN), subject=USER)
         assert (fact := await memory.load(SEATS, subject=USER)) is not None
         assert fact.value == 12
-        (entry,) = await memory.quarantine.list()
+        (entry,) = await memory.inbox.quarantine.list()
         with pytest.raises(ConceptConflictError):
-            await memory.quarantine.accept(entry.id)
+            await memory.inbox.quarantine.accept(entry.id)
         assert (await log_of(provider))[1] == {AssertionState.QUARANTINED: 1, AssertionState.ACTIVE: 1}
 
 

@@ -217,13 +217,13 @@ async def test_a_rollback_stays_behind_the_walls(
     mine = await saved(memory, "Porto", clock, private=True)
     await saved(memory, "Faro", clock, private=True)
     other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
-    for outsider in (memory.as_viewer("bob"), memory.as_viewer(None), other):
+    for outsider in (memory.view(viewer="bob"), memory.view(viewer=None), other):
         with pytest.raises(RecordNotFoundError):
             await outsider.rollback(mine.revision)
     with pytest.raises(RecordNotFoundError):
         await other.rollback(public)
     await memory.rollback(mine)
-    assert (await city(memory), await city(memory.as_viewer("bob"))) == ("Porto", "Lisbon")
+    assert (await city(memory), await city(memory.view(viewer="bob"))) == ("Porto", "Lisbon")
 
 
 async def test_a_read_only_memory_neither_rolls_back_nor_erases(
@@ -231,11 +231,11 @@ async def test_a_read_only_memory_neither_rolls_back_nor_erases(
 ) -> None:
     record = await saved(memory, "Porto", clock)
     reader = Memory(provider, read_only=True, embedder=HashEmbedder(), clock=clock)
-    for write in (reader.rollback(record), reader.expire(), reader.forget(concepts=[CITY])):
+    for write in (reader.rollback(record), reader.admin.expire(), reader.forget(concepts=[CITY])):
         with pytest.raises(ReadOnlyError):
             await write
     assert len(await reader.forget(concepts=[CITY], dry_run=True)) == 1
-    assert (await reader.expire(dry_run=True)).expired == 0
+    assert (await reader.admin.expire(dry_run=True)).expired == 0
 
 
 async def test_a_store_of_four_verbs_says_that_it_has_no_revisions() -> None:

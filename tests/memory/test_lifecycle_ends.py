@@ -148,7 +148,7 @@ async def test_an_update_that_expires_does_not_bring_back_what_it_updated(memory
     await memory.update(note.id, value="final", ttl=DAY)
     clock.advance(2 * DAY)
     assert await memory.list_records() == []
-    assert (await memory.expire()).expired == 4
+    assert (await memory.admin.expire()).expired == 4
     assert await memory.history(CITY) == await memory.history(NOTE) == []
     await memory.save(SingleFact(CITY, "Lisbon", timestamp=clock()), subject=USER)
     assert await city(memory) == "Lisbon"
@@ -162,14 +162,14 @@ async def test_expire_erases_what_has_expired_and_nothing_else(
     await memory.save(MultipleFacts(NOTE, ("short",), timestamp=clock()), ttl=DAY)
     await memory.save(MultipleFacts(NOTE, ("long",), timestamp=clock()), ttl=9 * DAY)
     clock.advance(2 * DAY)
-    assert (await memory.expire(dry_run=True)).expired == 2
+    assert (await memory.admin.expire(dry_run=True)).expired == 2
     assert len(await memory.history(CITY)) == 2
-    receipt = await memory.expire()
+    receipt = await memory.admin.expire()
     assert (receipt.expired, receipt.superseded) == (2, 0)
     assert not (receipt.pending and isinstance(provider, KeepsFiles))  # a server writes over its log later
     assert [item.value for item in await memory.history(CITY)] == ["Porto"]
     assert {item.value for item in await memory.list_records()} == {"Porto", "long"}
-    assert (await memory.expire()).expired == 0
+    assert (await memory.admin.expire()).expired == 0
 
 
 async def test_old_revisions_are_erased_and_the_present_one_is_not(opened: Opened, clock: FakeClock) -> None:
@@ -177,10 +177,10 @@ async def test_old_revisions_are_erased_and_the_present_one_is_not(opened: Opene
     for name in ("Porto", "Lisbon", "Faro"):
         await memory.save(SingleFact(CITY, name, timestamp=clock()), subject=USER)
         clock.advance(3 * DAY)
-    assert (await memory.expire()).superseded == 2
+    assert (await memory.admin.expire()).superseded == 2
     assert [item.value for item in await memory.history(CITY)] == ["Faro"]
     assert await city(memory) == "Faro"
-    assert (await memory.expire(revisions=dt.timedelta(seconds=1))).superseded == 0
+    assert (await memory.admin.expire(revisions=dt.timedelta(seconds=1))).superseded == 0
 
 
 async def test_what_a_passing_value_hides_is_no_old_revision(opened: Opened, clock: FakeClock) -> None:
@@ -188,7 +188,7 @@ async def test_what_a_passing_value_hides_is_no_old_revision(opened: Opened, clo
     await memory.save(SingleFact(CITY, "Porto", timestamp=clock()), subject=USER)
     await memory.save(SingleFact(CITY, "Faro", timestamp=clock()), subject=USER, ttl=9 * DAY)
     clock.advance(3 * DAY)
-    assert (await memory.expire()).superseded == 0
+    assert (await memory.admin.expire()).superseded == 0
     clock.advance(9 * DAY)
     assert await city(memory) == "Porto"
 
@@ -197,13 +197,13 @@ async def test_expire_does_not_erase_private_records_of_others(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
     other = Memory(provider, organization="acme", embedder=HashEmbedder(), clock=clock)
-    bob = memory.as_viewer("bob")
+    bob = memory.view(viewer="bob")
     await bob.save(MultipleFacts(NOTE, ("bob's",), timestamp=clock()), private=True, ttl=DAY)
     await other.save(MultipleFacts(NOTE, ("acme's",), timestamp=clock()), ttl=DAY)
     clock.advance(2 * DAY)
-    assert (await memory.expire()).expired == 0
-    assert (await bob.expire()).expired == 1
-    assert (await other.expire()).expired == 1
+    assert (await memory.admin.expire()).expired == 0
+    assert (await bob.admin.expire()).expired == 1
+    assert (await other.admin.expire()).expired == 1
 
 
 async def test_a_dry_run_reports_and_forget_erases_exactly_that(memory: Memory, clock: FakeClock) -> None:
@@ -253,7 +253,7 @@ async def test_forgetting_by_filters_stays_behind_the_walls(
     provider: AgentMemoryProvider, memory: Memory, clock: FakeClock
 ) -> None:
     other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
-    bob = memory.as_viewer("bob")
+    bob = memory.view(viewer="bob")
     await bob.save(MultipleFacts(NOTE, ("bob's",)), private=True)
     await other.save(MultipleFacts(NOTE, ("acme's",)))
     await memory.save(MultipleFacts(NOTE, ("mine",)), scope="/product/a")

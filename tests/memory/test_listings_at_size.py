@@ -91,13 +91,13 @@ async def test_nothing_is_cut_at_any_size(provider: AgentMemoryProvider, big: bo
     async with Memory(provider, viewer="alice", embedder=HashEmbedder()) as memory:
         for owner in (None, "alice", "bob"):
             records = (record for record in everything if record.owner == owner)
-            await memory.as_viewer(owner).import_(exported(records), trust=True)
+            await memory.view(viewer=owner).admin.import_(exported(records), trust=True)
         public = [record for record in everything if record.owner is None]
-        await _check(memory.as_viewer("carol"), public)
+        await _check(memory.view(viewer="carol"), public)
         mine = [record for record in everything if record.owner != "bob"]
         await _check(memory, mine)
         await _check(memory.scope("/product/p1"), [item for item in mine if _lies_in(item.path, "/product/p1")])
-        both = memory.slice(["/product/p3", "/customer"], exact=["/product/p1"])
+        both = memory.view(scopes=["/product/p3", "/customer"], exact=["/product/p1"], read_only=True)
         await _check(both, [item for item in mine if _in_slice(item.path)])
 
 
@@ -131,16 +131,16 @@ async def _check_lists(memory: Memory, there: list[Planted]) -> None:
 
 async def _check_counts(memory: Memory, there: list[Planted]) -> None:
     by_path = Counter(record.path for record in there)
-    assert [str(scope) for scope in (await memory.info()).scopes] == sorted(by_path)
-    assert list((await memory.info()).categories) == sorted({record.category for record in there})
-    info = await memory.info()
+    assert [str(scope) for scope in (await memory.admin.info()).scopes] == sorted(by_path)
+    assert list((await memory.admin.info()).categories) == sorted({record.category for record in there})
+    info = await memory.admin.info()
     assert (info.records, info.oldest, info.newest) == (len(there), _time(there[0]), _time(there[-1]))
     assert [str(scope) for scope in info.scopes] == sorted(by_path)
-    assert dict(_counts(await memory.tree())) == _subtree_counts(by_path)
+    assert dict(_counts(await memory.admin.tree())) == _subtree_counts(by_path)
     about = MemorySubject("user", "who speaks")
-    assert (await memory.info(subjects=[about])).records == sum(record.subject == about for record in there)
+    assert (await memory.admin.info(subjects=[about])).records == sum(record.subject == about for record in there)
     for path in list(by_path)[:3]:
-        assert (await memory.info(path, exact=True)).records == by_path[path]
+        assert (await memory.admin.info(path, exact=True)).records == by_path[path]
 
 
 def _time(record: Planted) -> dt.datetime:

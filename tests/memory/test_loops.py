@@ -75,9 +75,9 @@ def test_a_memory_refuses_a_second_loop_while_the_first_one_runs(first: str, sec
             partial(saved, memory, "Genf"),
             partial(memory.load, CITY, subject=USER, scope=PLANNER),
             partial(memory.recall, "city"),
-            memory.as_viewer("alice").info,
-            memory.quarantine.list,
-            memory.dead_letters.list,
+            memory.view(viewer="alice").admin.info,
+            memory.inbox.quarantine.list,
+            memory.inbox.dead_letters.list,
             memory.aclose,
             memory.__aenter__,
         ):
@@ -163,7 +163,7 @@ def test_any_number_of_threads_share_a_blocking_memory(tmp_path: Path) -> None:
 
         def work(number: int) -> str:
             name = Concept.single(f"name {number}", "A name")
-            view = memory.as_viewer(f"viewer {number % 3}")
+            view = memory.view(viewer=f"viewer {number % 3}")
             view.save(SingleFact(name, f"value {number}"), subject=USER, scope=PLANNER)
             found = view.load(name, subject=USER, scope=PLANNER)
             assert found is not None

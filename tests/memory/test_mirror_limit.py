@@ -50,10 +50,10 @@ async def answers(memory: Memory) -> list[object]:
     """Return what several ways of reading tell."""
     return [
         [(match.record, match.score, match.parts) for match in await memory.recall("Who sells the plum?", limit=3)],
-        [(match.record, match.score) for match in await memory.as_viewer(None).recall("plum")],
-        [match.score for match in await memory.scope("/product/fig").reviewed().recall("fig")],
+        [(match.record, match.score) for match in await memory.view(viewer=None).recall("plum")],
+        [match.score for match in await memory.scope("/product/fig").view(reviewed=True).recall("fig")],
         await memory.list_records(),
-        await memory.info(),
+        await memory.admin.info(),
     ]
 
 
@@ -101,7 +101,7 @@ def test_tenants_in_any_order_under_any_limit_answer_as_without_one(
                 case "retract" if records:
                     await memory.retract(records[-1].id)
                 case "embed":
-                    await memory.reembed()
+                    await memory.admin.reembed()
             found = [(match.record, match.score, match.parts) for match in await memory.recall(thing)]
             again = [(match.record, match.score, match.parts) for match in await free[tenant].recall(thing)]
             assert found == again

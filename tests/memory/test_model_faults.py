@@ -99,13 +99,13 @@ async def kept_and_made_good(provider: AgentMemoryProvider, failure: str) -> Non
         async with opened(provider, model_at(server.base_url)) as memory:
             (match, *_) = await memory.recall("who lives in Oslo")
             assert match.record.value == TEXTS[1]
-            (letter,) = await memory.dead_letters.list()
+            (letter,) = await memory.inbox.dead_letters.list()
             assert (letter.failure, words(letter.records)) == (failure, sorted(TEXTS))
-            (outcome,) = await memory.dead_letters.retry(letter.id)
+            (outcome,) = await memory.inbox.dead_letters.retry(letter.id)
             assert (outcome.failure, said(outcome.records)) == (None, [12, "Oslo"])
             assert (seats := await memory.load(SEATS, subject=USER)) is not None
             assert seats.value == 12
-            assert await memory.dead_letters.list() == ()
+            assert await memory.inbox.dead_letters.list() == ()
             assert said(await memory.list_records()) == [12, "Oslo"]
     assert len(server.requests) == 1
 
@@ -199,7 +199,7 @@ async def test_an_analysis_out_of_range_is_no_analysis(importance: object) -> No
     assert (str(record.scope), record.details.categories, record.importance) == ("/cross-product", (), 0.5)
     with LoopbackOpenAIServer(lambda path, request: chat_answer(over_the_wire(request))) as server:
         async with opened(provider, model_at(server.base_url)) as memory:
-            await memory.dead_letters.retry()
+            await memory.inbox.dead_letters.retry()
             (record,) = await memory.list_records()
     assert (record.value, str(record.scope), record.importance) == ("Ana likes tea.", "/product/alpha", 0.9)
 
@@ -302,7 +302,7 @@ async def test_a_dead_letter_says_which_field_of_the_answer_was_wrong_and_holds_
     with LoopbackOpenAIServer(lambda path, request: chat_answer(wrong)) as server:
         async with opened(provider, model_at(server.base_url)) as memory:
             await memory.remember(talk(*TEXTS), subject=USER)
-            (letter,) = await memory.dead_letters.list()
+            (letter,) = await memory.inbox.dead_letters.list()
     assert letter.failure == "ModelAnswerError"
     assert "value: Input should be a valid string" in letter.reason
     assert secret not in letter.reason

@@ -111,21 +111,21 @@ async def _seen(memory: Memory, *, accesses: bool = True) -> list[object]:
     records = await memory.list_records()
     moments = sorted({record.recorded_at for record in records})
     page = await memory.list_records(limit=2)
-    trail = await memory.audit(limit=3)
+    trail = await memory.admin.audit(limit=3)
     return [
         records,
         [await memory.history(record.id) for record in records],
-        [await memory.known_at(moment).list_records() for moment in moments],
-        await memory.as_of(NOON + dt.timedelta(hours=1)).list_records(),
+        [await memory.view(known_at=moment).list_records() for moment in moments],
+        await memory.view(as_of=NOON + dt.timedelta(hours=1)).list_records(),
         list(await memory.recall("green door", history=True)),
         list(await memory.recall("who lives in 東京")),
         await memory.load(CITY, subject=MAYA),
-        await memory.quarantine.list(),
-        await memory.quarantine.list(rejected=True),
+        await memory.inbox.quarantine.list(),
+        await memory.inbox.quarantine.list(rejected=True),
         (page.next_page, trail.next_page, trail.entries),
         await memory.list_records(limit=2, page=page.next_page) if page.next_page else None,
-        await memory.accesses(*(record.id for record in records)) if records and accesses else None,
-        await memory.info(),
+        await memory.admin.accesses(*(record.id for record in records)) if records and accesses else None,
+        await memory.admin.info(),
     ]
 
 
@@ -163,8 +163,8 @@ async def test_a_copy_answers_everything_as_the_source_does(
 async def _go_on(provider: AgentMemoryProvider) -> None:
     """Change the copied records in every way: the copy is a store like any other."""
     async with opened(provider) as memory:
-        (waiting, *_) = await memory.quarantine.list()
-        (accepted,) = await memory.quarantine.accept(waiting.id)
+        (waiting, *_) = await memory.inbox.quarantine.list()
+        (accepted,) = await memory.inbox.quarantine.accept(waiting.id)
         assert accepted.record in await memory.list_records()
         record = (await memory.recall("axolotl", semantic=False))[0].record
         change = await memory.update(record.id, value="salamander")
@@ -274,7 +274,7 @@ async def test_a_source_that_is_embedded_again_meanwhile_is_moved_with_its_new_v
             calls += 1
             if calls == part:
                 async with Memory(source, embedder=HashEmbedder(8)) as memory:
-                    await memory.reembed()
+                    await memory.admin.reembed()
 
         source.work = work
         with pytest.raises(StoreUnavailableError, match="embedded again"):

@@ -53,20 +53,20 @@ async def test_a_submission_reports_left_out_parts(memory: Memory) -> None:
 async def test_events_are_counted_once(memory: Memory) -> None:
     """This includes events without any text, which are not stored."""
     async with memory:
-        submission = await memory.ingest_events("chat", TALK.messages)
+        submission = await memory.inbox.ingest_events("chat", TALK.messages)
         await submission.wait()
         assert submission.dropped == COUNTED
-        again = await memory.ingest_events("chat", [*TALK.messages, Message(content="", id="m4", not_text=1)])
+        again = await memory.inbox.ingest_events("chat", [*TALK.messages, Message(content="", id="m4", not_text=1)])
         assert again.dropped == {DropReason.NOT_TEXT: 1}
-        assert (await memory.ingest_events("chat", TALK.messages)).dropped == {}
+        assert (await memory.inbox.ingest_events("chat", TALK.messages)).dropped == {}
 
 
 async def test_events_that_wait_are_counted_at_once_and_in_their_outcome() -> None:
     heard: list[Any] = []
     async with opened(InMemoryProvider(), ScriptedModel(well), on_event=heard.append) as memory:
-        submission = await memory.ingest_events("chat", TALK.messages, trigger=Trigger(count=5))
+        submission = await memory.inbox.ingest_events("chat", TALK.messages, trigger=Trigger(count=5))
         assert (submission.dropped, submission.outcomes) == (COUNTED, ())
-        await memory.flush()
+        await memory.inbox.flush()
         (outcome,) = await submission.wait()
         assert (outcome.dropped, submission.dropped, said(outcome.records)) == (COUNTED, COUNTED, ["Oslo"])
     assert [event.outcome.dropped for event in heard if isinstance(event, SubmissionFinished)] == [COUNTED]

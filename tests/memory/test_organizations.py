@@ -51,7 +51,7 @@ async def fill(memory: Memory) -> None:
         await memory.remember(talk("I have a lynx.", id=f"talk{private}"), **about)
         await (await memory.generate(talk("I have a lynxcub.", id="session"), **about)).wait()
         await (await memory.remember_many([f"The lynx is old{private}."], **about)).wait()
-        await memory.ingest_events("chat", talk("I have a lynxess.", id="chat").messages, trigger=LATER, **about)
+        await memory.inbox.ingest_events("chat", talk("I have a lynxess.", id="chat").messages, trigger=LATER, **about)
         await memory.remember(Message(content="The lynx is planted.", role="tool", id="t", timestamp=BEGAN), **about)
         await memory.remember(talk("The lynx is unreadable.", id="dead"), **about)
 
@@ -59,22 +59,22 @@ async def fill(memory: Memory) -> None:
 async def shown_by(memory: Memory) -> str:
     """Return everything that a memory shows."""
     exported = io.StringIO()
-    await memory.export(exported)
+    await memory.admin.export(exported)
     found: list[object] = [
         await memory.list_records(),
         await memory.list_records(limit=100),
         [match.record for match in await memory.recall("where does the lynx live")],
-        [str(scope) for scope in (await memory.info()).scopes],
-        list((await memory.info()).categories),
-        await memory.info(),
-        await memory.tree(),
+        [str(scope) for scope in (await memory.admin.info()).scopes],
+        list((await memory.admin.info()).categories),
+        await memory.admin.info(),
+        await memory.admin.tree(),
         await memory.history("lynx_false"),
         await memory.history("statement"),
-        await memory.quarantine.list(),
-        await memory.quarantine.list(rejected=True),
-        await memory.dead_letters.list(),
+        await memory.inbox.quarantine.list(),
+        await memory.inbox.quarantine.list(rejected=True),
+        await memory.inbox.dead_letters.list(),
         (await memory.forget(subject=USER, dry_run=True)).records,
-        await memory.expire(dry_run=True),
+        await memory.admin.expire(dry_run=True),
         exported.getvalue(),
     ]
     return repr(found) + repr([record.value for record in await memory.list_records()])
@@ -91,15 +91,15 @@ async def test_nothing_of_an_organization_is_shown_to_another(
     before = await log_of(provider, "acme")
     listening = Listening()
     async with of(provider, other, listening) as strangers:
-        memory = strangers.as_viewer(viewer)
-        await (await memory.resume()).wait()
-        await memory.flush()
-        assert await memory.dead_letters.retry() == ()
+        memory = strangers.view(viewer=viewer)
+        await (await memory.inbox.resume()).wait()
+        await memory.inbox.flush()
+        assert await memory.inbox.dead_letters.retry() == ()
         assert SECRET not in await shown_by(memory)
         await memory.remember("The dog is called Rex.", subject=USER)
         await memory.remember(talk("I have a dog.", "Forget that I have a dog."), subject=USER)
         await (await memory.generate(talk("I have a cow.", id="session"), subject=USER)).wait()
-        await (await memory.ingest_events("chat", talk("I have a hen.", id="chat").messages, subject=USER)).wait()
+        await (await memory.inbox.ingest_events("chat", talk("I have a hen.", id="chat").messages, subject=USER)).wait()
         assert SECRET not in await shown_by(memory)
         assert "hen" in said(await memory.list_records())
         with pytest.raises(RecordNotFoundError):
@@ -113,8 +113,8 @@ async def test_ids_of_another_organization_name_nothing(provider: AgentMemoryPro
     async with of(provider, "acme", Listening(refuses="unreadable")) as acme:
         await fill(acme)
         records = await acme.list_records()
-        planted = await acme.quarantine.list()
-        letters = await acme.dead_letters.list()
+        planted = await acme.inbox.quarantine.list()
+        letters = await acme.inbox.dead_letters.list()
         assert records
         assert planted
         assert letters
@@ -127,9 +127,11 @@ async def test_ids_of_another_organization_name_nothing(provider: AgentMemoryPro
         calls += [partial(memory.rollback, record) for record in records]
         calls += [partial(memory.rollback, record.revision) for record in records]
         for name in (entry.id for entry in planted):
-            calls += [partial(call, name) for call in (memory.quarantine.accept, memory.quarantine.reject)]
+            calls += [partial(call, name) for call in (memory.inbox.quarantine.accept, memory.inbox.quarantine.reject)]
         for name in (letter.id for letter in letters):
-            calls += [partial(call, name) for call in (memory.dead_letters.retry, memory.dead_letters.dismiss)]
+            calls += [
+                partial(call, name) for call in (memory.inbox.dead_letters.retry, memory.inbox.dead_letters.dismiss)
+            ]
         for call in calls:
             with pytest.raises(RecordNotFoundError):
                 await call()

@@ -126,8 +126,8 @@ async def test_a_private_statement_is_shown_to_its_owner_alone(memory: Memory) -
     await memory.remember(OLD, private=True)
     await memory.remember(NEW, private=True)
     assert await newer(memory) == NEW
-    assert await memory.as_viewer("bo").recall(OLD) == []
-    bo = memory.as_viewer("bo")
+    assert await memory.view(viewer="bo").recall(OLD) == []
+    bo = memory.view(viewer="bo")
     await bo.remember(OLD)
     assert await newer(bo) is None
 
@@ -145,9 +145,11 @@ async def test_the_newer_record_lies_in_the_view_and_no_filter_hides_it(memory: 
 async def test_only_records_known_then_are_returned(memory: Memory, clock: FakeClock) -> None:
     (old,) = (await memory.remember(OLD)).records
     (new,) = (await memory.remember(NEW)).records
-    for then in (memory.as_of, memory.known_at):
-        assert await newer(then(old.recorded_at)) is None
-        assert await newer(then(new.recorded_at + dt.timedelta(milliseconds=1))) == NEW
+    later = new.recorded_at + dt.timedelta(milliseconds=1)
+    for then in (memory.view(as_of=old.recorded_at), memory.view(known_at=old.recorded_at)):
+        assert await newer(then) is None
+    for then in (memory.view(as_of=later), memory.view(known_at=later)):
+        assert await newer(then) == NEW
 
 
 async def test_a_newer_statement_that_was_retracted_overtakes_nothing_until_it_is_restored(memory: Memory) -> None:
@@ -196,7 +198,7 @@ async def test_the_words_of_a_retracted_fact_are_marked_until_it_is_restored(mem
     before = clock()
     await memory.retract(fact.id, reason="it was a joke")
     assert [(await found(memory, said)).retracted for said in (text, "Nice weather.")] == [True, False]
-    assert not (await found(memory.known_at(before), text)).retracted
+    assert not (await found(memory.view(known_at=before), text)).retracted
     changes = await memory.restore(fact.id)
     assert not (await found(memory, text)).retracted
     undone = await memory.undo(changes)
@@ -237,7 +239,7 @@ async def test_a_private_fact_marks_public_words_for_its_owner_alone(memory: Mem
     await memory.remember(talk(text, id="talk", at=clock()))
     (fact,) = await save_found(memory, SingleFact(CITY, "Oslo"), "m0", "Oslo it is", private=True)
     await memory.retract(fact.id)
-    assert [(await found(seen, text)).retracted for seen in (memory, memory.as_viewer("bo"))] == [True, False]
+    assert [(await found(seen, text)).retracted for seen in (memory, memory.view(viewer="bo"))] == [True, False]
 
 
 async def test_a_fact_outside_of_the_view_marks_nothing(memory: Memory, clock: FakeClock) -> None:

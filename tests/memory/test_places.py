@@ -58,8 +58,8 @@ async def test_a_scope_never_reaches_its_siblings_and_takes_its_subtree_along(me
     assert await found(memory, "/product/a") == {"/product/a", "/product/a/x"}
     assert await found(memory, "/product/a", exact=True) == {"/product/a"}
     assert await found(memory, "/cross-product") == {"/a", "/cross-product"}
-    assert (await memory.info("/product/a")).records == 2
-    assert [str(scope) for scope in (await memory.info("/product/a")).scopes] == ["/product/a", "/product/a/x"]
+    assert (await memory.admin.info("/product/a")).records == 2
+    assert [str(scope) for scope in (await memory.admin.info("/product/a")).scopes] == ["/product/a", "/product/a/x"]
     assert len(await memory.list_records(scope="/product/a")) == 2
 
 
@@ -70,7 +70,7 @@ async def test_two_organizations_in_one_store_never_meet(provider: AgentMemoryPr
     await noted(acme, "/product/a")
     for outsider in (other, unnamed):
         assert await outsider.recall("note") == []
-        assert (await outsider.tree()).records == 0
+        assert (await outsider.admin.tree()).records == 0
         assert (await outsider.forget(concepts=[NOTE])).erased == 0
         with pytest.raises(InvalidDataError, match="organization"):
             await outsider.recall("note", scope=MemoryScope.product("a").within("acme"))
@@ -85,7 +85,7 @@ async def test_a_path_cannot_climb(memory: Memory) -> None:
 
 async def test_the_tree_counts_every_branch(memory: Memory) -> None:
     await noted(memory, "/product/a", "/product/a/x", "/agent/p", "/cross-product")
-    tree = await memory.tree()
+    tree = await memory.admin.tree()
     assert tree.records == 4
     assert [(node.name, node.records) for node in tree.children] == [
         ("agent", 1),
@@ -99,7 +99,7 @@ async def test_the_tree_counts_every_branch(memory: Memory) -> None:
 
 async def test_info_sums_up(memory: Memory) -> None:
     await noted(memory, "/product/a", "/product/b/y")
-    info = await memory.info()
+    info = await memory.admin.info()
     assert (info.records, info.keywords, info.subjects) == (2, {"note": 2}, {"everything": 2})
     assert [str(child) for child in info.children] == ["/product/a", "/product/b"]
     assert info.oldest is not None
@@ -144,21 +144,21 @@ async def test_export_and_import_carry_history_and_privacy(memory: Memory, clock
     (gone,) = await memory.remember("Nothing to see here.")
     await memory.retract(gone.id)
     file = tmp_path / "export.jsonl"
-    assert await memory.export(file) == 6
+    assert await memory.admin.export(file) == 6
     async with Memory(
         InMemoryProvider(clock=clock), organization="new", viewer="alice", embedder=HashEmbedder(), clock=clock
     ) as other:
-        assert (await other.import_(file, trust=True)).imported == 6
-        assert (await other.import_(file)).imported == 0
+        assert (await other.admin.import_(file, trust=True)).imported == 6
+        assert (await other.admin.import_(file)).imported == 0
         history = await other.history(SEATS, subject=USER, scope="/product/a")
         assert [record.value for record in history] == [5, 7, 7]
         records = {record.concept.keyword: record for record in await other.list_records()}
         assert set(records) == {"seats", "statement"}
         assert records["statement"].value == "My safe is under the stairs."
         assert records["seats"].importance == 0.9
-        assert [record.concept.keyword for record in await other.as_viewer("bob").list_records()] == ["seats"]
+        assert [record.concept.keyword for record in await other.view(viewer="bob").list_records()] == ["seats"]
     file.write_text("")
-    assert await memory.as_viewer("bob").export(file) == 4
+    assert await memory.view(viewer="bob").admin.export(file) == 4
     assert "safe" not in file.read_text()
 
 
@@ -181,27 +181,27 @@ async def test_a_malformed_import_is_a_typed_error_that_names_the_line(
     file = tmp_path / "bad.jsonl"
     file.write_text(text)
     with pytest.raises(error):
-        await memory.import_(file)
+        await memory.admin.import_(file)
 
 
 async def test_an_import_that_the_store_refuses_raises_the_stores_error(tmp_path: Path) -> None:
     address, file = f"sqlite-vec:{tmp_path}/facts.db", tmp_path / "export.jsonl"
     async with Memory(address, embedder=HashEmbedder()) as memory:
         await noted(memory, "/product/a")
-        await memory.export(file)
+        await memory.admin.export(file)
     async with Memory(f"{address}?read_only=true", embedder=HashEmbedder()) as memory:
         with pytest.raises(ReadOnlyError, match="opened for reading only"):
-            await memory.import_(file, trust=True)
+            await memory.admin.import_(file, trust=True)
 
 
 async def test_the_lines_before_a_malformed_one_are_kept(memory: Memory, tmp_path: Path, clock: FakeClock) -> None:
     await noted(memory, "/product/a", "/product/b")
     file = tmp_path / "export.jsonl"
-    await memory.export(file)
+    await memory.admin.export(file)
     file.write_text(file.read_text() + "rubbish\n")
     async with Memory(InMemoryProvider(clock=clock), embedder=HashEmbedder(), clock=clock) as other:
         with pytest.raises(CodecError):
-            await other.import_(file, trust=True)
+            await other.admin.import_(file, trust=True)
         assert len(await other.list_records()) == 2
 
 
@@ -225,33 +225,35 @@ async def test_entries_of_another_store_are_believed_by_their_origin(memory: Mem
         entry("The roof is fine.", "3", Origin.UNKNOWN, clock),
         entry("The roof is new.", "4", Origin.USER, clock, state=AssertionState.RETRACTED),
     ]
-    assert await memory.import_(iter(entries)) == ImportReceipt(imported=4, quarantined=1)
+    assert await memory.admin.import_(iter(entries)) == ImportReceipt(imported=4, quarantined=1)
     (roof,) = await memory.list_records()
     assert roof.value == "The roof leaks badly."
     assert [earlier.value for earlier in await memory.history(roof.id)] == ["The roof leaks.", "The roof leaks badly."]
-    assert [record.value for record in await memory.quarantine.list()] == ["The roof is fine."]
-    assert await memory.import_(entries) == ImportReceipt(imported=0, quarantined=1)
-    assert await memory.import_(entries, trust=True) == ImportReceipt(imported=0, quarantined=0, accepted=1)
+    assert [record.value for record in await memory.inbox.quarantine.list()] == ["The roof is fine."]
+    assert await memory.admin.import_(entries) == ImportReceipt(imported=0, quarantined=1)
+    assert await memory.admin.import_(entries, trust=True) == ImportReceipt(imported=0, quarantined=0, accepted=1)
     assert {record.value for record in await memory.list_records()} == {"The roof leaks badly.", "The roof is fine."}
 
 
 async def test_entries_of_somebody_else_are_refused(memory: Memory, clock: FakeClock) -> None:
     with pytest.raises(InvalidDataError, match="only the viewer's own"):
-        await memory.import_([entry("My safe is behind the painting.", "1", Origin.USER, clock, owner="bob")])
+        await memory.admin.import_([entry("My safe is behind the painting.", "1", Origin.USER, clock, owner="bob")])
     with pytest.raises(InvalidDataError, match="not a dict"):
-        await memory.import_([{"text": "no entry"}])  # type: ignore[list-item]
+        await memory.admin.import_([{"text": "no entry"}])  # type: ignore[list-item]
 
 
 async def test_an_import_of_new_entries_reads_nothing_back(clock: FakeClock) -> None:
     """However much waits in the store already: the log is looked at for entries that were there before, alone."""
     counting = CountingProvider(clock=clock)
     async with Memory(counting, embedder=HashEmbedder(), clock=clock) as memory:
-        await memory.import_([entry(f"Rumour {number}.", str(number), Origin.UNKNOWN, clock) for number in range(1200)])
+        await memory.admin.import_(
+            [entry(f"Rumour {number}.", str(number), Origin.UNKNOWN, clock) for number in range(1200)]
+        )
         assert counting.reads == 0
         again = entry("Rumour again.", "a", Origin.UNKNOWN, clock)
-        await memory.import_([again])
+        await memory.admin.import_([again])
         assert counting.reads == 0
-        assert (await memory.import_([again])).imported == 0
+        assert (await memory.admin.import_([again])).imported == 0
         assert counting.reads > 0
 
 
@@ -270,29 +272,29 @@ async def test_an_error_of_the_callers_progress_function_propagates(
     memory: Memory, tmp_path: Path, error: type[Exception]
 ) -> None:
     await noted(memory, "/product/a")
-    await memory.export(tmp_path / "export.jsonl")
+    await memory.admin.export(tmp_path / "export.jsonl")
     raised = error("mine")
 
     def progress(lines: int) -> None:
         raise raised
 
     with pytest.raises(error) as caught:
-        await memory.import_(tmp_path / "export.jsonl", progress=progress)
+        await memory.admin.import_(tmp_path / "export.jsonl", progress=progress)
     assert caught.value is raised
 
 
 async def test_a_file_that_cannot_be_used_is_named(memory: Memory, tmp_path: Path) -> None:
     await noted(memory, "/product/a")
     with pytest.raises(StoreUnavailableError, match=r"missing\.jsonl cannot be used: No such file"):
-        await memory.import_(tmp_path / "missing.jsonl")
+        await memory.admin.import_(tmp_path / "missing.jsonl")
     with pytest.raises(StoreUnavailableError, match=r"below.out\.jsonl cannot be used: No such file"):
-        await memory.export(tmp_path / "below" / "out.jsonl")
+        await memory.admin.export(tmp_path / "below" / "out.jsonl")
     (tmp_path / "latin.jsonl").write_bytes(HEADER.encode() + b"\xe9\n")
     with pytest.raises(CodecError, match=r"latin\.jsonl is not UTF-8"):
-        await memory.import_(tmp_path / "latin.jsonl")
+        await memory.admin.import_(tmp_path / "latin.jsonl")
     with (tmp_path / "shut.jsonl").open("w", encoding="utf-8") as shut:
         pass
-    for call in (memory.import_, memory.export):
+    for call in (memory.admin.import_, memory.admin.export):
         with pytest.raises(StoreUnavailableError, match=r"shut\.jsonl cannot be used: it is closed"):
             await call(shut)
 
@@ -310,10 +312,10 @@ def test_the_blocking_twin_works_without_an_event_loop(tmp_path: Path) -> None:
     address = f"sqlite-vec:{tmp_path}/facts.db"
     with BlockingMemory(Memory(address, viewer="alice", embedder=HashEmbedder())) as memory:
         memory.save(SingleFact(SEATS, 5), subject=USER)
-        memory.as_viewer("bob").remember("Bob was here.", private=True)
-        assert (memory.recall("number of seats")[0].record.value, memory.info().records) == (5, 1)
+        memory.view(viewer="bob").remember("Bob was here.", private=True)
+        assert (memory.recall("number of seats")[0].record.value, memory.admin.info().records) == (5, 1)
     with pytest.raises(ProviderClosedError):
-        memory.info()
+        memory.admin.info()
     with BlockingMemory(Memory(address, embedder=HashEmbedder())) as memory:
         fact = memory.load(SEATS, subject=USER)
     assert fact is not None

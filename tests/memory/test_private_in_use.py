@@ -29,7 +29,7 @@ async def provider() -> InMemoryProvider:
     alice = opened(provider)
     for memory, concept, scope, category, private in (
         (alice, Concept.single("clinic", "Who treats somebody"), "/product/hospital", "illness", True),
-        (alice.as_viewer("bob"), Concept.single("garage", "A place"), "/product/garage", "gearbox", True),
+        (alice.view(viewer="bob"), Concept.single("garage", "A place"), "/product/garage", "gearbox", True),
         (alice, Concept.single("office", "A place"), "/product/office", "address", False),
     ):
         for where in (scope, "/product/shared"):
@@ -57,7 +57,7 @@ async def say(memory: Memory, how: str, *, private: bool) -> None:
             await (await memory.generate(said, scope="/product/shared", **options)).wait()
         case _:
             events = said.messages
-            await (await memory.ingest_events("chat", events, scope="/product/shared", **options)).wait()
+            await (await memory.inbox.ingest_events("chat", events, scope="/product/shared", **options)).wait()
 
 
 WAYS = pytest.mark.parametrize("how", ["text", "texts", "conversation", "generate", "events"])
@@ -91,7 +91,7 @@ async def test_words_of_a_dead_letter_are_read_again_without_anything_private(
     async with opened(provider, down) as memory:
         await memory.remember(talk("I have a cat."), subject=USER, scope="/product/shared")
     async with opened(provider, model) as memory:
-        (outcome,) = await memory.dead_letters.retry()
+        (outcome,) = await memory.inbox.dead_letters.retry()
         assert outcome.failure is None
     assert [word for word in (*PRIVATE, *BOBS) if word in seen(model)] == []
 

@@ -150,7 +150,7 @@ async def test_a_profile_of_another_time_holds_what_was_said_by_then(memory: Mem
     await met(memory, clock)
     then = clock()
     await memory.save(SingleFact(Concept.single("name", "n"), "Mia", timestamp=clock()), subject=USER, scope=ALPHA)
-    assert (await memory.as_of(then).profile(UserProfile)).name == "Maya"
+    assert (await memory.view(as_of=then).profile(UserProfile)).name == "Maya"
     assert (await memory.profile(UserProfile)).name == "Mia"
 
 
@@ -159,7 +159,7 @@ async def test_a_profile_stays_behind_the_walls(
 ) -> None:
     await memory.save_profile(UserModel(fullName="Maya", likes={"secret"}), subject=USER, private=True)
     other = Memory(provider, organization="acme", viewer="alice", embedder=HashEmbedder(), clock=clock)
-    for outsider in (memory.as_viewer("bob"), other):
+    for outsider in (memory.view(viewer="bob"), other):
         assert (await outsider.profile(UserModel, subject=USER, partial=True)).known == {}
     assert (await memory.profile(UserModel, subject=USER, scope=ALPHA, partial=True)).known == {}
     assert (await memory.profile(UserModel, subject=USER)).likes == {"secret"}

@@ -27,7 +27,7 @@ def looking_for(*concepts: Any, open: bool = False, **options: Any) -> Detection
 
 
 async def ingest(memory: Memory, request: DetectionRequest, events: Sequence[Message] = TALK) -> Submission:
-    submission = await memory.ingest_events("talk", events, subject=USER, looking_for=request)
+    submission = await memory.inbox.ingest_events("talk", events, subject=USER, looking_for=request)
     await submission.wait()
     return submission
 
@@ -103,7 +103,7 @@ async def test_two_requests_wait_together_and_each_is_read() -> None:
     model = Gated()
     async with opened(InMemoryProvider(), model) as memory:
         submissions = [
-            await memory.ingest_events("talk", TALK, subject=USER, looking_for=looking_for(concept))
+            await memory.inbox.ingest_events("talk", TALK, subject=USER, looking_for=looking_for(concept))
             for concept in (CITY, SEATS)
         ]
         assert said(await memory.list_records()) == said(await memory.list_records(concepts=["statement"]))
@@ -119,9 +119,9 @@ async def test_a_request_waits_for_the_next_process() -> None:
     waiting = Trigger(count=99)
     async with opened(provider, model) as memory:
         await ingest(memory, looking_for(CITY))
-        await memory.ingest_events("talk", TALK, trigger=waiting, subject=USER, looking_for=looking_for(SEATS))
+        await memory.inbox.ingest_events("talk", TALK, trigger=waiting, subject=USER, looking_for=looking_for(SEATS))
     async with opened(provider, model) as memory:
-        await memory.flush()
+        await memory.inbox.flush()
         assert sorted(map(str, values(await memory.list_records()))) == ["12", "Oslo"]
         assert (await ingest(memory, looking_for(SEATS))).skipped == 3
 
@@ -200,7 +200,7 @@ async def test_what_cannot_be_read_of_the_rest_is_a_dead_letter() -> None:
         slow.gate.set()
         (outcome,) = await submission.wait()
         assert outcome.failure == "ModelRefusedError"
-        (letter,) = await memory.dead_letters.list()
+        (letter,) = await memory.inbox.dead_letters.list()
         assert said(letter.records) == ["I have a cat.", "I live in Rome."]
     assert AssertionState.PENDING not in (await log_of(provider))[1]
 

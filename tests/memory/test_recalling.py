@@ -105,7 +105,7 @@ async def test_a_result_has_its_earlier_values_on_request(provider: AgentMemoryP
         assert [match.record for match in matches] == [match.record for match in plain]
         assert [record.value for record in matches[0].earlier] == ["Rome", "Oslo"]
         assert [record.value for match in matches[1:] for record in match.earlier] == []
-        then = memory.as_of(JANUARY + dt.timedelta(days=31))
+        then = memory.view(as_of=JANUARY + dt.timedelta(days=31))
         (first, *_) = await then.recall("home city of Ann", history=True)
         assert (first.record.value, [record.value for record in first.earlier]) == ("Rome", ["Oslo"])
 
@@ -120,7 +120,7 @@ async def test_a_late_value_is_returned_as_earlier(provider: AgentMemoryProvider
 
 async def test_a_private_earlier_value_is_returned_to_its_owner_only(provider: AgentMemoryProvider) -> None:
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
-        mine = memory.as_viewer("ann")
+        mine = memory.view(viewer="ann")
         await mine.save(
             SingleFact(CITY, "Oslo", timestamp=JANUARY),
             subject=ANN,
@@ -129,7 +129,7 @@ async def test_a_private_earlier_value_is_returned_to_its_owner_only(provider: A
         )
         await memory.save(SingleFact(CITY, "Rome", timestamp=JANUARY), subject=ANN, scope="/product/a")
         for viewer in (None, "ann"):
-            for match in await memory.as_viewer(viewer).recall("home city of Ann", history=True):
+            for match in await memory.view(viewer=viewer).recall("home city of Ann", history=True):
                 assert match.earlier == ()
 
 
@@ -165,7 +165,7 @@ async def test_what_happened_where_the_calendar_ends_costs_no_answer(provider: A
         end = dt.datetime.max.replace(tzinfo=dt.UTC)
         await memory.save(SingleFact(CITY, "the flood", timestamp=JANUARY, valid_from=end), scope="/product/a")
         assert await memory.recall("Who lived here during the flood?")
-        assert await memory.as_of(end).recall("Who lived here since the flood?")
+        assert await memory.view(as_of=end).recall("Who lived here since the flood?")
 
 
 async def test_what_was_said_at_a_time_that_is_named_goes_before_its_like(provider: AgentMemoryProvider) -> None:

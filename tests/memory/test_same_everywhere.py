@@ -110,8 +110,8 @@ async def test_what_four_verbs_cannot_keep_is_refused_and_not_lost_silently() ->
     memory = await filled(FourVerbs())
     (record, *_) = await memory.list_records()
     refused = [
-        memory.as_viewer("alice").remember("for me alone", private=True),
-        memory.as_viewer("alice").save(
+        memory.view(viewer="alice").remember("for me alone", private=True),
+        memory.view(viewer="alice").save(
             SingleFact(CITY, "Faro", timestamp=NOW), subject=USER, scope=ALPHA, private=True
         ),
         memory.retract(record.id),

@@ -158,7 +158,7 @@ async def test_a_scope_that_a_model_proposes_is_a_legal_one(proposed: str | None
         outcome = await memory.remember(TEXT, subject=USER)
         (record,) = await memory.list_records(scope=lands)
         assert (outcome.failure, str(record.scope)) == (None, lands)
-        assert (await memory.tree()).records == 1
+        assert (await memory.admin.tree()).records == 1
 
 
 async def test_another_organizations_scope_is_out_of_reach() -> None:
@@ -179,9 +179,9 @@ async def test_a_failing_analysis_leaves_the_text_at_its_default_place(error: Ex
         (record,) = outcome.records
         assert outcome.failure == (type(error).__name__ if "Model" in type(error).__name__ else "ModelError")
         assert (str(record.scope), record.details.categories) == ("/cross-product", ("mine",))
-        assert len(await memory.dead_letters.list()) == 1
+        assert len(await memory.inbox.dead_letters.list()) == 1
     async with opened(provider, analysing()) as memory:
-        (outcome,) = await memory.dead_letters.retry()
+        (outcome,) = await memory.inbox.dead_letters.retry()
         (record,) = outcome.records
         assert (str(record.scope), record.details.categories) == ("/product/alpha", ("mine",))
         assert len(await memory.list_records()) == 1
@@ -284,11 +284,11 @@ async def test_unrequested_answers_of_an_analyst_are_ignored() -> None:
 async def test_extracting_needs_words_and_a_model() -> None:
     model = ScriptedModel(lambda prompt, answer: {"statements": ["One.", "Two."]})
     memory: Memory = opened(InMemoryProvider(), model)
-    assert await memory.extract(" \n") == ()
+    assert await memory.inbox.extract(" \n") == ()
     assert model.prompts == []
-    assert await memory.extract("One. Two.") == ("One.", "Two.")
+    assert await memory.inbox.extract("One. Two.") == ("One.", "Two.")
     assert await memory.list_records() == []
     with pytest.raises(CapabilityError, match="model="):
-        await opened(InMemoryProvider()).extract("One. Two.")
+        await opened(InMemoryProvider()).inbox.extract("One. Two.")
     with pytest.raises(InvalidDataError):
         await memory.remember("  ")

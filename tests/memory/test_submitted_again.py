@@ -49,7 +49,7 @@ async def test_words_that_somebody_waits_for_are_not_read_a_second_time(provider
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: memory.remember(HOME, subject=USER))
             await until(lambda: model.under_way == 1)
-            assert (await memory.resume()).ids == ()
+            assert (await memory.inbox.resume()).ids == ()
             await memory.remember(HOME, subject=USER)
             model.gate.set()
         assert model.asked == 1
@@ -93,6 +93,6 @@ async def test_a_repeated_failure_reports_the_id_of_its_dead_letter(provider: Ag
         await submissions[0].wait()
         submissions.append(await memory.remember_many([HOME], subject=USER))
         await submissions[1].wait()
-        (letter,) = await memory.dead_letters.list()
+        (letter,) = await memory.inbox.dead_letters.list()
     assert [event.submission_id for event in events if isinstance(event, SubmissionFailed)] == [letter.id] * 2
     assert [submission.ids for submission in submissions] == [(letter.id,)] * 2

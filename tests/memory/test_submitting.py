@@ -70,7 +70,7 @@ async def test_reading_never_waits_for_the_model(provider: AgentMemoryProvider) 
         assert match.record.value == TEXTS[0]
         assert (await memory.get(match.record.id)).evidence[0].quote == TEXTS[0]
         assert await memory.load(CITY) is None
-        assert len(await memory.history("statement")) == (await memory.info()).records == 3
+        assert len(await memory.history("statement")) == (await memory.admin.info()).records == 3
         assert submission.pending == 3
         model.gate.set()
         await submission.wait()
@@ -116,7 +116,7 @@ async def test_listeners_are_notified_of_every_submission_and_may_fail(caplog: p
     async with opened(InMemoryProvider(), ScriptedModel(script), on_event=listen) as memory:
         submission = await memory.remember_many(TALKS[:2], subject=USER)
         await submission.wait()
-        (letter,) = await memory.dead_letters.list()
+        (letter,) = await memory.inbox.dead_letters.list()
     finished = [event for event in heard if isinstance(event, SubmissionFinished)]
     failed = [event for event in heard if isinstance(event, SubmissionFailed)]
     assert [event.submission_id for event in finished] == [submission.ids[0]]
@@ -155,7 +155,7 @@ async def test_nothing_that_fails_in_the_background_ends_the_program(caplog: pyt
         await until(lambda: "cannot be read for now: OverflowError" in caplog.text)
     provider.broken = False
     async with opened(provider, ScriptedModel(well)) as memory:
-        await (await memory.resume()).wait()
+        await (await memory.inbox.resume()).wait()
         assert said(await memory.list_records()) == ["Oslo"]
     assert "Oslo" not in caplog.text
 
@@ -191,10 +191,10 @@ async def test_what_a_private_memory_left_is_resumed_for_its_owner(provider: Age
         await memory.remember_many(TALKS, subject=USER, private=True)
     heard: list[MemoryEvent] = []
     async with opened(provider, ScriptedModel(well), viewer="bob", on_event=heard.append) as bobs:
-        assert await (await bobs.resume()).wait() == ()
+        assert await (await bobs.inbox.resume()).wait() == ()
         assert heard == []
         assert await bobs.list_records() == []
-        assert said(await bobs.as_viewer("alice").list_records()) == FOUND
+        assert said(await bobs.view(viewer="alice").list_records()) == FOUND
 
 
 async def test_without_a_model_nothing_is_resumed(provider: AgentMemoryProvider) -> None:

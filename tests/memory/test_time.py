@@ -27,19 +27,19 @@ async def test_as_of_goes_by_what_was_said_and_known_at_by_what_was_recorded(mem
     between = clock()
     await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER)
     assert await city(memory) == "Porto"
-    spring = await memory.as_of(MARCH + DAY).load(CITY, subject=USER)
+    spring = await memory.view(as_of=MARCH + DAY).load(CITY, subject=USER)
     assert spring is not None
     assert spring.value == "Lisbon"
-    assert await memory.as_of(MARCH - DAY).load(CITY, subject=USER) is None
-    known = memory.known_at(between)
+    assert await memory.view(as_of=MARCH - DAY).load(CITY, subject=USER) is None
+    known = memory.view(known_at=between)
     assert [record.value for record in await known.list_records()] == ["Porto"]
-    assert await memory.known_at(between - DAY).list_records() == []
+    assert await memory.view(known_at=between - DAY).list_records() == []
 
 
 async def test_recall_as_of_a_time_finds_only_what_had_been_said(memory: Memory) -> None:
     await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER)
     await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    then = await memory.as_of(MARCH + DAY).recall("where does the user live")
+    then = await memory.view(as_of=MARCH + DAY).recall("where does the user live")
     now = await memory.recall("where does the user live")
     assert [match.record.value for match in then] == ["Lisbon"]
     assert [match.record.value for match in now] == ["Porto"]
@@ -47,7 +47,7 @@ async def test_recall_as_of_a_time_finds_only_what_had_been_said(memory: Memory)
 
 async def test_a_time_without_a_zone_is_refused(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="zone"):
-        memory.as_of(dt.datetime(2025, 1, 1))
+        memory.view(as_of=dt.datetime(2025, 1, 1))
     with pytest.raises(InvalidDataError, match="zone"):
         await memory.recall("x", since=dt.datetime(2025, 1, 1))
 
@@ -59,7 +59,7 @@ async def test_retracting_is_reversible_and_known_at_remembers(memory: Memory, c
     assert change.kind.value == "deleted"
     assert await city(memory) is None
     assert await memory.recall("porto") == []
-    assert len(await memory.known_at(before).list_records()) == 1
+    assert len(await memory.view(known_at=before).list_records()) == 1
     await memory.restore(record.id)
     assert await city(memory) == "Porto"
 
@@ -80,7 +80,7 @@ async def test_forgetting_erases_the_history_too(memory: Memory) -> None:
     assert receipt.erased == 2
     assert await city(memory) is None
     assert await memory.history(CITY, subject=USER, scope="/cross-product") == []
-    assert await memory.as_of(MARCH + DAY).list_records() == []
+    assert await memory.view(as_of=MARCH + DAY).list_records() == []
 
 
 async def test_the_filters_of_forget_combine_and_an_empty_one_is_an_error(memory: Memory) -> None:
@@ -101,7 +101,7 @@ async def test_the_filters_of_forget_combine_and_an_empty_one_is_an_error(memory
 
 async def test_another_viewers_private_fact_cannot_be_forgotten(memory: Memory) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER, private=True)
-    assert (await memory.as_viewer("bob").forget(record.id)).erased == 0
+    assert (await memory.view(viewer="bob").forget(record.id)).erased == 0
     assert await city(memory) == "Porto"
 
 

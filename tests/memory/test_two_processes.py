@@ -32,7 +32,7 @@ async def submit(address: str, base_url: str, start: int, end: int) -> None:
     """Run in a process of its own: wait for a signal, submit a part, wait until it is read, and print the outcome."""
     model = InstructorModel("loopback", base_url=base_url, api_key="none")
     async with open_provider(address) as provider, opened(provider, model) as memory:
-        await (await memory.resume()).wait()
+        await (await memory.inbox.resume()).wait()
         sys.stdout.write("open\n")
         sys.stdout.flush()
         await anyio.to_thread.run_sync(sys.stdin.readline)
@@ -99,4 +99,4 @@ async def test_overlapping_halves_are_read_once_and_to_the_end(name: str, tmp_pa
         assert [len(record.evidence) for record in records] == [1] * len(ALL)
         states = (await log_of(provider))[1]
         assert states == {AssertionState.ACTIVE: 12, AssertionState.RETRACTED: 12}
-        assert await memory.dead_letters.list() == ()
+        assert await memory.inbox.dead_letters.list() == ()

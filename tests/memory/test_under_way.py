@@ -68,7 +68,7 @@ def reading(store: str | AgentMemoryProvider, detector: Detector, viewer: str | 
 async def test_waiting_for_nothing_ends_at_once() -> None:
     async with reading(InMemoryProvider(), Slow()) as memory:
         with anyio.fail_after(5):
-            assert await (await memory.resume()).wait() == ()
+            assert await (await memory.inbox.resume()).wait() == ()
 
 
 async def test_what_is_being_read_is_not_read_a_second_time() -> None:
@@ -77,7 +77,7 @@ async def test_what_is_being_read_is_not_read_a_second_time() -> None:
     async with reading(InMemoryProvider(), detector) as memory:
         first = await memory.remember_many([talk(1)])
         await anyio.wait_all_tasks_blocked()
-        second = await memory.resume()
+        second = await memory.inbox.resume()
         detector.gate.set()
         assert (second.ids, len(await first.wait()), len(await second.wait())) == (first.ids, 1, 1)
     assert detector.asked == 1
@@ -117,6 +117,6 @@ async def test_resuming_ends_when_the_words_of_every_owner_are_read(tmp_path: Pa
             await submitted_and_left(store, viewer)
     detector = Slow(free=2)
     async with reading(store, detector, "alice") as memory:
-        submission = await memory.resume()
+        submission = await memory.inbox.resume()
         assert (len(submission.ids), len(await submission.wait()), submission.pending) == (1, 1, 0)
         assert detector.asked == 2

@@ -22,12 +22,12 @@ async def test_quarantined_assertions_are_filtered_as_records_are(memory: Memory
     for number, city in enumerate(["Oslo", "Rome"]):
         details = FactDetails(origin=Origin.TOOL, metadata={"page": number})
         await memory.save(SingleFact(CITY, city), scope=f"/product/{city.lower()}", details=details)
-    assert said(await memory.quarantine.list()) == ["Oslo", "Rome"]
-    assert said(await memory.quarantine.list(scope="/product/rome")) == ["Rome"]
-    assert said(await memory.quarantine.list(metadata={"page": 0})) == ["Oslo"]
-    assert said(await memory.quarantine.list(rejected=True, metadata={"page": 0})) == []
+    assert said(await memory.inbox.quarantine.list()) == ["Oslo", "Rome"]
+    assert said(await memory.inbox.quarantine.list(scope="/product/rome")) == ["Rome"]
+    assert said(await memory.inbox.quarantine.list(metadata={"page": 0})) == ["Oslo"]
+    assert said(await memory.inbox.quarantine.list(rejected=True, metadata={"page": 0})) == []
     with pytest.raises(TypeError, match="scop"):
-        await memory.quarantine.list(scop="/product/rome")  # type: ignore[call-arg]
+        await memory.inbox.quarantine.list(scop="/product/rome")  # type: ignore[call-arg]
 
 
 async def test_an_untrusted_update_changes_nothing_until_it_is_accepted(provider: AgentMemoryProvider) -> None:
@@ -37,8 +37,8 @@ async def test_an_untrusted_update_changes_nothing_until_it_is_accepted(provider
         assert change.record.state is AssertionState.QUARANTINED
         assert [(item.value, item.importance) for item in await memory.list_records()] == [("Oslo", 0.5)]
         assert said(await memory.history(CITY)) == ["Oslo"]
-        (apart,) = await memory.quarantine.list()
-        await memory.quarantine.accept(apart.id)
+        (apart,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(apart.id)
         assert [(item.id, item.value) for item in await memory.list_records()] == [(city.id, "Rome")]
 
 
@@ -46,8 +46,8 @@ async def test_an_untrusted_update_of_one_of_several_values_takes_its_place_once
     cat, _ = await memory.save(MultipleFacts(PETS, ("cat", "dog"), timestamp=BEGAN))
     await memory.update(cat.id, value="cow", origin=Origin.TOOL)
     assert said(await memory.list_records()) == ["cat", "dog"]
-    (apart,) = await memory.quarantine.list()
-    await memory.quarantine.accept(apart.id)
+    (apart,) = await memory.inbox.quarantine.list()
+    await memory.inbox.quarantine.accept(apart.id)
     assert said(await memory.list_records()) == ["cow", "dog"]
 
 
@@ -109,7 +109,7 @@ async def test_a_program_may_roll_back_to_what_the_assistant_said(memory: Memory
 
 async def test_what_was_accepted_can_be_updated(memory: Memory) -> None:
     (apart,) = await memory.save(SingleFact(CITY, "Rome"), details=FactDetails(origin=Origin.UNKNOWN))
-    await memory.quarantine.accept((await memory.quarantine.list())[0].id)
+    await memory.inbox.quarantine.accept((await memory.inbox.quarantine.list())[0].id)
     await memory.update(apart.id, value="Bern")
     await memory.update(apart.id, importance=0.9)
     assert [(item.value, item.importance) for item in await memory.list_records()] == [("Bern", 0.9)]
@@ -118,13 +118,13 @@ async def test_what_was_accepted_can_be_updated(memory: Memory) -> None:
 async def test_what_was_accepted_stands_after_an_export_and_an_import(memory: Memory, tmp_path: Path) -> None:
     await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN))
     await memory.save(SingleFact(CITY, "Rome"), details=FactDetails(origin=Origin.DOCUMENT))
-    await memory.quarantine.accept((await memory.quarantine.list())[0].id)
-    await memory.export(tmp_path / "facts.jsonl")
+    await memory.inbox.quarantine.accept((await memory.inbox.quarantine.list())[0].id)
+    await memory.admin.export(tmp_path / "facts.jsonl")
     async with opened(InMemoryProvider()) as other:
-        receipt = await other.import_(tmp_path / "facts.jsonl", trust=True)
+        receipt = await other.admin.import_(tmp_path / "facts.jsonl", trust=True)
         assert (receipt.imported, receipt.quarantined, receipt.accepted) == (2, 0, 0)
         assert said(await other.list_records()) == said(await memory.list_records()) == ["Rome"]
-        again = await other.import_(tmp_path / "facts.jsonl", trust=True)
+        again = await other.admin.import_(tmp_path / "facts.jsonl", trust=True)
         assert (again.imported, again.accepted) == (0, 0)
 
 
@@ -132,7 +132,7 @@ async def test_counts_can_be_narrowed_to_subjects(memory: Memory) -> None:
     alice, bob = USER.individual("alice"), USER.individual("bob")
     await memory.save(SingleFact(CITY, "Oslo", timestamp=BEGAN), subject=alice, scope="/product/alpha")
     await memory.save(SingleFact(CITY, "Rome"), subject=bob, scope="/product/beta")
-    info, tree = await memory.info(subjects=[alice]), await memory.tree(subjects=[alice])
+    info, tree = await memory.admin.info(subjects=[alice]), await memory.admin.tree(subjects=[alice])
     assert (info.records, info.subjects, [str(scope) for scope in info.scopes]) == (
         1,
         {"user:alice": 1},

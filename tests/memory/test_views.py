@@ -55,10 +55,10 @@ async def test_a_view_shows_its_scope_and_what_lies_below_it(provider: AgentMemo
         view = memory.scope("/product/alpha")
         assert said(await view.list_records()) == ["Oslo", "Rome"]
         assert said([match.record for match in await view.recall("city", limit=9)]) == ["Oslo", "Rome"]
-        assert list((await view.info()).scopes) == [ALPHA, PLAN]
-        assert (await view.info()).records == 2
+        assert list((await view.admin.info()).scopes) == [ALPHA, PLAN]
+        assert (await view.admin.info()).records == 2
         assert said(await view.history(CITY)) == ["Oslo", "Rome"]
-        assert said(await memory.slice([PLAN, BETA]).list_records()) == ["Bern", "Rome"]
+        assert said(await memory.view(scopes=[PLAN, BETA], read_only=True).list_records()) == ["Bern", "Rome"]
 
 
 async def test_a_whole_branch_is_read_viewed_and_erased(provider: AgentMemoryProvider) -> None:
@@ -70,10 +70,10 @@ async def test_a_whole_branch_is_read_viewed_and_erased(provider: AgentMemoryPro
         assert said(await memory.list_records(scope="/product")) == products
         assert said([match.record for match in await memory.recall("city", scope="/agent")]) == ["Paris"]
         assert said(await memory.list_records(scope="/feature")) == []
-        assert (await memory.info("/product")).records == 4
-        tree = await memory.tree("/product", 1)
+        assert (await memory.admin.info("/product")).records == 4
+        tree = await memory.admin.tree("/product", 1)
         assert (tree.name, [child.name for child in tree.children]) == ("product", ["alpha", "alphabet", "beta"])
-        assert [str(child.scope) for child in (await memory.tree(depth=1)).children] == [
+        assert [str(child.scope) for child in (await memory.admin.tree(depth=1)).children] == [
             "/agent",
             "/cross-product",
             "/product",
@@ -81,12 +81,12 @@ async def test_a_whole_branch_is_read_viewed_and_erased(provider: AgentMemoryPro
         view = memory.scope("/product")
         assert said(await view.list_records()) == products
         assert said(await view.scope("alpha").list_records()) == ["Oslo", "Rome"]
-        assert said(await memory.slice(["/agent", BETA]).list_records()) == ["Bern", "Paris"]
+        assert said(await memory.view(scopes=["/agent", BETA], read_only=True).list_records()) == ["Bern", "Paris"]
         with pytest.raises(OutOfViewError):
             await view.list_records(scope="/agent")
         with pytest.raises(OutOfViewError, match="several scopes"):
             await view.save(SingleFact(CITY, "Nice"), subject=USER)
-        assert len(await memory.reset("/product")) == 4
+        assert len(await memory.admin.reset("/product")) == 4
         assert said(await memory.list_records()) == ["Kyiv", "Paris"]
 
 
@@ -96,9 +96,9 @@ async def test_a_slash_is_everything_that_a_view_shows(provider: AgentMemoryProv
         for reader, expected in ((memory, ["Bern", "Lyon", "Oslo", "Rome"]), (memory.scope(ALPHA), ["Oslo", "Rome"])):
             assert said(await reader.list_records(scope="/")) == expected
             assert said([match.record for match in await reader.recall("city", scope="/", limit=9)]) == expected
-            assert (await reader.info("/")).records == (await reader.tree("/")).records == len(expected)
+            assert (await reader.admin.info("/")).records == (await reader.admin.tree("/")).records == len(expected)
             assert said(await reader.scope("/").list_records()) == expected
-        assert len(await memory.scope(ALPHA).reset("/")) == 2
+        assert len(await memory.scope(ALPHA).admin.reset("/")) == 2
         assert said(await memory.list_records()) == ["Bern", "Lyon"]
 
 
@@ -114,14 +114,14 @@ async def test_no_fact_lies_in_a_branch_or_everywhere(scope: str | MemoryScope) 
             lambda: memory.history(CITY, scope=scope),
             lambda: memory.list_records(scope=scope, exact=True),
             lambda: memory.forget(scope=scope, exact=True),
-            lambda: memory.info(scope, exact=True),
+            lambda: memory.admin.info(scope, exact=True),
         ):
             with pytest.raises(InvalidDataError):
                 await refused()
         with pytest.raises(InvalidDataError, match="empty filter"):
             await memory.forget(scope="/")
         with pytest.raises(InvalidDataError):
-            memory.slice([], exact=[scope])
+            memory.view(scopes=[], exact=[scope], read_only=True)
         assert len(await memory.list_records()) == 4
 
 
@@ -134,13 +134,13 @@ async def test_no_scope_leads_out_of_a_view(outside: str | MemoryScope) -> None:
             lambda: view.load(CITY, scope=outside),
             lambda: view.recall("city", scope=outside),
             lambda: view.list_records(scope=outside),
-            lambda: view.info(outside),
-            lambda: view.info(outside),
+            lambda: view.admin.info(outside),
+            lambda: view.admin.info(outside),
             lambda: view.history(CITY, scope=outside),
             lambda: view.save(SingleFact(CITY, "Nice"), scope=outside),
             lambda: view.remember("Nice is warm.", scope=outside),
             lambda: view.generate([MultipleFacts(STATEMENT, ("Nice is warm.",))], scope=outside),
-            lambda: view.ingest_events("s", [Message(content="Nice is warm.")], scope=outside),
+            lambda: view.inbox.ingest_events("s", [Message(content="Nice is warm.")], scope=outside),
             lambda: view.forget(scope=outside),
             lambda: view.forget(scope=outside, dry_run=True),
         ):
@@ -166,8 +166,8 @@ async def test_a_path_without_a_leading_slash_is_relative_to_a_view_of_one_scope
         assert said(await plan.list_records()) == ["Rome"]
         (record,) = await plan.scope("2026/draft", read_only=False).save(SingleFact(CITY, "Nice"), subject=USER)
         assert str(record.scope) == "/product/alpha/plan/2026/draft"
-        assert said(await view.slice(["plan/2026"]).list_records()) == ["Nice"]
-        assert said(await view.slice([], exact=["plan"]).list_records()) == ["Rome"]
+        assert said(await view.view(scopes=["plan/2026"], read_only=True).list_records()) == ["Nice"]
+        assert said(await view.view(scopes=[], exact=["plan"], read_only=True).list_records()) == ["Rome"]
         assert said(await view.scope("/product/alpha/plan/2026").list_records()) == ["Nice"]
         assert said(await view.scope("product/alpha/plan/2026").list_records()) == ["Nice"]
         assert said(await memory.scope("product/beta").list_records()) == ["Bern"]
@@ -207,7 +207,7 @@ async def test_what_nobody_places_stays_in_the_view() -> None:
         await view.remember("The cellar is cold.")
         assert {str(record.scope) for record in await memory.list_records()} == {"/product/alpha"}
         with pytest.raises(OutOfViewError):
-            await memory.slice([ALPHA, BETA], read_only=False).save(SingleFact(SEATS, 4))
+            await memory.view(scopes=[ALPHA, BETA]).save(SingleFact(SEATS, 4))
 
 
 async def test_a_model_cannot_place_a_memory_outside_of_the_view() -> None:
@@ -228,11 +228,11 @@ async def test_quarantine_and_dead_letters_are_those_of_the_view() -> None:
         for scope in (ALPHA, BETA):
             await memory.remember(Message(content=f"A page about {scope}.", role="tool"), scope=scope)
         view = memory.scope(ALPHA)
-        (apart,) = await view.quarantine.list()
+        (apart,) = await view.inbox.quarantine.list()
         assert apart.scope == ALPHA
-        other = next(entry for entry in await memory.quarantine.list() if entry.scope == BETA)
+        other = next(entry for entry in await memory.inbox.quarantine.list() if entry.scope == BETA)
         with pytest.raises(RecordNotFoundError):
-            await view.quarantine.accept(other.id)
+            await view.inbox.quarantine.accept(other.id)
 
 
 async def test_an_export_and_an_import_stay_in_the_view() -> None:
@@ -240,31 +240,31 @@ async def test_an_export_and_an_import_stay_in_the_view() -> None:
     async with opened(provider) as memory:
         await filled(memory)
         everything, part = io.StringIO(), io.StringIO()
-        await memory.export(everything)
-        assert await memory.scope(ALPHA).export(part) > 0
+        await memory.admin.export(everything)
+        assert await memory.scope(ALPHA).admin.export(part) > 0
         assert "Bern" not in part.getvalue()
         assert "Oslo" in part.getvalue()
     async with opened(InMemoryProvider()) as other:
         with pytest.raises(OutOfViewError):
-            await other.scope(ALPHA).import_(io.StringIO(everything.getvalue()))
+            await other.scope(ALPHA).admin.import_(io.StringIO(everything.getvalue()))
         assert "Bern" not in json.dumps(said(await other.list_records()))
 
 
 async def test_an_earlier_moment_is_seen_through_the_same_view() -> None:
     async with opened(InMemoryProvider()) as memory:
         await filled(memory)
-        now = memory.scope(ALPHA).as_of((await memory.list_records())[0].timestamp)
+        now = memory.scope(ALPHA).view(as_of=(await memory.list_records())[0].timestamp)
         assert set(said(await now.list_records())) <= {"Oslo", "Rome"}
 
 
 async def test_a_view_for_reading_writes_nothing() -> None:
     """A slice is read-only by default, and a write raises an error that says so."""
     async with opened(InMemoryProvider()) as memory:
-        for view in (memory.slice([ALPHA, BETA]), memory.scope(ALPHA, read_only=True)):
+        for view in (memory.view(scopes=[ALPHA, BETA], read_only=True), memory.scope(ALPHA, read_only=True)):
             with pytest.raises(ReadOnlyError):
                 await view.save(SingleFact(CITY, "Oslo"), scope=ALPHA)
             with pytest.raises(ReadOnlyError):
-                await view.slice([ALPHA], read_only=False).save(SingleFact(CITY, "Oslo"), scope=ALPHA)
+                await view.view(scopes=[ALPHA]).save(SingleFact(CITY, "Oslo"), scope=ALPHA)
         assert await memory.list_records() == []
 
 
@@ -298,9 +298,9 @@ async def test_a_view_may_leave_out_what_lies_below_a_scope() -> None:
     """No view of it brings the subtree back."""
     async with opened(InMemoryProvider()) as memory:
         await filled(memory)
-        view = memory.slice([BETA], exact=[ALPHA], read_only=False)
+        view = memory.view(scopes=[BETA], exact=[ALPHA])
         assert said(await view.list_records()) == ["Bern", "Oslo"]
-        assert said(await view.slice([ALPHA]).list_records()) == ["Oslo"]
+        assert said(await view.view(scopes=[ALPHA], read_only=True).list_records()) == ["Oslo"]
         with pytest.raises(OutOfViewError):
             await view.save(SingleFact(CITY, "Nice"), scope=PLAN)
         with pytest.raises(OutOfViewError):
@@ -311,7 +311,7 @@ async def test_a_view_may_leave_out_what_lies_below_a_scope() -> None:
 async def test_a_slice_needs_scopes(scopes: Any) -> None:
     async with opened(InMemoryProvider()) as memory:
         with pytest.raises(InvalidDataError):
-            memory.slice(scopes)
+            memory.view(scopes=scopes, read_only=True)
 
 
 async def test_a_view_is_of_the_same_organization() -> None:
@@ -323,7 +323,7 @@ async def test_a_view_is_of_the_same_organization() -> None:
                 ).within("evil")
             )
         with pytest.raises(OutOfViewError):
-            await memory.scope(ALPHA).reembed()
+            await memory.scope(ALPHA).admin.reembed()
 
 
 async def test_what_is_the_strongest_stands_for_the_others() -> None:
@@ -356,8 +356,8 @@ async def test_subjects_narrow_what_is_read() -> None:
 def test_views_work_without_an_event_loop() -> None:
     with BlockingMemory(Memory("memory:")) as memory:
         memory.scope(ALPHA).save(SingleFact(SEATS, 4))
-        assert memory.slice([BETA]).list_records() == []
-        assert len(memory.slice([ALPHA]).list_records()) == 1
+        assert memory.view(scopes=[BETA], read_only=True).list_records() == []
+        assert len(memory.view(scopes=[ALPHA], read_only=True).list_records()) == 1
 
 
 MAYA, NOAH = USER.individual("maya"), USER.individual("noah")
@@ -375,34 +375,39 @@ async def of_two(memory: Memory) -> dict[str, str]:
 async def test_a_view_about_somebody_shows_nothing_about_others(provider: AgentMemoryProvider) -> None:
     async with opened(provider) as memory:
         hidden = (await of_two(memory))["Rome"]
-        view = memory.about([MAYA])
-        for seen in (view, view.scope(ALPHA), memory.scope(ALPHA).about(["user:maya"]), memory.about([NOAH, MAYA])):
-            assert (said(await seen.about([MAYA]).list_records())) == ["Oslo"]
+        view = memory.view(subjects=[MAYA])
+        for seen in (
+            view,
+            view.scope(ALPHA),
+            memory.scope(ALPHA).view(subjects=["user:maya"]),
+            memory.view(subjects=[NOAH, MAYA]),
+        ):
+            assert (said(await seen.view(subjects=[MAYA]).list_records())) == ["Oslo"]
         assert said([match.record for match in await view.recall("city Rome", limit=9)]) == ["Oslo"]
-        assert list((await view.info()).subjects) == ["user:maya"]
-        assert (await view.tree()).records == 1
+        assert list((await view.admin.info()).subjects) == ["user:maya"]
+        assert (await view.admin.tree()).records == 1
         assert said(await view.history(CITY)) == ["Oslo"]
         out = io.StringIO()
-        assert await view.export(out) == 1
+        assert await view.admin.export(out) == 1
         assert "Rome" not in out.getvalue()
         for asked in (view.get(hidden), view.retract(hidden), view.update(hidden, importance=1.0)):
             with pytest.raises(RecordNotFoundError):
                 await asked
-        assert (await view.reset()).erased == 1
+        assert (await view.admin.reset()).erased == 1
         assert said(await memory.list_records()) == ["Rome"]
 
 
 async def test_no_subject_leads_out_of_a_view() -> None:
     async with opened(InMemoryProvider(), ScriptedModel(well)) as memory:
         await of_two(memory)
-        view = memory.about([MAYA])
+        view = memory.view(subjects=[MAYA])
         asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)
         ways: list[Callable[[MemorySubject | str], Awaitable[object]]] = [
             lambda subject: view.load(CITY, subject=subject, scope=ALPHA),
             lambda subject: view.recall("city", subject=subject),
             lambda subject: view.recall("city", subjects=[MAYA, subject]),
             lambda subject: view.list_records(subjects=[subject]),
-            lambda subject: view.info(subjects=[subject]),
+            lambda subject: view.admin.info(subjects=[subject]),
             lambda subject: view.history(CITY, subject=subject),
             lambda subject: view.save(SingleFact(CITY, "Nice"), subject=subject),
             lambda subject: view.save_many([(SingleFact(CITY, "Nice"), subject, None)]),
@@ -415,25 +420,25 @@ async def test_no_subject_leads_out_of_a_view() -> None:
                 with pytest.raises(OutOfViewError):
                     await way(subject)
             with pytest.raises(OutOfViewError):
-                view.about([subject])
+                view.view(subjects=[subject])
         with pytest.raises(OutOfViewError):
             await view.remember([Message(content="Nice is warm.")], looking_for=asked)
         with pytest.raises(OutOfViewError):
             view.for_user("noah")
         with pytest.raises(OutOfViewError):
-            view.about([MAYA, NOAH])
+            view.view(subjects=[MAYA, NOAH])
         with pytest.raises(InvalidDataError, match="needs at least one subject"):
-            memory.about([])
+            memory.view(subjects=[])
         assert said(await memory.list_records()) == ["Oslo", "Rome"]
 
 
 async def test_what_a_view_about_somebody_keeps_is_about_them() -> None:
     async with opened(InMemoryProvider()) as memory:
-        view = memory.about([MAYA, NOAH])
+        view = memory.view(subjects=[MAYA, NOAH])
         await view.remember("I like tea.")
-        await view.about([NOAH]).save(SingleFact(CITY, "Rome"))
+        await view.view(subjects=[NOAH]).save(SingleFact(CITY, "Rome"))
         await view.for_user("noah").save(SingleFact(SEATS, 3))
-        found = await memory.as_viewer("noah").list_records()
+        found = await memory.view(viewer="noah").list_records()
         assert {record.concept.keyword: record.subject for record in found} == {
             STATEMENT.keyword: MAYA,
             CITY.keyword: NOAH,
@@ -445,9 +450,9 @@ async def test_a_dead_letter_in_which_facts_about_others_were_looked_for_is_not_
     async with opened(InMemoryProvider(), model=ScriptedModel(lambda *_: ModelError("away"))) as memory:
         asked = DetectionRequest(subjects=(MAYA, NOAH), open=True)
         await memory.remember([Message(content="Noah lives in Nice.")], subject=MAYA, looking_for=asked)
-        view = memory.about([MAYA])
-        (letter,) = await view.dead_letters.list()
+        view = memory.view(subjects=[MAYA])
+        (letter,) = await view.inbox.dead_letters.list()
         with pytest.raises(OutOfViewError):
-            await view.dead_letters.retry(letter.id)
-        assert await memory.about([NOAH]).dead_letters.list() == ()
-        assert await view.dead_letters.list() == (letter,)
+            await view.inbox.dead_letters.retry(letter.id)
+        assert await memory.view(subjects=[NOAH]).inbox.dead_letters.list() == ()
+        assert await view.inbox.dead_letters.list() == (letter,)

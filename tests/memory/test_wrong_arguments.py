@@ -131,7 +131,7 @@ async def test_nothing_is_forgotten_by_a_single_text(memory: Memory, name: str) 
 
 @pytest.mark.parametrize("subjects", ["user", 5, [5], [None]])
 async def test_subjects_are_a_list_of_subjects(memory: Memory, subjects: Any) -> None:
-    calls: list[Call] = [memory.list_records, memory.forget, memory.audit, memory.info, memory.tree]
+    calls: list[Call] = [memory.list_records, memory.forget, memory.admin.audit, memory.admin.info, memory.admin.tree]
     for call in calls:
         with pytest.raises(InvalidDataError, match="MemorySubject or str"):
             await call(subjects=subjects)
@@ -144,7 +144,7 @@ async def test_an_unknown_filter_is_refused_with_the_known_ones(memory: Memory, 
     """A misspelt condition must not be left out: `forget` would erase more than was meant."""
     await memory.save(SingleFact(CITY, "Rome"), subject=USER)
     wrong: dict[str, Any] = {name: ["mill"], "subject": USER}
-    calls: list[Call] = [memory.list_records, memory.forget, memory.audit]
+    calls: list[Call] = [memory.list_records, memory.forget, memory.admin.audit]
     for call in calls:
         with pytest.raises(
             TypeError, match=f"'{name}'(: did you mean sub|; it takes .*scope, exact, subject, sub)jects"
@@ -171,24 +171,24 @@ async def test_the_order_of_a_listing_is_one_of_those_that_there_are(memory: Mem
     "wrong", [{"actions": "recorded"}, {"actions": ["recorded"]}, {"actors": "clerk"}, {"origins": ["user"]}], ids=str
 )
 async def test_a_wrong_condition_on_the_audit_trail_is_no_empty_trail(memory: Memory, wrong: dict[str, Any]) -> None:
-    await memory.acting_as("clerk").save(SingleFact(CITY, "Rome"))
+    await memory.view(actor="clerk").save(SingleFact(CITY, "Rome"))
     with pytest.raises(InvalidDataError, match=next(iter(wrong))):
-        await memory.audit(**wrong)
+        await memory.admin.audit(**wrong)
 
 
 async def test_texts_to_trace_are_a_list(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="texts takes a list"):
-        await memory.traces(texts="The mill is old.")
+        await memory.admin.traces(texts="The mill is old.")
     number: Any = 5
     with pytest.raises(InvalidDataError, match=r"FactRecord\.id"):
-        await memory.traces(number)
+        await memory.admin.traces(number)
 
 
 async def test_the_ids_of_submissions_are_texts(memory: Memory) -> None:
     number: Any = 5
     async with memory:
         with pytest.raises(InvalidDataError, match="ids takes str"):
-            await memory.resume(number)
+            await memory.inbox.resume(number)
 
 
 @pytest.mark.parametrize("details", [{}, {"importance": 1.0}])
@@ -207,7 +207,7 @@ async def test_a_time_to_live_is_named_in_its_error(memory: Memory) -> None:
         with pytest.raises(InvalidDataError, match=r"^revision_ttl must be a timedelta"):
             await call
     with pytest.raises(InvalidDataError, match="revisions must be timedelta or None"):
-        await memory.expire(revisions=wrong)
+        await memory.admin.expire(revisions=wrong)
 
 
 async def test_many_facts_are_a_list(memory: Memory) -> None:
@@ -226,12 +226,12 @@ async def test_settings_of_recall_are_settings(memory: Memory, name: str) -> Non
 async def test_what_is_imported_is_a_file_or_entries(memory: Memory) -> None:
     number: Any = 5
     with pytest.raises(InvalidDataError, match="takes a file, or Recorded entries"):
-        await memory.import_(number)
+        await memory.admin.import_(number)
 
 
 def test_exact_scopes_of_a_slice_are_a_list(memory: Memory) -> None:
     with pytest.raises(InvalidDataError, match="exact takes a list"):
-        memory.slice(["/product/alpha"], exact="/product/beta")
+        memory.view(scopes=["/product/alpha"], exact="/product/beta", read_only=True)
 
 
 async def test_filters_take_texts_only(memory: Memory) -> None:
@@ -284,20 +284,20 @@ async def test_a_scope_is_a_scope(memory: Memory) -> None:
             lambda: memory.save(SingleFact(CITY, "Rome"), scope=wrong),
             lambda: memory.remember("The mill is old.", scope=wrong),
             lambda: memory.remember_many(["The mill is old."], scope=wrong),
-            lambda: memory.ingest_events("chat", talk("I have a cat.").messages, scope=wrong),
+            lambda: memory.inbox.ingest_events("chat", talk("I have a cat.").messages, scope=wrong),
             lambda: memory.generate(talk("I have a cat."), scope=wrong),
             lambda: memory.load(CITY, scope=wrong),
             lambda: memory.recall("mill", scope=wrong),
             lambda: memory.list_records(scope=wrong),
-            lambda: memory.info(wrong),
-            lambda: memory.info(wrong),
+            lambda: memory.admin.info(wrong),
+            lambda: memory.admin.info(wrong),
             lambda: memory.forget(scope=wrong, dry_run=True),
             lambda: memory.forget(scope=wrong),
         ]
         for call in calls:
             with pytest.raises(InvalidDataError, match="/product/alpha"):
                 await call()
-        for view in (memory.scope, lambda scope: memory.slice([scope])):
+        for view in (memory.scope, lambda scope: memory.view(scopes=[scope], read_only=True)):
             with pytest.raises(InvalidDataError, match="/product/alpha"):
                 view(wrong)
         assert await memory.list_records() == []
@@ -310,7 +310,7 @@ async def test_what_to_look_for_is_a_request(memory: Memory) -> None:
             memory.remember(talk("I have a cat."), looking_for=wrong),
             memory.remember_many([talk("I have a cat.")], looking_for=wrong),
             memory.generate(talk("I have a cat."), looking_for=wrong),
-            memory.ingest_events("chat", talk("I have a cat.").messages, looking_for=wrong),
+            memory.inbox.ingest_events("chat", talk("I have a cat.").messages, looking_for=wrong),
         ):
             with pytest.raises(InvalidDataError, match="DetectionRequest"):
                 await call
@@ -345,9 +345,10 @@ async def test_a_concept_is_a_concept(memory: Memory) -> None:
 
 async def test_a_time_is_a_time(memory: Memory) -> None:
     wrong: Any = "2026-05-01"
-    for call in (memory.as_of, memory.known_at):
-        with pytest.raises(InvalidDataError, match="tzinfo"):
-            call(wrong)
+    with pytest.raises(InvalidDataError, match="tzinfo"):
+        memory.view(as_of=wrong)
+    with pytest.raises(InvalidDataError, match="tzinfo"):
+        memory.view(known_at=wrong)
     with pytest.raises(InvalidDataError, match="since must be"):
         await memory.list_records(since=wrong)
 
@@ -366,7 +367,7 @@ async def test_the_history_of_a_record_is_found_by_its_id(memory: Memory) -> Non
 
 
 async def test_the_history_of_an_unknown_record_is_an_error_and_that_of_a_keyword_is_empty(memory: Memory) -> None:
-    (private,) = await memory.as_viewer("alice").save(SingleFact(CITY, "Rome"), private=True)
+    (private,) = await memory.view(viewer="alice").save(SingleFact(CITY, "Rome"), private=True)
     for id in (private.id, "0" * 32, str(uuid.UUID(int=0))):
         with pytest.raises(RecordNotFoundError, match="list_records"):
             await memory.history(id)
@@ -402,7 +403,10 @@ async def test_an_id_in_the_place_of_a_concept_is_refused(memory: Memory, call: 
         (lambda memory: memory.recall("mill", threshold=0.3), "did you mean min_score"),
         (lambda memory: memory.remember("mill", tags=["x"]), "did you mean categories"),
         (lambda memory: memory.save(SingleFact(CITY, "Rome"), metadata={}), "it takes fact, subject, scope, details"),
-        (lambda memory: memory.quarantine.list(subjct=USER), "did you mean subject"),
+        (lambda memory: memory.inbox.quarantine.list(subjct=USER), "did you mean subject"),
+        (lambda memory: memory.export("facts.jsonl"), "did you mean admin"),
+        (lambda memory: memory.quarantine, "did you mean inbox"),
+        (lambda memory: memory.as_viewer("ada"), "did you mean view"),
         (lambda memory: memory.add("mill"), "did you mean remember or save"),
         (lambda memory: memory.search("mill"), "no attribute 'search': did you mean recall"),
         (lambda memory: memory.list_record(), "did you mean list_records"),

@@ -93,7 +93,7 @@ class MemoryMachine(RuleBasedStateMachine):
         tenant, viewer, handle, for_user = who
         memory = self.memories[tenant, handle % len(self.open)]
         if viewer is None or not for_user:
-            return memory.as_viewer(viewer), PlainMemory(self.plain, tenant, viewer)
+            return memory.view(viewer=viewer), PlainMemory(self.plain, tenant, viewer)
         return memory.for_user(viewer), PlainMemory(self.plain, tenant, viewer, for_user=True)
 
     def _step(self) -> None:
@@ -269,7 +269,9 @@ class MemoryMachine(RuleBasedStateMachine):
         ids = [apart[number % len(apart)].id for number in which] if apart else ["no such id"]
         self._do(
             who,
-            lambda memory: (memory.quarantine.accept if accepted else memory.quarantine.reject)(*ids, reason=reason),
+            lambda memory: (memory.inbox.quarantine.accept if accepted else memory.inbox.quarantine.reject)(
+                *ids, reason=reason
+            ),
             lambda plain: plain.decide(ids, accepted=accepted, reason=reason),
         )
 
@@ -279,7 +281,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self._step()
         memory, plain = self._both(who)
         before = [shown(item.said, item.alike) for item in plain.standing()]
-        self.portal.call(lambda: memory.expire(revisions=dt.timedelta(minutes=1)))
+        self.portal.call(lambda: memory.admin.expire(revisions=dt.timedelta(minutes=1)))
         gone = [
             entry.assertion_id
             for entry in self.portal.call(self.open[0].changes, who[0], self.plain.versions[who[0]])
@@ -309,7 +311,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self._step()
         memory, plain = self._both(who)
         when = at(minutes)
-        reader = memory.known_at(when) if recorded else memory.as_of(when)
+        reader = memory.view(known_at=when) if recorded else memory.view(as_of=when)
         standing = plain.standing(known_at=when) if recorded else plain.standing(as_of=when)
         found = self.portal.call(reader.list_records)
         assert in_order(map(seen, found)) == in_order(shown(item.said, item.alike) for item in standing)
@@ -360,11 +362,11 @@ class MemoryMachine(RuleBasedStateMachine):
         listed = self.portal.call(memory.list_records)
         newest_first = sorted(expected, key=lambda record: (record.timestamp, record.revision), reverse=True)
         assert list(map(seen, listed)) == newest_first
-        apart = self.portal.call(memory.quarantine.list)
+        apart = self.portal.call(memory.inbox.quarantine.list)
         assert [record.id for record in apart] == [
             said.id for said in plain.kept_apart() if said.state is AssertionState.QUARANTINED
         ]
-        info = self.portal.call(memory.info)
+        info = self.portal.call(memory.admin.info)
         scopes = {item.said.it.place.scope.within(None) for item in standing}
         assert info.records == len(expected)
         assert set(info.keywords) == {item.said.it.keyword for item in standing}
@@ -372,7 +374,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert set(info.categories) == {name for item in standing for name in item.said.it.details.categories}
         assert info.oldest == min((record.timestamp for record in expected), default=None)
         assert info.newest == max((record.timestamp for record in expected), default=None)
-        tree = self.portal.call(memory.tree)
+        tree = self.portal.call(memory.admin.tree)
         counts = Counter(item.said.it.place.scope.segments for item in standing)
         assert dict(counts_in(tree)) == sums_of(counts)
 

@@ -83,4 +83,4 @@ async def test_neither_history_nor_quarantine_fail_where_a_value_does_not_fit_it
     await Memory(provider, embedder=HashEmbedder()).save(lax.fact([Pet("Ina")], timestamp=at(2)), details=tool)
     memory = Memory(provider, concepts=[strict], embedder=HashEmbedder())
     assert [record.value for record in await memory.history("pet")] == [{"name": "Rex", "age": None}]
-    assert [record.value for record in await memory.quarantine.list()] == [{"name": "Ina", "age": None}]
+    assert [record.value for record in await memory.inbox.quarantine.list()] == [{"name": "Ina", "age": None}]

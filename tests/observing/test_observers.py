@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 import factmem.memory
 from factmem import (
     BlockingMemory,
+    Concept,
     Conversation,
     FactMemError,
     InMemoryProvider,
@@ -94,7 +95,7 @@ async def test_events_have_the_place_and_counts(watcher: Watcher) -> None:
     async with opened(provider, observers=[watcher], organization="acme") as memory:
         await memory.save(SingleFact(SEATS, 5), scope="/product/alpha")
         await memory.scope("/product/alpha").list_records(order_by=RecordOrder.SAID)
-        await memory.info(MemoryScope.product("alpha"))
+        await memory.admin.info(MemoryScope.product("alpha"))
     (saved,) = watcher.completed(Operation.SAVE)
     assert (saved.tenant, saved.scope, saved.records_in, saved.records_out) == ("acme", "/product/alpha", 1, 1)
     (listed,) = watcher.completed(Operation.LIST_RECORDS)
@@ -117,10 +118,10 @@ async def test_a_view_and_another_moment_are_observed_as_well(watcher: Watcher) 
     """Every memory derived from another one notifies the same observers."""
     async with watched(watcher) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
-        await memory.as_of(record.timestamp).load(SEATS)
-        await memory.slice(["/product/alpha", "/product/beta"]).load(SEATS)
-        await memory.as_viewer("bob").load(SEATS)
-        await memory.acting_as("bot").load(SEATS)
+        await memory.view(as_of=record.timestamp).load(SEATS)
+        await memory.view(scopes=["/product/alpha", "/product/beta"], read_only=True).load(SEATS)
+        await memory.view(viewer="bob").load(SEATS)
+        await memory.view(actor="bot").load(SEATS)
     assert [event.records_out for event in watcher.completed(Operation.LOAD)] == [1, None, 1, 1]
 
 
@@ -249,8 +250,8 @@ async def test_a_commit_names_its_effects_and_a_reading_what_it_dropped(watcher:
         for _ in range(2):
             await memory.save(fact, details=FactDetails(origin=Origin.DOCUMENT))
         assert [event.effects for event in watcher.completed(Operation.COMMIT)] == [{Effect.QUARANTINED: 1}, {}]
-        (listed,) = await memory.quarantine.list()
-        await memory.quarantine.accept(listed.id)
+        (listed,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(listed.id)
         await memory.retract((await memory.list_records(concepts=[SEATS]))[0].id)
         assert [event.effects for event in watcher.completed(Operation.COMMIT)][2:] == [
             {Effect.ACCEPTED: 1},
@@ -334,10 +335,10 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.GET: lambda memory, record: memory.get(record),
     Operation.HISTORY: lambda memory, record: memory.history(SEATS),
     Operation.LIST_RECORDS: lambda memory, record: memory.list_records(),
-    Operation.INFO: lambda memory, record: memory.info(),
-    Operation.TREE: lambda memory, record: memory.tree(),
-    Operation.ACCESSES: lambda memory, record: memory.accesses(record),
-    Operation.AUDIT: lambda memory, record: memory.audit(),
+    Operation.INFO: lambda memory, record: memory.admin.info(),
+    Operation.TREE: lambda memory, record: memory.admin.tree(),
+    Operation.ACCESSES: lambda memory, record: memory.admin.accesses(record),
+    Operation.AUDIT: lambda memory, record: memory.admin.audit(),
     Operation.SAVE: lambda memory, record: memory.save(SingleFact(SEATS, 6)),
     Operation.SAVE_MANY: lambda memory, record: memory.save_many([SingleFact(SEATS, 6)]),
     Operation.SAVE_PROFILE: lambda memory, record: memory.save_profile(Booking(7)),
@@ -349,27 +350,29 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.REMEMBER: lambda memory, record: memory.remember("There are 9 seats."),
     Operation.REMEMBER_MANY: lambda memory, record: memory.remember_many(["There is a bar."]),
     Operation.GENERATE: lambda memory, record: memory.generate([Message(content="I have a cat", timestamp=NOW)]),
-    Operation.INGEST_EVENTS: lambda memory, record: memory.ingest_events(
+    Operation.INGEST_EVENTS: lambda memory, record: memory.inbox.ingest_events(
         "talk", [Message(content="Yes", timestamp=NOW)]
     ),
-    Operation.FLUSH: lambda memory, record: memory.flush(),
-    Operation.RESUME: lambda memory, record: memory.resume(),
-    Operation.EXTRACT: lambda memory, record: memory.extract("There is a bar, and a stage."),
+    Operation.FLUSH: lambda memory, record: memory.inbox.flush(),
+    Operation.RESUME: lambda memory, record: memory.inbox.resume(),
+    Operation.EXTRACT: lambda memory, record: memory.inbox.extract("There is a bar, and a stage."),
     Operation.FORGET: lambda memory, record: memory.forget(record),
-    Operation.RESET: lambda memory, record: memory.reset(),
-    Operation.TRACES: lambda memory, record: memory.traces(record),
-    Operation.EXPIRE: lambda memory, record: memory.expire(),
-    Operation.EXPORT: lambda memory, record: memory.export(io.StringIO()),
-    Operation.IMPORT: lambda memory, record: memory.import_(io.StringIO('{"v": 1, "kind": "factmem-export"}\n')),
-    Operation.REEMBED: lambda memory, record: memory.reembed(),
+    Operation.RESET: lambda memory, record: memory.admin.reset(),
+    Operation.TRACES: lambda memory, record: memory.admin.traces(record),
+    Operation.EXPIRE: lambda memory, record: memory.admin.expire(),
+    Operation.EXPORT: lambda memory, record: memory.admin.export(io.StringIO()),
+    Operation.IMPORT: lambda memory, record: memory.admin.import_(io.StringIO('{"v": 1, "kind": "factmem-export"}\n')),
+    Operation.CONVERT: lambda memory, record: memory.admin.convert("city", Concept.single("town", "Where they live")),
+    Operation.MERGE: lambda memory, record: memory.admin.merge("user:annie", into="user:ann"),
+    Operation.REEMBED: lambda memory, record: memory.admin.reembed(),
     Operation.CLOSE: lambda memory, record: memory.aclose(),
-    Operation.QUARANTINE_LIST: lambda memory, record: memory.quarantine.list(),
-    Operation.QUARANTINE_COUNT: lambda memory, record: memory.quarantine.count(),
-    Operation.QUARANTINE_ACCEPT: lambda memory, record: memory.quarantine.accept(),
-    Operation.QUARANTINE_REJECT: lambda memory, record: memory.quarantine.reject(),
-    Operation.DEAD_LETTERS_LIST: lambda memory, record: memory.dead_letters.list(),
-    Operation.DEAD_LETTERS_RETRY: lambda memory, record: memory.dead_letters.retry(),
-    Operation.DEAD_LETTERS_DISMISS: lambda memory, record: memory.dead_letters.dismiss(),
+    Operation.QUARANTINE_LIST: lambda memory, record: memory.inbox.quarantine.list(),
+    Operation.QUARANTINE_COUNT: lambda memory, record: memory.inbox.quarantine.count(),
+    Operation.QUARANTINE_ACCEPT: lambda memory, record: memory.inbox.quarantine.accept(),
+    Operation.QUARANTINE_REJECT: lambda memory, record: memory.inbox.quarantine.reject(),
+    Operation.DEAD_LETTERS_LIST: lambda memory, record: memory.inbox.dead_letters.list(),
+    Operation.DEAD_LETTERS_RETRY: lambda memory, record: memory.inbox.dead_letters.retry(),
+    Operation.DEAD_LETTERS_DISMISS: lambda memory, record: memory.inbox.dead_letters.dismiss(),
 }
 """A call of each operation."""
 

@@ -97,7 +97,7 @@ async def test_operations_go_by_the_names_of_the_conventions(telemetry: Telemetr
         (record,) = await memory.save(SingleFact(SEATS, 5), scope="/product/alpha")
         await memory.recall("seats")
         await memory.update(record.id, value=6)
-        await memory.tree()
+        await memory.admin.tree()
         await memory.forget(record.id)
     (saved,) = telemetry.spans("upsert_memory")
     assert saved.kind is SpanKind.INTERNAL
@@ -369,9 +369,9 @@ async def _lived(observer: OpenTelemetryObserver) -> None:
             for number in range(2):
                 said = MultipleFacts(PETS, (f"a page's pet {number}",))
                 await memory.save(said, details=FactDetails(origin=Origin.DOCUMENT))
-            accepted, rejected = await memory.quarantine.list()
-            await memory.quarantine.accept(accepted.id)
-            await memory.quarantine.reject(rejected.id)
+            accepted, rejected = await memory.inbox.quarantine.list()
+            await memory.inbox.quarantine.accept(accepted.id)
+            await memory.inbox.quarantine.reject(rejected.id)
             await memory.recall("seats")
             await memory.remember([Message(content="Forget that I have a dog", id="m9")], subject=USER)
             with pytest.raises(RecordNotFoundError):
@@ -379,9 +379,9 @@ async def _lived(observer: OpenTelemetryObserver) -> None:
     async with opened(InMemoryProvider(), ScriptedModel(failing), observers=[observer], background=SOON) as memory:
         for text in ("I live in Lima", "I live in Rome"):
             await (await memory.remember_many([talk(text)], subject=USER)).wait()
-        first, second = await memory.dead_letters.list()
-        await memory.dead_letters.retry(first.id)
-        await memory.dead_letters.dismiss(second.id)
+        first, second = await memory.inbox.dead_letters.list()
+        await memory.inbox.dead_letters.retry(first.id)
+        await memory.inbox.dead_letters.dismiss(second.id)
 
 
 @pytest.fixture

@@ -71,15 +71,15 @@ async def _generated(memory: Memory, folder: Path) -> None:
 
 
 async def _ingested(memory: Memory, folder: Path) -> None:
-    await (await memory.ingest_events("stream", said("tool").messages)).wait()
+    await (await memory.inbox.ingest_events("stream", said("tool").messages)).wait()
 
 
 async def _imported(memory: Memory, folder: Path) -> None:
     file = io.StringIO()
     async with opened(viewer="mallory") as other:
         await other.save(SingleFact(BANK, PLANTED))
-        await other.export(file)
-    await memory.import_(io.StringIO(file.getvalue()))
+        await other.admin.export(file)
+    await memory.admin.import_(io.StringIO(file.getvalue()))
 
 
 async def _told_by_a_client(memory: Memory, folder: Path) -> None:

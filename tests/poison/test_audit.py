@@ -40,7 +40,7 @@ STORES: dict[str, Callable[[Path], AgentMemoryProvider]] = {
 
 async def happened(memory: Memory, *ids: str, **filters: Any) -> list[AuditEntry]:
     """Return the whole trail, in chronological order."""
-    return list((await memory.audit(*ids, descending=False, limit=None, **filters)).entries)
+    return list((await memory.admin.audit(*ids, descending=False, limit=None, **filters)).entries)
 
 
 def actions(entries: list[AuditEntry]) -> list[tuple[str, str | None, str | None]]:
@@ -55,10 +55,10 @@ async def test_the_trail_says_who_let_what_in_and_why(
     async with make(tmp_path) as provider:
         async with Memory(provider, actor="app:fair", embedder=HashEmbedder()) as memory:
             await memory.remember(Message(content=PLANTED, role="tool", name="look_up"), source="bank page")
-            (apart,) = await memory.quarantine.list()
-            ada = memory.acting_as("cli:ada")
-            await ada.quarantine.reject(apart.id, reason="never heard of it")
-            await ada.quarantine.accept(apart.id, reason="the bank says so")
+            (apart,) = await memory.inbox.quarantine.list()
+            ada = memory.view(actor="cli:ada")
+            await ada.inbox.quarantine.reject(apart.id, reason="never heard of it")
+            await ada.inbox.quarantine.accept(apart.id, reason="the bank says so")
             await ada.retract((await memory.list_records())[0].id, reason="on second thoughts")
             (change,) = await memory.restore(await _retracted(memory))
             entries = await happened(memory)
@@ -91,12 +91,12 @@ async def test_actions_of_clients_imports_and_models_are_recorded() -> None:
     file = io.StringIO()
     async with opened(actor="somebody") as other:
         await other.save(SingleFact(BANK, PLANTED))
-        await other.export(file)
+        await other.admin.export(file)
         assert "somebody" not in file.getvalue()
     async with telling.opened(InMemoryProvider(), ScriptedModel(well), actor="app") as memory:
         async with connected(memory) as client:
             await answer(client, "save_fact", keyword="city", value="Oslo")
-        await memory.import_(io.StringIO(file.getvalue()))
+        await memory.admin.import_(io.StringIO(file.getvalue()))
         await memory.remember(talk("I live in Rome."))
         entries = await happened(memory)
         assert actions(entries)[0][0] == "quarantined"
@@ -128,25 +128,25 @@ async def test_the_trail_can_be_narrowed(tmp_path: Path) -> None:
         assert await happened(memory, happened_until=before) == []
         assert len(await happened(memory, happened_since=before)) == 4
         with pytest.raises(RecordNotFoundError):
-            await memory.audit("nothing")
+            await memory.admin.audit("nothing")
         wrongs: list[dict[str, Any]] = [{"limit": 0}, {"page": "x"}, {"happened_since": dt.datetime(2026, 5, 1)}]
         for wrong in wrongs:
             with pytest.raises(InvalidDataError):
-                await memory.audit(**wrong)
+                await memory.admin.audit(**wrong)
 
 
 async def test_pages_hold_everything_once_whatever_comes_in_between() -> None:
     async with opened() as memory:
         for number in range(7):
             await memory.remember(f"It is number {number}.")
-        first = await memory.audit(limit=3)
+        first = await memory.admin.audit(limit=3)
         await memory.remember("It is late.")
-        second = await memory.audit(limit=3, page=first.next_page)
-        third = await memory.audit(limit=3, page=second.next_page)
+        second = await memory.admin.audit(limit=3, page=first.next_page)
+        third = await memory.admin.audit(limit=3, page=second.next_page)
         seqs = [entry.seq for page in (first, second, third) for entry in page.entries]
         assert seqs == [7, 6, 5, 4, 3, 2, 1]
         assert third.next_page is None
-        whole = await memory.audit(limit=None)
+        whole = await memory.admin.audit(limit=None)
         assert ([entry.seq for entry in whole.entries], whole.next_page) == ([8, 7, 6, 5, 4, 3, 2, 1], None)
 
 
@@ -166,7 +166,7 @@ async def test_an_erasure_is_recorded_without_content(
         assert PLANTED not in repr(entries)
         assert await happened(memory, scope="/product/alpha") == []
         with pytest.raises(RecordNotFoundError):
-            await memory.audit(gone.id)
+            await memory.admin.audit(gone.id)
 
 
 async def test_the_trail_is_limited_to_a_viewer_and_a_view() -> None:
@@ -174,15 +174,15 @@ async def test_the_trail_is_limited_to_a_viewer_and_a_view() -> None:
         (secret,) = await memory.save(SingleFact(BANK, PLANTED), private=True, scope="/product/alpha")
         await memory.save(SingleFact(CITY, "Rome"), scope="/product/beta")
         await memory.retract(secret.id, reason="too secret")
-        bob = memory.as_viewer("bob")
+        bob = memory.view(viewer="bob")
         assert [entry.record.value for entry in await happened(bob)] == ["Rome"]  # type: ignore[union-attr]
         assert "secret" not in repr(await happened(bob))
         with pytest.raises(RecordNotFoundError):
-            await bob.audit(secret.id)
+            await bob.admin.audit(secret.id)
         view = memory.scope("/product/beta")
         assert len(await happened(view)) == 1
         with pytest.raises(OutOfViewError):
-            await view.audit(scope="/product/alpha")
+            await view.admin.audit(scope="/product/alpha")
         assert len(await happened(memory)) == 3
         assert PLANTED not in repr(await happened(memory)), "private values are not in a repr"
 
@@ -194,7 +194,7 @@ async def test_the_trail_of_a_record_is_that_part_of_the_whole_trail() -> None:
         await memory.save(SingleFact(CITY, "Rome"), subject="user:maya")
         await memory.retract(kept.id)
         await memory.save(SingleFact(CITY, "Bern"), subject="user:leo")
-        (apart,) = await memory.quarantine.list()
+        (apart,) = await memory.inbox.quarantine.list()
         whole = await happened(memory)
         for id in (kept.id, apart.id):
             assert await happened(memory, id) == [entry for entry in whole if entry.record and entry.record.id == id]
@@ -212,11 +212,11 @@ async def test_the_trail_of_a_record_costs_no_more_in_a_large_store(tmp_path: Pa
         async with Memory(tmp_path / f"{size}.db", embedder=HashEmbedder()) as memory:
             facts = [SingleFact(Concept.single(f"city{number}", "A city"), "Oslo") for number in range(size)]
             saved = await memory.save_many(facts)
-            await memory.audit(saved[0].id)
+            await memory.admin.audit(saved[0].id)
             costs.append(0)
             sys.setprofile(count)
             for record in saved[:20]:
-                await memory.audit(record.id)
+                await memory.admin.audit(record.id)
             sys.setprofile(None)
     assert costs[0] < costs[1] < 2 * costs[0]
 
@@ -251,7 +251,7 @@ async def test_an_sqlite_store_from_before_there_were_actors_is_read_and_brought
     async with SqliteVecMemoryProvider(path) as provider, Memory(provider, embedder=HashEmbedder()) as memory:
         assert await happened(memory) == []
         (record,) = await memory.save(SingleFact(CITY, "Rome"))
-        await memory.acting_as("ada").retract(record.id, reason="moved")
+        await memory.view(actor="ada").retract(record.id, reason="moved")
         assert actions(await happened(memory)) == [("recorded", None, None), ("retracted", "ada", "moved")]
 
 

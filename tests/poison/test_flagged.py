@@ -67,17 +67,17 @@ async def test_the_assistants_words_wait_in_quarantine_if_they_are_flagged(memor
     outcome = await memory.remember(told_by("assistant"))
     assert [record.state for record in outcome.records] == [AssertionState.QUARANTINED, AssertionState.ACTIVE]
     assert [record.value for record in await memory.list_records()] == [PLAIN]
-    (apart,) = await memory.quarantine.list()
+    (apart,) = await memory.inbox.quarantine.list()
     assert apart.details.flags == ("standing order", "sends data away")
 
 
 async def test_what_was_let_in_stays_in_when_it_is_changed(memory: Memory) -> None:
     await memory.remember(told_by("assistant"))
-    (apart,) = await memory.quarantine.list()
-    (change,) = await memory.quarantine.accept(apart.id)
+    (apart,) = await memory.inbox.quarantine.list()
+    (change,) = await memory.inbox.quarantine.accept(apart.id)
     await memory.update(change.record.id, importance=0.9)
     assert (await memory.get(change.record.id)).importance == 0.9
-    assert await memory.quarantine.list() == ()
+    assert await memory.inbox.quarantine.list() == ()
 
 
 async def test_an_update_to_an_order_waits_where_the_record_is_not_the_users(memory: Memory) -> None:
@@ -101,7 +101,7 @@ async def test_with_a_model_that_reads_the_same_holds() -> None:
             )
         )
         assert [record.value for record in await memory.list_records()] == ["Rome"]
-        (apart,) = await memory.quarantine.list()
+        (apart,) = await memory.inbox.quarantine.list()
         assert (apart.value, apart.details.flags[0]) == (ORDER, "standing order")
 
 
@@ -112,9 +112,9 @@ async def test_where_others_write_in_the_users_name_the_users_orders_wait_as_wel
         await memory.remember(told_by("user"))
         await (await memory.remember_many([told_by("user"), f"{ORDER} Please."])).wait()
         assert ORDER not in [record.value for record in await memory.list_records()]
-        assert {record.details.origin for record in await memory.quarantine.list()} == {Origin.USER}
-        assert len(await memory.quarantine.list()) == 2
-        assert await memory.dead_letters.list() == ()
+        assert {record.details.origin for record in await memory.inbox.quarantine.list()} == {Origin.USER}
+        assert len(await memory.inbox.quarantine.list()) == 2
+        assert await memory.inbox.dead_letters.list() == ()
 
 
 async def test_flags_can_be_switched_off() -> None:
@@ -122,7 +122,7 @@ async def test_flags_can_be_switched_off() -> None:
         await memory.remember(told_by("assistant"))
         assert [record.details.flags for record in await memory.list_records()] == [(), ()]
         await memory.remember(told_by("tool"))
-        assert len(await memory.quarantine.list()) == 2
+        assert len(await memory.inbox.quarantine.list()) == 2
 
 
 @pytest.mark.parametrize(
@@ -146,18 +146,20 @@ def test_the_blocking_twin_flags_as_well() -> None:
 
 async def test_annotated_text_is_kept_with_its_flags_and_stands_in_no_prompt() -> None:
     async with opened() as memory:
-        keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
+        keeping = memory.view(policies={"flagged": FlaggedPolicy.ANNOTATE})
         (order,) = await keeping.save(SingleFact(CITY, ORDER), details=FactDetails(origin=Origin.ASSISTANT))
         assert order.state is AssertionState.ACTIVE
         assert order.details.flags == ("standing order", "sends data away", "unreviewed")
         assert [match.record.id for match in await memory.recall("messages")] == [order.id]
-        assert [entry.record and entry.record.id for entry in (await memory.audit(flagged=True)).entries] == [order.id]
-        prompted = memory.reviewed()
+        assert [entry.record and entry.record.id for entry in (await memory.admin.audit(flagged=True)).entries] == [
+            order.id
+        ]
+        prompted = memory.view(reviewed=True)
         assert await prompted.load(CITY) is None
         assert await prompted.recall("messages") == []
         assert await prompted.history(CITY) == []
-        assert (await prompted.info()).records == 0
-        assert await prompted.as_viewer("ada").scope("/cross-product").list_records() == []
+        assert (await prompted.admin.info()).records == 0
+        assert await prompted.view(viewer="ada").scope("/cross-product").list_records() == []
         with pytest.raises(RecordNotFoundError):
             await prompted.get(order.id)
         async with connected(memory) as client:
@@ -173,11 +175,11 @@ async def test_annotation_trusts_no_other_origin_and_flags_no_words_of_the_user(
     async with opened(policies=Policies(flagged=FlaggedPolicy.ANNOTATE)) as memory:
         await memory.remember(told_by("user"))
         await memory.remember(told_by("tool"))
-        assert {record.details.flags for record in await memory.reviewed().list_records()} == {
+        assert {record.details.flags for record in await memory.view(reviewed=True).list_records()} == {
             ("standing order", "sends data away"),
             (),
         }
-        assert len(await memory.quarantine.list()) == 2
+        assert len(await memory.inbox.quarantine.list()) == 2
 
 
 @pytest.mark.parametrize(("end", "asked"), [("", 1), (" <system>", 0)])
@@ -187,7 +189,7 @@ async def test_annotated_text_is_shown_to_no_model_that_consolidates(end: str, a
     kept = OriginPolicy(assistant=Treatment.STATEMENTS)
     async with telling.opened(InMemoryProvider(), model, policies=attrs.evolve(FOUND_ALONE, origins=kept)) as memory:
         fact = MultipleFacts(STATEMENT, (f"{said} Really.{end}",), timestamp=BEGAN)
-        keeping = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
+        keeping = memory.view(policies={"flagged": FlaggedPolicy.ANNOTATE})
         await keeping.save(fact, details=FactDetails(origin=Origin.ASSISTANT))
         await memory.remember(Conversation(id="talk", messages=[Message(content=said, role="assistant")]))
         assert len([prompt for prompt in model.prompts if "<known" in prompt.content]) == asked
@@ -197,15 +199,15 @@ async def test_a_trusted_import_keeps_what_was_annotated_and_an_accepted_one_cou
     file = io.StringIO()
     async with opened(policies=Policies(flagged=FlaggedPolicy.ANNOTATE)) as memory:
         await memory.save(SingleFact(CITY, ORDER), details=FactDetails(origin=Origin.ASSISTANT))
-        await memory.export(file)
+        await memory.admin.export(file)
     async with opened() as other:
-        await other.import_(io.StringIO(file.getvalue()), trust=True)
+        await other.admin.import_(io.StringIO(file.getvalue()), trust=True)
         assert [record.details.unreviewed for record in await other.list_records()] == [True]
     async with opened() as other:
-        await other.import_(io.StringIO(file.getvalue()))
-        (apart,) = await other.quarantine.list()
-        await other.quarantine.accept(apart.id)
-        assert [record.value for record in await other.reviewed().list_records()] == [ORDER]
+        await other.admin.import_(io.StringIO(file.getvalue()))
+        (apart,) = await other.inbox.quarantine.list()
+        await other.inbox.quarantine.accept(apart.id)
+        assert [record.value for record in await other.view(reviewed=True).list_records()] == [ORDER]
 
 
 # Flags of texts: which attacks they detect, which texts pass, and their error rate on real dialogue.

@@ -40,20 +40,20 @@ async def test_what_would_exceed_the_quota_is_refused_as_a_whole_and_says_what_t
         with pytest.raises(QuotaExceededError, match=r"no more than 3 statements may wait .* accept") as error:
             await memory.remember([heard("The first one."), heard("The second one.")])
         assert error.value.limit == 3
-        assert await memory.quarantine.count() == 2
+        assert await memory.inbox.quarantine.count() == 2
         await memory.remember(heard("The only one."))
         with pytest.raises(QuotaExceededError):
             await memory.save(SingleFact(CITY, "Rome"), details=UNTRUSTED)
-        assert len(await memory.quarantine.list()) == await memory.quarantine.count() == 3
+        assert len(await memory.inbox.quarantine.list()) == await memory.inbox.quarantine.count() == 3
 
 
 async def test_a_review_makes_room() -> None:
     async with opened(total=2) as memory:
         await fill(memory, 2)
-        first, second = await memory.quarantine.list()
-        await memory.quarantine.accept(first.id)
-        await memory.quarantine.reject(second.id)
-        assert await memory.quarantine.count() == 0
+        first, second = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(first.id)
+        await memory.inbox.quarantine.reject(second.id)
+        assert await memory.inbox.quarantine.count() == 0
         await fill(memory, 2, "room")
 
 
@@ -72,12 +72,12 @@ async def test_what_is_believed_is_never_refused() -> None:
 async def test_each_writer_has_a_share_of_its_own() -> None:
     async with opened(total=5, per_writer=2) as memory:
         for actor in ("mcp:one", "mcp:two"):
-            writer = memory.acting_as(actor)
+            writer = memory.view(actor=actor)
             await fill(writer, 2, actor)
             with pytest.raises(QuotaExceededError, match="no more than 2 statements of one writer"):
                 await writer.remember(heard("One more."))
         with pytest.raises(QuotaExceededError, match="no more than 5 statements may wait"):
-            await memory.acting_as("mcp:three").remember([heard("One."), heard("Two.")])
+            await memory.view(actor="mcp:three").remember([heard("One."), heard("Two.")])
 
 
 async def test_writers_at_once_do_not_exceed_it_together() -> None:
@@ -93,7 +93,7 @@ async def test_writers_at_once_do_not_exceed_it_together() -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(20):
                 tasks.start_soon(write, number)
-        assert (await memory.quarantine.count(), len(refused)) == (5, 15)
+        assert (await memory.inbox.quarantine.count(), len(refused)) == (5, 15)
 
 
 async def test_what_waits_outside_of_a_view_neither_counts_nor_shows() -> None:
@@ -102,8 +102,8 @@ async def test_what_waits_outside_of_a_view_neither_counts_nor_shows() -> None:
     async with opened(provider) as memory, opened(provider, "noah") as noahs:
         await fill(memory.scope(ALPHA), 3)
         await noahs.save(SingleFact(CITY, "Rome"), details=UNTRUSTED, scope=BETA, private=True)
-        beta = memory.scope(BETA).with_policies(quarantine=QuarantineQuota(total=1, per_writer=1))
-        assert [await view.quarantine.count() for view in (memory, beta, noahs.scope(BETA))] == [3, 0, 1]
+        beta = memory.scope(BETA).view(policies={"quarantine": QuarantineQuota(total=1, per_writer=1)})
+        assert [await view.inbox.quarantine.count() for view in (memory, beta, noahs.scope(BETA))] == [3, 0, 1]
         await fill(beta, 1)
         with pytest.raises(QuotaExceededError):
             await fill(beta, 2, "other")
@@ -116,7 +116,7 @@ async def test_flagged_words_of_the_user_count_where_they_are_quarantined() -> N
         await memory.remember(f"{attack} 1.")
         with pytest.raises(QuotaExceededError):
             await memory.remember(f"{attack} 2.")
-        assert await memory.quarantine.count() == 1
+        assert await memory.inbox.quarantine.count() == 1
 
 
 async def test_words_that_wait_for_a_model_count() -> None:
@@ -129,7 +129,7 @@ async def test_words_that_wait_for_a_model_count() -> None:
             await memory.remember_many([heard("The third one is blue.")])
         model.gate.set()
         await submission.wait()
-        assert await memory.quarantine.count() == len(await memory.quarantine.list()) == 2
+        assert await memory.inbox.quarantine.count() == len(await memory.inbox.quarantine.list()) == 2
 
 
 @pytest.mark.parametrize("kind", ["sqlite-vec", "file"])
@@ -144,11 +144,11 @@ async def test_the_quota_holds_over_the_next_process_too(kind: str, tmp_path_fac
 
 def test_the_blocking_twin_has_it() -> None:
     with BlockingMemory(opened()) as memory:
-        guarded = memory.with_policies(quarantine=QuarantineQuota(total=1))
+        guarded = memory.view(policies={"quarantine": QuarantineQuota(total=1)})
         guarded.remember(heard("The thing is blue."))
         with pytest.raises(QuotaExceededError):
             guarded.remember(heard("The thing is red."))
-        assert memory.quarantine.count() == 1
+        assert memory.inbox.quarantine.count() == 1
 
 
 @pytest.mark.parametrize("limits", [{"total": 0}, {"per_writer": -1}, {"total": True}, {"total": 1.5}])
@@ -160,4 +160,4 @@ def test_a_limit_is_a_whole_number(limits: dict[str, int]) -> None:
 async def test_a_quota_of_another_type_is_refused() -> None:
     async with opened() as memory:
         with pytest.raises(InvalidDataError, match="quarantine must be QuarantineQuota"):
-            memory.with_policies(quarantine=3)  # type: ignore[arg-type]
+            memory.view(policies={"quarantine": 3})  # type: ignore[arg-type]

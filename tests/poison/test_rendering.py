@@ -261,8 +261,8 @@ async def test_planted_words_are_shown_nowhere_until_accepted(plant: Plant, tmp_
         fact = await memory.load(BANK)
         assert fact is None or fact.value != PLANTED
         assert [text for text in shown if PLANTED in str(text)] == []
-        (apart,) = (record for record in await memory.quarantine.list() if record.value == PLANTED)
-        await memory.quarantine.accept(apart.id, reason="somebody looked")
+        (apart,) = (record for record in await memory.inbox.quarantine.list() if record.value == PLANTED)
+        await memory.inbox.quarantine.accept(apart.id, reason="somebody looked")
         assert PLANTED in [record.value for record in await memory.list_records()]
 
 
@@ -275,13 +275,13 @@ async def test_an_import_cannot_claim_to_be_the_users() -> None:
         (cat,) = await planted.save(MultipleFacts(pets, ("cat",)))
         await planted.update(cat.id, value="tiger")
         await planted.remember("I never had a dog.")
-        await planted.export(file)
+        await planted.admin.export(file)
     async with opened(viewer="alice") as memory:
         await memory.save(SingleFact(BANK, "AT00 1"))
-        assert await memory.import_(io.StringIO(file.getvalue())) == ImportReceipt(imported=4, quarantined=4)
+        assert await memory.admin.import_(io.StringIO(file.getvalue())) == ImportReceipt(imported=4, quarantined=4)
         assert [record.value for record in await memory.list_records()] == ["AT00 1"]
-        assert {record.state for record in await memory.quarantine.list()} == {AssertionState.QUARANTINED}
-        assert await memory.import_(io.StringIO(file.getvalue())) == ImportReceipt(imported=0, quarantined=4)
+        assert {record.state for record in await memory.inbox.quarantine.list()} == {AssertionState.QUARANTINED}
+        assert await memory.admin.import_(io.StringIO(file.getvalue())) == ImportReceipt(imported=0, quarantined=4)
 
 
 async def test_an_import_reports_its_quarantined_facts(caplog: pytest.LogCaptureFixture) -> None:
@@ -290,17 +290,17 @@ async def test_an_import_reports_its_quarantined_facts(caplog: pytest.LogCapture
     async with opened() as memory:
         await memory.save(SingleFact(BANK, "AT00 1"))
         await memory.remember("The roof leaks.")
-        await memory.export(file)
+        await memory.admin.export(file)
     async with opened() as other:
-        receipt = await other.import_(io.StringIO(file.getvalue()), trust=True)
+        receipt = await other.admin.import_(io.StringIO(file.getvalue()), trust=True)
         assert (receipt, caplog.messages) == (ImportReceipt(imported=2, quarantined=0), [])
     async with opened() as other:
-        receipt = await other.import_(io.StringIO(file.getvalue()))
+        receipt = await other.admin.import_(io.StringIO(file.getvalue()))
         assert receipt == ImportReceipt(imported=2, quarantined=2)
         (warning,) = caplog.messages
         assert "2 imported assertions wait in quarantine" in warning
-        await other.quarantine.accept(*[record.id for record in await other.quarantine.list()])
-        again = await other.import_(io.StringIO(file.getvalue()))
+        await other.inbox.quarantine.accept(*[record.id for record in await other.inbox.quarantine.list()])
+        again = await other.admin.import_(io.StringIO(file.getvalue()))
         assert again == ImportReceipt(imported=0, quarantined=0)
         assert len(await other.list_records()) == 2
 
@@ -310,28 +310,28 @@ async def test_a_trusted_import_is_believed_also_after_one_that_was_not() -> Non
     async with opened() as memory:
         await memory.save(SingleFact(BANK, "AT00 1"))
         await memory.remember(said("tool"))
-        await memory.export(file)
+        await memory.admin.export(file)
     async with opened() as other:
-        await other.import_(io.StringIO(file.getvalue()))
+        await other.admin.import_(io.StringIO(file.getvalue()))
         assert await other.load(BANK) is None
-        receipt = await other.import_(io.StringIO(file.getvalue()), trust=True)
+        receipt = await other.admin.import_(io.StringIO(file.getvalue()), trust=True)
         assert receipt == ImportReceipt(imported=0, quarantined=1, accepted=2)
         fact = await other.load(BANK)
         assert fact is not None
         assert fact.value == "AT00 1"
-        assert [record.value for record in await other.quarantine.list()] == [PLANTED]
+        assert [record.value for record in await other.inbox.quarantine.list()] == [PLANTED]
 
 
 async def test_what_was_rejected_is_not_accepted_by_importing_it_again() -> None:
     file = io.StringIO()
     async with opened() as memory:
         await memory.save(SingleFact(BANK, PLANTED))
-        await memory.export(file)
+        await memory.admin.export(file)
     async with opened() as other:
-        await other.import_(io.StringIO(file.getvalue()))
-        (apart,) = await other.quarantine.list()
-        await other.quarantine.reject(apart.id)
-        await other.import_(io.StringIO(file.getvalue()), trust=True)
+        await other.admin.import_(io.StringIO(file.getvalue()))
+        (apart,) = await other.inbox.quarantine.list()
+        await other.inbox.quarantine.reject(apart.id)
+        await other.admin.import_(io.StringIO(file.getvalue()), trust=True)
         assert await other.load(BANK) is None
 
 
@@ -339,24 +339,24 @@ async def test_an_import_plants_nothing_among_what_somebody_else_keeps_private()
     file = io.StringIO()
     async with opened(viewer="alice") as memory:
         await memory.save(SingleFact(BANK, PLANTED), private=True)
-        await memory.export(file)
+        await memory.admin.export(file)
     async with opened(viewer="bob") as other:
         with pytest.raises(InvalidDataError, match="private"):
-            await other.import_(io.StringIO(file.getvalue()))
-        assert await other.as_viewer("alice").quarantine.list() == ()
+            await other.admin.import_(io.StringIO(file.getvalue()))
+        assert await other.view(viewer="alice").inbox.quarantine.list() == ()
 
 
 async def test_a_removal_that_was_imported_can_be_looked_at_and_removes_nothing() -> None:
     file = io.StringIO()
     async with opened() as memory:
         await memory.save(SingleFact(BANK, "AT00 1"))
-        await memory.export(file)
+        await memory.admin.export(file)
     lines = file.getvalue().splitlines()
     lines[1] = lines[1].replace('"data":"AT00 1"', '"data":null,"removed":true')
     async with opened() as other:
         await other.save(SingleFact(BANK, "AT00 2"))
-        await other.import_(io.StringIO("\n".join(lines) + "\n"))
-        (apart,) = await other.quarantine.list()
+        await other.admin.import_(io.StringIO("\n".join(lines) + "\n"))
+        (apart,) = await other.inbox.quarantine.list()
         assert apart.value is None
         assert await other.load(BANK) is not None
 
@@ -377,8 +377,8 @@ def test_items_of_langgraph_are_the_assistants_and_annotated_if_flagged() -> Non
     with BlockingMemory(opened(provider)) as memory:
         assert {record.details.origin for record in memory.list_records()} == {Origin.ASSISTANT}
         assert [record.details.unreviewed for record in memory.list_records()] == [True, True]
-        assert memory.reviewed().list_records() == []
-        assert memory.quarantine.list() == ()
+        assert memory.view(reviewed=True).list_records() == []
+        assert memory.inbox.quarantine.list() == ()
 
 
 async def test_a_bullet_that_is_not_the_users_retracts_nothing(tmp_path: Path) -> None:

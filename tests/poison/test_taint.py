@@ -61,7 +61,7 @@ async def _generated(memory: Memory, lie: Lie, repeated: str, folder: Path) -> N
 async def _streamed(memory: Memory, lie: Lie, repeated: str, folder: Path) -> None:
     """Submit each message in a call of its own."""
     for message in talk(lie, repeated, role="stranger").messages:
-        await (await memory.ingest_events("stream", [message])).wait()
+        await (await memory.inbox.ingest_events("stream", [message])).wait()
 
 
 async def _repeated_in_the_next_call(memory: Memory, lie: Lie, repeated: str, folder: Path) -> None:
@@ -113,7 +113,7 @@ async def test_no_lie_is_believed_because_the_assistant_repeats_it(
         async with opened() as memory:
             await HOPS[hop](memory, lie, repeated, tmp_path)
             assert await believed(memory, lie) == [], repeated
-            apart = [item for item in await memory.quarantine.list() if item.details.origin is Origin.ASSISTANT]
+            apart = [item for item in await memory.inbox.quarantine.list() if item.details.origin is Origin.ASSISTANT]
             assert [item.value for item in apart] == [repeated]
             assert set(apart[0].details.flags) & set(REPEATS.values())
     if anyio_backend == "asyncio":
@@ -204,7 +204,7 @@ async def test_no_model_believes_what_the_assistant_repeats(treatment: Treatment
         await memory.remember(talk(LIES[0], LIES[0].echo))
         assert await believed(memory, LIES[0]) == []
         assert (LIES[0].echo in detector.heard) is (treatment is not Treatment.CONTEXT)
-        apart = [item for item in await memory.quarantine.list() if item.value == LIES[0].echo]
+        apart = [item for item in await memory.inbox.quarantine.list() if item.value == LIES[0].echo]
         assert all(REPEATS[Origin.TOOL] in item.details.flags for item in apart)
         assert len(apart) == (treatment is not Treatment.CONTEXT)
 
@@ -217,8 +217,8 @@ async def test_what_the_assistant_repeats_can_be_accepted() -> None:
             AssertionState.QUARANTINED,
             AssertionState.QUARANTINED,
         ]
-        _, repeated = await memory.quarantine.list()
-        await memory.quarantine.accept(repeated.id, reason="it is so")
+        _, repeated = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(repeated.id, reason="it is so")
         assert await believed(memory, LIES[0]) == [LIES[0].echo]
 
 

@@ -102,7 +102,7 @@ async def _as_an_edit_of_its_own_bullet(memory: Memory, source: str, by: str, te
 
 async def _into_agents_md(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     file = AgentsMdFacts(
-        memory.in_conversation(heard(source, by=by)), folder / "AGENTS.md", subjects=[USER], origin=Origin.ASSISTANT
+        memory.view(conversation=heard(source, by=by)), folder / "AGENTS.md", subjects=[USER], origin=Origin.ASSISTANT
     )
     await file.sync()
     page = (folder / "AGENTS.md").read_text("utf-8")
@@ -111,18 +111,18 @@ async def _into_agents_md(memory: Memory, source: str, by: str, text: str, folde
 
 
 async def _by_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
-    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
+    async with connected(memory.view(conversation=heard(source, by=by)), trust=True) as client:
         await answer(client, "remember", text=text)
 
 
 async def _as_a_fact_of_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
-    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
+    async with connected(memory.view(conversation=heard(source, by=by)), trust=True) as client:
         await answer(client, "save_fact", keyword="home", value=text)
 
 
 async def _as_an_update_of_a_client(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
     (record,) = await memory.save(SingleFact(HOME, "Oslo"))
-    async with connected(memory.in_conversation(heard(source, by=by)), trust=True) as client:
+    async with connected(memory.view(conversation=heard(source, by=by)), trust=True) as client:
         await answer(client, "update", id=record.id, value=text)
 
 
@@ -135,19 +135,19 @@ async def _by_a_client_of_an_agents_memory(memory: Memory, source: str, by: str,
 
 
 async def _as_ready_facts(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
-    by_model = memory.in_conversation(heard(source, by=by))
+    by_model = memory.view(conversation=heard(source, by=by))
     facts: list[SingleFact[str] | MultipleFacts[str]] = [MultipleFacts(STATEMENT, (text,)), SingleFact(HOME, text)]
     await (await by_model.generate(facts)).wait()
 
 
 async def _as_saved_facts(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
-    by_model = memory.in_conversation(heard(source, by=by))
+    by_model = memory.view(conversation=heard(source, by=by))
     await by_model.save(MultipleFacts(STATEMENT, (text,)))
     await by_model.save_many([SingleFact(HOME, text)], details=FactDetails(origin=Origin.ASSISTANT))
 
 
 async def _as_a_profile(memory: Memory, source: str, by: str, text: str, folder: Path) -> None:
-    await memory.in_conversation(heard(source, by=by)).save_profile(Home(text))
+    await memory.view(conversation=heard(source, by=by)).save_profile(Home(text))
 
 
 WAYS: Final[dict[str, Way]] = {
@@ -194,7 +194,7 @@ async def test_no_lie_is_believed_because_a_model_writes_it_down(
         async with opened() as memory:
             await WAYS[way](memory, lie.original, "tool", said, folder)
             assert await shown_of(memory, lie) == [], said
-            apart = await memory.quarantine.list()
+            apart = await memory.inbox.quarantine.list()
             assert apart
             assert all(REPEATS[Origin.TOOL] in item.details.flags for item in apart)
     if anyio_backend == "asyncio":
@@ -207,7 +207,7 @@ async def test_what_the_user_said_may_be_written_down(way: str, tmp_path: Path) 
     said = "I live in Bergen, in the house beside the harbour."
     async with opened() as memory:
         await WAYS[way](memory, said, "user", "The user lives in Bergen, beside the harbour.", tmp_path)
-        assert await memory.quarantine.list() == ()
+        assert await memory.inbox.quarantine.list() == ()
         assert any("Bergen" in str(record.value) for record in await memory.list_records())
 
 
@@ -220,7 +220,7 @@ async def test_a_value_of_everyday_words_is_compared_as_a_whole() -> None:
         ("I drink coffee with milk.", "user", SingleFact(drink, "coffee"), True),
     ):
         async with opened() as memory:
-            (record,) = await memory.in_conversation(heard(source, by=by)).save(fact)
+            (record,) = await memory.view(conversation=heard(source, by=by)).save(fact)
             assert (record.state is AssertionState.ACTIVE) is kept, (source, fact)
 
 
@@ -228,7 +228,7 @@ async def test_what_is_kept_as_given_elsewhere_is_quarantined_if_it_repeats_a_to
     """This covers files, where flagged text is only annotated, and stores where no text is compared."""
     for policy in FlaggedPolicy:
         async with opened(policies=Policies(flagged=policy)) as memory:
-            await memory.in_conversation(heard(LIES[0].original)).save(MultipleFacts(STATEMENT, (LIES[0].echo,)))
+            await memory.view(conversation=heard(LIES[0].original)).save(MultipleFacts(STATEMENT, (LIES[0].echo,)))
             assert await shown_of(memory, LIES[0]) == []
 
 

@@ -59,7 +59,7 @@ async def work_on(store: DurableStore, path: Path) -> None:
             (saved,) = await memory.save(SingleFact(CITY, "Bern"), subject=USER)
             await memory.remember("The venue has 120 seats.")
             await memory.recall("venue")
-            await memory.export(path.parent / "facts.jsonl")
+            await memory.admin.export(path.parent / "facts.jsonl")
             assert modes_below(path.parents[1]) == {}
             await memory.forget(saved.id)
             assert modes_below(path.parents[1]) == {}
@@ -137,9 +137,9 @@ async def test_an_export_replaces_a_file_whole_and_follows_no_link(tmp_path: Pat
     link.symlink_to(victim)
     async with Memory("memory:") as memory:
         await memory.save(SingleFact(CITY, "Bern"))
-        await memory.export(target)
+        await memory.admin.export(target)
         with pytest.raises(StoreUnavailableError, match="is a link"):
-            await memory.export(link)
+            await memory.admin.export(link)
     assert (stat.S_IMODE(target.stat().st_mode), "Bern" in target.read_text()) == (0o600, True)
     assert victim.read_text() == "precious"
     assert leftovers(target) == leftovers(link) == []

@@ -145,7 +145,7 @@ async def filled(store: Sequence[Said]) -> Memory:
             conversation_id=None if said.conversation is None else f"c{said.conversation}",
             position=said.position,
         )
-        await memory.as_viewer(said.owner).save(
+        await memory.view(viewer=said.owner).save(
             MultipleFacts(
                 NOTE if said.typed else STATEMENT, (said.text,), timestamp=NOW - dt.timedelta(days=said.age_days)
             ),

@@ -83,7 +83,7 @@ async def test_the_recency_of_a_corpus_is_that_of_each_row(days: int) -> None:
 async def test_viewers_who_have_nothing_of_their_own_share_one_view() -> None:
     async with opened() as memory:
         await memory.remember(SAID[0])
-        await memory.as_viewer("ann").save(MultipleFacts(STATEMENT, (SAID[1],), timestamp=NOW), private=True)
+        await memory.view(viewer="ann").save(MultipleFacts(STATEMENT, (SAID[1],), timestamp=NOW), private=True)
         corpus = await memory._backend.mirror.corpus(embedded=True)
 
         assert all(corpus.seen(Sight(viewer=f"stranger {number}")) is corpus.seen(Sight()) for number in range(1000))
@@ -93,7 +93,7 @@ async def test_viewers_who_have_nothing_of_their_own_share_one_view() -> None:
 async def test_what_viewers_see_is_kept_for_so_many_only() -> None:
     async with opened() as memory:
         for number in range(150):
-            await memory.as_viewer(f"viewer {number}").save(
+            await memory.view(viewer=f"viewer {number}").save(
                 MultipleFacts(STATEMENT, ("a pear",), timestamp=NOW), private=True
             )
         corpus = await memory._backend.mirror.corpus(embedded=True)

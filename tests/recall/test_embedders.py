@@ -195,7 +195,7 @@ async def test_another_embedder_is_refused_until_the_store_is_embedded_anew() ->
     async with Memory(provider, embedder=two) as memory:
         with pytest.raises(EmbedderMismatchError, match="reembed"):
             await memory.recall("door")
-        assert await memory.reembed() == 1
+        assert await memory.admin.reembed() == 1
         assert (await memory.recall("door"))[0].parts.cosine > 0
 
 
@@ -214,7 +214,7 @@ async def test_a_question_is_embedded_as_a_question_and_a_fact_as_a_document() -
     async with Memory(InMemoryProvider(), embedder=embedder) as memory:
         await memory.remember("We meet at the harbour.")
         await memory.recall("Where do we meet?")
-        await memory.reembed()
+        await memory.admin.reembed()
     assert questions == ["Where do we meet?"]
     assert "We meet at the harbour." in documents
     assert "Where do we meet?" not in documents

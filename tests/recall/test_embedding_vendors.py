@@ -380,7 +380,7 @@ async def test_a_store_knows_whether_its_documents_were_marked_as_such(monkeypat
         async with Memory(provider, embedder="vllm:e5-small") as memory:
             with pytest.raises(EmbedderMismatchError, match=r"e5-small\+passage"):
                 await memory.recall("door")
-            assert await memory.reembed() == 1
+            assert await memory.admin.reembed() == 1
             assert (await memory.recall("door"))[0].parts.cosine > 0
         await plain_one.aclose()
 

@@ -202,7 +202,7 @@ def test_the_result_is_the_true_top_of_a_naive_sort(
     store: list[Said], query: str, viewer: str | None, weigh: RecallSettings, limit: int
 ) -> None:
     async def check() -> None:
-        memory = (await filled(store)).as_viewer(viewer)
+        memory = (await filled(store)).view(viewer=viewer)
         matches = await memory.recall(query, limit=limit, settings=weigh)
         wanted = await naive(store, query, viewer, weigh)
         assert len(matches) == min(limit, len(wanted))

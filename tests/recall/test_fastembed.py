@@ -92,7 +92,7 @@ async def test_a_store_changes_to_a_model_in_a_folder_with_progress(tmp_path: Pa
     async with Memory(provider, embedder=f"fastembed:{folder}") as memory:
         with pytest.raises(EmbedderMismatchError, match="reembed"):
             await memory.recall("tea")
-        assert await memory.reembed(shares.append) == 1
+        assert await memory.admin.reembed(shares.append) == 1
         (found,) = await memory.recall("tea")
     assert shares == [1.0]
     assert found.parts.cosine > 0

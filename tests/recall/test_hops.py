@@ -152,10 +152,10 @@ async def test_my_own_links_are_followed_where_nobody_is_named() -> None:
         await memory.for_user("ada").save(SingleFact(BOSS, eva))
         await memory.save(SingleFact(EMPLOYER, "Globex"), subject=eva)
         await memory.save(SingleFact(EMPLOYER, "Initech"), subject=NINA)
-        for mine in (memory.for_user("ada"), memory.as_viewer("ada")):
+        for mine in (memory.for_user("ada"), memory.view(viewer="ada")):
             first = (await mine.recall("Where does my boss work?"))[0]
             assert (first.record.value, len(first.path)) == ("Globex", 1)
-        others = await memory.as_viewer("bo").recall("Where does my boss work?")
+        others = await memory.view(viewer="bo").recall("Where does my boss work?")
         assert all(not match.path for match in others)
 
 
@@ -163,12 +163,12 @@ async def test_nothing_is_followed_that_the_caller_may_not_see() -> None:
     async with Memory(InMemoryProvider(), embedder=EMBEDDER) as memory:
         for subject, fact in FACTS:
             private = subject == ADA and fact.concept.keyword == "boss"
-            owner = memory.as_viewer("ada") if private else memory
+            owner = memory.view(viewer="ada") if private else memory
             await owner.save(fact, subject=subject, private=private, scope="/product/alpha")
         question = "Where does Ada Lind's boss work?"
-        seen = await memory.as_viewer("ada").recall(question)
+        seen = await memory.view(viewer="ada").recall(question)
         assert shown(seen[0]) == ("Eva Berg", "employer", "Globex")
-        for blind in (memory, memory.as_viewer("bo"), memory.as_viewer("ada").scope("/product/beta")):
+        for blind in (memory, memory.view(viewer="bo"), memory.view(viewer="ada").scope("/product/beta")):
             assert all(not match.path for match in await blind.recall(question))
 
 

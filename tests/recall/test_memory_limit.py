@@ -65,7 +65,7 @@ async def test_what_is_forgotten_or_embedded_again_is_followed(tmp_path: Path) -
         first, last = await memory.recall("Ann sold")
         await memory.forget(last.record.id)
         assert values(await memory.recall("Ann sold")) == values([first])
-        await memory.reembed()
+        await memory.admin.reembed()
         (match,) = await memory.recall("Ann sold")
         assert match.parts.cosine > 0
 

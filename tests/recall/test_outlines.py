@@ -45,7 +45,7 @@ async def file(tmp_path: Path) -> Path:
             await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=NOW), details=details)
         for seat in ("window", "aisle"):
             await memory.save(SingleFact(SEAT, seat, timestamp=NOW))
-        await memory.as_viewer("alice").save(SingleFact(SEAT, "amber", timestamp=NOW), private=True)
+        await memory.view(viewer="alice").save(SingleFact(SEAT, "amber", timestamp=NOW), private=True)
         taken = (await memory.recall("ember fjord", limit=1))[0].record
         await memory.retract(taken.id)
     return path
@@ -68,7 +68,10 @@ def outlines_in(path: Path) -> list[tuple[int, bytes]]:
 
 async def answers(memory: Memory) -> list[list[RecallMatch]]:
     asked = [memory.recall("amber delta", limit=9), memory.recall("window", categories=["red"])]
-    asked += [memory.as_viewer("alice").recall("amber", metadata={"n": 4}), memory.as_viewer("alice").recall("seat")]
+    asked += [
+        memory.view(viewer="alice").recall("amber", metadata={"n": 4}),
+        memory.view(viewer="alice").recall("seat"),
+    ]
     return [await one for one in asked]
 
 
@@ -126,7 +129,7 @@ async def test_whatever_is_called_first_reads_the_outlines_and_makes_none_anew(
     async with opened(file) as memory:
         calls: dict[str, Callable[[], Awaitable[object]]] = {
             "history": lambda: memory.history(SEAT),
-            "quarantine": memory.quarantine.list,
+            "quarantine": memory.inbox.quarantine.list,
             "retract": lambda: memory.retract(record.id),
             "recall": lambda: memory.recall("basil"),
         }

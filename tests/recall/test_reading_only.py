@@ -82,7 +82,7 @@ async def test_reading_what_is_not_there_makes_no_store_and_no_folder(address: s
         assert await memory.recall("harbour") == []
         assert await memory.list_records() == []
         assert await memory.load(NOTE) is None
-        assert not await memory.quarantine.list()
+        assert not await memory.inbox.quarantine.list()
     assert names(tmp_path) == []
 
 
@@ -145,9 +145,9 @@ async def test_a_store_that_takes_no_vectors_now_is_recalled_from_all_the_same()
         (match,) = await memory.recall("harbour")
         assert match.parts.cosine > 0
         with pytest.raises(StoreUnavailableError):
-            await memory.reembed()
+            await memory.admin.reembed()
         provider.full = False
-        assert await memory.reembed() == 1
+        assert await memory.admin.reembed() == 1
 
 
 async def test_embedding_anew_while_it_is_embedded_anew_embeds_everything() -> None:
@@ -156,10 +156,10 @@ async def test_embedding_anew_while_it_is_embedded_anew_embeds_everything() -> N
         await memory.remember("We meet at the harbour.")
         embedder.until = anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(memory.reembed)
+            tasks.start_soon(memory.admin.reembed)
             await anyio.wait_all_tasks_blocked()
             await embedder.asked.wait()
-            tasks.start_soon(memory.reembed)
+            tasks.start_soon(memory.admin.reembed)
             await anyio.wait_all_tasks_blocked()
             embedder.until.set()
         assert (await memory.recall("harbour"))[0].parts.cosine > 0

@@ -97,7 +97,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 async def test_temporal_questions_are_answered_among_the_first_five() -> None:
     async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
         await memory.remember_many(conversations())
-        await memory.flush()
+        await memory.inbox.flush()
         missed = list[str]()
         for question, answers in (*QUESTIONS, *MORE_QUESTIONS):
             found = [str(match.record.value) for match in await memory.recall(question, limit=5)]

@@ -72,7 +72,7 @@ steps = st.lists(
 
 
 async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
-    mine = memory.as_viewer(step.owner)
+    mine = memory.view(viewer=step.owner)
     records = await mine.list_records()
     match step.kind:
         case "say":
@@ -121,9 +121,9 @@ async def done(memory: Memory, clock: FakeClock, step: Step) -> None:
 
 def seen_from(memory: Memory, sight: Sight) -> Memory:
     """Return the view of a memory."""
-    seen = memory.as_viewer(sight.viewer)
-    seen = seen.reviewed() if sight.reviewed else seen
-    return seen.slice(sight.view.roots) if sight.view.roots else seen
+    seen = memory.view(viewer=sight.viewer)
+    seen = seen.view(reviewed=True) if sight.reviewed else seen
+    return seen.view(scopes=sight.view.roots, read_only=True) if sight.view.roots else seen
 
 
 def scores_of(matches: Sequence[RecallMatch]) -> list[tuple[object, ...]]:

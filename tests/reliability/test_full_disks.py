@@ -295,4 +295,4 @@ async def memory() -> AsyncIterator[Memory]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has /dev/full")
 async def test_an_export_that_the_disk_does_not_take_is_a_typed_error(memory: Memory) -> None:
     with pytest.raises(StoreUnavailableError):
-        await memory.export(Path("/dev/full"))
+        await memory.admin.export(Path("/dev/full"))

@@ -119,10 +119,10 @@ async def test_the_reranker_sees_what_the_caller_may_see() -> None:
     async with memory_with(reranker := Last(), provider=provider) as memory:
         await memory.remember("Tea for all.", scope="/product/alpha")
         await memory.remember("Tea of beta.", scope="/product/beta")
-        await memory.as_viewer("ben").save(SingleFact(DRINK, "secret tea"), subject=BEN, private=True)
-        await memory.as_viewer("ana").recall("tea")
+        await memory.view(viewer="ben").save(SingleFact(DRINK, "secret tea"), subject=BEN, private=True)
+        await memory.view(viewer="ana").recall("tea")
         await memory.scope("/product/alpha").recall("tea")
-        await memory.as_viewer("ben").recall("tea")
+        await memory.view(viewer="ben").recall("tea")
     shown = [" ".join(texts) for _, texts in reranker.shown]
     assert ["secret" in texts for texts in shown] == [False, False, True]
     assert ["beta" in texts for texts in shown] == [True, False, True]

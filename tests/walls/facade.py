@@ -1,4 +1,4 @@
-"""The paths of `Memory` that read, and the ways to call each."""
+"""The paths of `Memory`, its inbox and its administration that read, and the ways to call each."""
 
 from __future__ import annotations
 
@@ -172,15 +172,15 @@ READING: Final[Mapping[str, Door]] = {
     ),
     "info": Reads(
         [
-            Way(lambda asked: asked.reader.info(), whole=True),
-            Way(lambda asked: asked.reader.info(asked.scope, exact=True), only=_exactly, whole=True),
-            Way(lambda asked: asked.reader.info(asked.scope, subjects=[asked.subject]), only=_here),
+            Way(lambda asked: asked.reader.admin.info(), whole=True),
+            Way(lambda asked: asked.reader.admin.info(asked.scope, exact=True), only=_exactly, whole=True),
+            Way(lambda asked: asked.reader.admin.info(asked.scope, subjects=[asked.subject]), only=_here),
         ]
     ),
     "tree": Reads(
         [
-            Way(lambda asked: asked.reader.tree()),
-            Way(lambda asked: asked.reader.tree(asked.scope), only=_here),
+            Way(lambda asked: asked.reader.admin.tree()),
+            Way(lambda asked: asked.reader.admin.tree(asked.scope), only=_here),
         ]
     ),
 }
@@ -189,13 +189,13 @@ READING: Final[Mapping[str, Door]] = {
 
 async def _exported(asked: Asked) -> object:
     file = io.StringIO()
-    return await asked.memory.export(file), file.getvalue()
+    return await asked.memory.admin.export(file), file.getvalue()
 
 
 async def _audited(asked: Asked) -> object:
     found, page = [], None
     while True:
-        trail = await asked.memory.audit(page=page, limit=20)
+        trail = await asked.memory.admin.audit(page=page, limit=20)
         found.append(trail)
         page = trail.next_page
         if page is None:
@@ -203,12 +203,12 @@ async def _audited(asked: Asked) -> object:
 
 
 async def _audited_one_by_one(asked: Asked) -> object:
-    return await each(asked.ids, asked.memory.audit)
+    return await each(asked.ids, asked.memory.admin.audit)
 
 
 async def _accessed(asked: Asked) -> object:
     """Return the access counts returned for all ids, and the tokens of records that hold nothing else."""
-    found = await each(asked.ids, asked.memory.accesses)
+    found = await each(asked.ids, asked.memory.admin.accesses)
     alone = Counter(asked.filled.records.values())
     tokens = {id: token for token, id in asked.filled.records.items() if alone[id] == 1}
     return found, [tokens.get(id) for told in found if isinstance(told, dict) for id in told]
@@ -220,26 +220,20 @@ WAITING: Final[Mapping[str, Door]] = {
         [
             Way(_audited, Shows.KEPT, whole=True),
             Way(_audited_one_by_one, Shows.KEPT, only=_among_some),
-            Way(lambda asked: asked.memory.audit(scope=asked.scope, limit=999), Shows.KEPT, only=_here),
-            Way(lambda asked: asked.memory.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
+            Way(lambda asked: asked.memory.admin.audit(scope=asked.scope, limit=999), Shows.KEPT, only=_here),
+            Way(lambda asked: asked.memory.admin.audit(subject=asked.subject, flagged=False), Shows.KEPT, only=_about),
         ]
     ),
-    "with_policies": Neither("returns the same memory, with other policies"),
-    "reviewed": Neither("returns a view, whose own paths are tested"),
-    "acting_as": Neither("returns the same memory, for another actor"),
     "export": Reads([Way(_exported, Shows.KEPT, whole=True)]),
-    "traces": Reads([Way(lambda asked: asked.memory.traces(*asked.ids), Shows.KEPT)]),
+    "traces": Reads([Way(lambda asked: asked.memory.admin.traces(*asked.ids), Shows.KEPT)]),
     "reads_words": Neither("says whether there is a model"),
     "quarantine": Neither("returns a Quarantine, whose own paths are listed"),
     "dead_letters": Neither("returns DeadLetters, whose own paths are listed"),
-    "as_of": Neither("returns a reader of another moment, tested by all calls of READING"),
-    "known_at": Neither("returns a reader of another moment, tested by all calls of READING"),
-    "as_viewer": Neither("returns a memory, for another viewer"),
+    "view": Neither("returns a view, whose own paths are tested; one of another moment by all calls of READING"),
     "for_user": Neither("returns a view, whose own paths are tested"),
     "scope": Neither("returns a view, whose own paths are tested"),
-    "slice": Neither("returns a view, whose own paths are tested"),
-    "in_conversation": Neither("returns the same memory, which compares written text with a conversation"),
-    "about": Neither("returns a view, whose own paths are tested"),
+    "inbox": Neither("returns an Inbox, whose own paths are listed"),
+    "admin": Neither("returns an Admin, whose own paths are listed"),
     "extract": Neither("splits a text, and reads nothing stored"),
     "aclose": Neither("closes it"),
 }
@@ -249,6 +243,6 @@ def at_other_moments(asked: Asked) -> list[tuple[str, Asked]]:
     """Return the same memory as it was at other times."""
     memory = asked.memory
     return [
-        ("as_of", attrs.evolve(asked, reader=memory.as_of(asked.some[0].said))),
-        ("known_at", attrs.evolve(asked, reader=memory.known_at(EARLY))),
+        ("as_of", attrs.evolve(asked, reader=memory.view(as_of=asked.some[0].said))),
+        ("known_at", attrs.evolve(asked, reader=memory.view(known_at=EARLY))),
     ]

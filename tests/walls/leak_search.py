@@ -204,6 +204,8 @@ _LATE: Final = (
     "Quarantine.accept",
     "Quarantine.reject",
     "Memory.expire",
+    "Memory.convert",
+    "Memory.merge",
     "Memory.forget",
     "Memory.reset",
     "tool.forget",

@@ -25,19 +25,23 @@ def _letters(asked: Asked) -> list[str]:
 QUARANTINE: Final[Mapping[str, Door]] = {
     "list": Reads(
         [
-            Way(lambda asked: asked.memory.quarantine.list(), Shows.APART, whole=True),
-            Way(lambda asked: asked.memory.quarantine.list(rejected=True), Shows.REJECTED, whole=True),
+            Way(lambda asked: asked.memory.inbox.quarantine.list(), Shows.APART, whole=True),
+            Way(lambda asked: asked.memory.inbox.quarantine.list(rejected=True), Shows.REJECTED, whole=True),
         ]
     ),
     "count": Neither("counts what list shows, and is compared with it in poison/test_quota.py"),
-    "reject": Writes([Way(lambda asked: _decided(asked.memory.quarantine.reject, _entries(asked)), Shows.KEPT)]),
-    "accept": Writes([Way(lambda asked: _decided(asked.memory.quarantine.accept, _entries(asked)), Shows.KEPT)]),
+    "reject": Writes([Way(lambda asked: _decided(asked.memory.inbox.quarantine.reject, _entries(asked)), Shows.KEPT)]),
+    "accept": Writes([Way(lambda asked: _decided(asked.memory.inbox.quarantine.accept, _entries(asked)), Shows.KEPT)]),
 }
 
 DEAD_LETTERS: Final[Mapping[str, Door]] = {
-    "list": Reads([Way(lambda asked: asked.memory.dead_letters.list(), Shows.LETTERS, whole=True)]),
-    "retry": Writes([Way(lambda asked: _decided(asked.memory.dead_letters.retry, _letters(asked)[::2]), Shows.KEPT)]),
-    "dismiss": Writes([Way(lambda asked: _decided(asked.memory.dead_letters.dismiss, _letters(asked)), Shows.NOTHING)]),
+    "list": Reads([Way(lambda asked: asked.memory.inbox.dead_letters.list(), Shows.LETTERS, whole=True)]),
+    "retry": Writes(
+        [Way(lambda asked: _decided(asked.memory.inbox.dead_letters.retry, _letters(asked)[::2]), Shows.KEPT)]
+    ),
+    "dismiss": Writes(
+        [Way(lambda asked: _decided(asked.memory.inbox.dead_letters.dismiss, _letters(asked)), Shows.NOTHING)]
+    ),
 }
 
 _WHOLE: Final = "a submission is handed back by what writes, where it is looked at with all that it has"

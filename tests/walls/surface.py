@@ -33,9 +33,30 @@ from tests.walls.writing import WRITING
 
 __all__ = ["CLASSES", "classes", "commands", "paths_of", "unlisted_classes"]
 
+_EVERY: Final[Mapping[str, Door]] = {**READING, **WAITING, **WRITING}
+_INBOX: Final = {"reads_words", "quarantine", "dead_letters", "ingest_events", "flush", "resume", "extract"}
+_ADMIN: Final = {
+    *(
+        "info",
+        "tree",
+        "audit",
+        "accesses",
+        "export",
+        "import_",
+        "expire",
+        "reset",
+        "traces",
+        "convert",
+        "merge",
+        "reembed",
+    )
+}
+_MEMORY: Final = {name: door for name, door in _EVERY.items() if name not in _INBOX | _ADMIN}
+
 CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
-    "Memory": {**READING, **WAITING, **WRITING},
-    "BlockingMemory": {**READING, **WAITING, **WRITING},
+    **dict.fromkeys(("Memory", "BlockingMemory"), _MEMORY),
+    **{cls: {name: _EVERY[name] for name in _INBOX} for cls in ("Inbox", "BlockingInbox")},
+    **{cls: {name: _EVERY[name] for name in _ADMIN} for cls in ("Admin", "BlockingAdmin")},
     "Quarantine": QUARANTINE,
     "BlockingQuarantine": QUARANTINE,
     "DeadLetters": DEAD_LETTERS,

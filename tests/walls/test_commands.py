@@ -98,7 +98,7 @@ def _looked_at_blocking(filled: FilledStore, caller: Caller, chance: random.Rand
         tables = {"Memory": {**READING, **WAITING}, "Quarantine": QUARANTINE, "DeadLetters": DEAD_LETTERS}
         for step in steps_of(tables, now, Reads):
             notes.take(step.path, step.way, asked, anyio.run(answer_of, step.way, step.asked))
-        moments = (memory.as_of(asked.some[0].said), memory.known_at(NOW))
+        moments = (memory.view(as_of=asked.some[0].said), memory.view(known_at=NOW))
         for reader in moments:
             then: Any = _Awaited(reader)
             for step in steps_of({"Reader": READING}, attrs.evolve(asked, reader=then), Reads):

@@ -157,7 +157,7 @@ async def _everything(tables: Tables, filled: FilledStore, caller: Caller, chanc
     async with memory_at(
         caller, filled, model=meddling, policies=Policies(consolidation=ConsolidationPolicy(threshold=0.3))
     ) as writing:
-        await (await writing.resume()).wait()
+        await (await writing.inbox.resume()).wait()
         asked = attrs.evolve(program, memory=writing, reader=writing)
         doors = dict(WRITING)
         if caller.individual is not None:  # words go with what was found in them, whomever else they tell of

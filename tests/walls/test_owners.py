@@ -41,12 +41,12 @@ async def test_resuming_all_pending_words_shows_no_private_ones_of_others() -> N
     """Resuming shows bob neither alice's words nor their names nor their number."""
     provider = await left_unread()
     async with opened(provider, ScriptedModel(well), viewer="bob") as memory:
-        submission = await memory.resume()
+        submission = await memory.inbox.resume()
         outcomes = await submission.wait()
         assert (len(submission.ids), len(outcomes), submission.pending) == (1, 1, 0)
         assert "cat" in text_of(outcomes)
         assert "lynx" not in text_of((outcomes, submission))
-        assert said(await memory.as_viewer("alice").list_records()) == ["cat", "lynx"], "all owners' words wait"
+        assert said(await memory.view(viewer="alice").list_records()) == ["cat", "lynx"], "all owners' words wait"
 
 
 async def test_an_observer_is_not_notified_of_private_words_of_others() -> None:
@@ -55,8 +55,8 @@ async def test_an_observer_is_not_notified_of_private_words_of_others() -> None:
         provider, shown = await left_unread(), list[MemoryEvent]()
         quick = Background(attempts=1)
         async with opened(provider, model, viewer="bob", on_event=shown.append, background=quick) as memory:
-            await (await memory.resume()).wait()
-            await (await memory.as_viewer("alice").remember_many([talk("I have a hen.")], private=True)).wait()
+            await (await memory.inbox.resume()).wait()
+            await (await memory.view(viewer="alice").remember_many([talk("I have a hen.")], private=True)).wait()
         assert len(shown) == 1
         assert not [word for word in ("lynx", "hen") if word in text_of(shown)]
 
@@ -65,7 +65,7 @@ async def test_embedding_anew_counts_what_is_seen() -> None:
     async with opened(InMemoryProvider()) as memory:
         await memory.save(SingleFact(Concept.single("city", ""), "Oslo"), private=True)
         await memory.save(SingleFact(Concept.single("pet", ""), "cat"))
-        assert (await memory.reembed(), await memory.as_viewer("bob").reembed()) == (2, 1)
+        assert (await memory.admin.reembed(), await memory.view(viewer="bob").admin.reembed()) == (2, 1)
 
 
 def _from_talk(owner: str | None) -> FactDetails:
@@ -87,13 +87,13 @@ async def test_words_of_two_owners_are_never_read_together(state: AssertionState
     receipts = await provider.append(statements)
     await provider.append([StateRequest.of(item.recorded, state=state) for item in receipts])
     async with opened(provider, viewer="bob") as memory:
-        letters = await memory.dead_letters.list()
+        letters = await memory.inbox.dead_letters.list()
         assert "alice" not in text_of(letters)
         assert [len(letter.records) for letter in letters] == ([1, 1] if state is AssertionState.FAILED else [])
     shown = ScriptedModel(well)
     async with opened(provider, shown, viewer="bob") as memory:
-        await memory.flush()
-        await memory.dead_letters.retry()
+        await memory.inbox.flush()
+        await memory.inbox.dead_letters.retry()
     assert [prompt for prompt in shown.prompts if "bob" in prompt.content and "alice" in prompt.content] == []
 
 
@@ -105,8 +105,8 @@ async def test_words_that_show_nothing_of_a_conversation_are_passed_over() -> No
         waiting = job_json(Job(id=id, kind=JobKind.DETECT))
         await provider.append([Append(assertion=attrs.evolve(words, job=waiting, state=AssertionState.PENDING))])
     async with opened(provider, ScriptedModel(well)) as memory:
-        assert await (await memory.resume()).wait() == ()
-        await memory.flush()
+        assert await (await memory.inbox.resume()).wait() == ()
+        await memory.inbox.flush()
         assert len(await memory.list_records()) == 2
 
 
@@ -114,12 +114,12 @@ async def test_pending_words_are_not_read_by_a_read_only_memory() -> None:
     """Reading messages writes the facts found in them."""
     provider = await left_unread()
     async with opened(provider, ScriptedModel(well), read_only=True) as memory:
-        for call in (memory.resume, memory.flush):
+        for call in (memory.inbox.resume, memory.inbox.flush):
             with pytest.raises(ReadOnlyError):
                 await call()
     async with opened(provider, ScriptedModel(well), background=PATIENT) as memory:
         with pytest.raises(ReadOnlyError):
-            await memory.scope("/product/a", read_only=True).resume()
+            await memory.scope("/product/a", read_only=True).inbox.resume()
 
 
 async def test_a_private_keyword_does_not_reveal_its_type() -> None:
@@ -127,7 +127,7 @@ async def test_a_private_keyword_does_not_reveal_its_type() -> None:
     number, texts = Concept.single("code", "", int), Concept.multiple("code", "", str)
     async with opened(InMemoryProvider()) as memory:
         await memory.save(SingleFact(number, 7), private=True)
-        bobs = memory.as_viewer("bob")
+        bobs = memory.view(viewer="bob")
         for private in (True, False):
             await bobs.save(texts.fact([f"private: {private}"], timestamp=BEGAN), private=private)
             assert (await bobs.load(texts)) is not None

@@ -225,12 +225,12 @@ def memory_at(caller: Caller, filled: FilledStore, **options: Any) -> Memory:
 
 def viewed(memory: Memory, caller: Caller) -> Memory:
     """Return a caller's view of a memory."""
-    memory = memory.reviewed() if caller.reviewed else memory
-    memory = memory.as_viewer(caller.viewer, individual=caller.individual) if caller.individual else memory
-    memory = memory.about(caller.subjects) if caller.subjects else memory
+    memory = memory.view(reviewed=True) if caller.reviewed else memory
+    memory = memory.view(viewer=caller.viewer, individual=caller.individual) if caller.individual else memory
+    memory = memory.view(subjects=caller.subjects) if caller.subjects else memory
     if not (caller.roots or caller.exact):
         return memory
-    return memory.slice(caller.roots, exact=caller.exact, read_only=False)
+    return memory.view(scopes=caller.roots, exact=caller.exact)
 
 
 @contextmanager

@@ -116,11 +116,11 @@ async def _of_session(memory: Memory, stored: StoredSession, about: dict[str, An
 
 async def _ingested(asked: Asked, plant: Plant, about: dict[str, Any]) -> object:
     events = [Message(content=f"{plant.words} {_mark(about)} event", id="m-1", timestamp=NOW)]
-    return await _done(await asked.memory.ingest_events(plant.talk, events, flush=True, **about))
+    return await _done(await asked.memory.inbox.ingest_events(plant.talk, events, flush=True, **about))
 
 
 async def _resumed(asked: Asked) -> object:
-    return await _done(await asked.memory.resume())
+    return await _done(await asked.memory.inbox.resume())
 
 
 async def _undone(asked: Asked) -> object:
@@ -147,12 +147,12 @@ async def _rolled_back(asked: Asked) -> object:
 
 async def _imported(asked: Asked) -> object:
     file = io.StringIO()
-    await asked.memory.export(file)
-    return await asked.memory.import_(io.StringIO(file.getvalue()))
+    await asked.memory.admin.export(file)
+    return await asked.memory.admin.import_(io.StringIO(file.getvalue()))
 
 
 async def _reembedded(asked: Asked) -> object:
-    return await asked.memory.reembed()
+    return await asked.memory.admin.reembed()
 
 
 WRITING: Final[Mapping[str, Door]] = {
@@ -190,7 +190,7 @@ WRITING: Final[Mapping[str, Door]] = {
     "ingest_events": Writes(
         [Way(lambda asked: _both(asked, lambda plant, about: _ingested(asked, plant, about)), Shows.KEPT)]
     ),
-    "flush": Writes([Way(lambda asked: asked.memory.flush(), Shows.NOTHING)]),
+    "flush": Writes([Way(lambda asked: asked.memory.inbox.flush(), Shows.NOTHING)]),
     "update": Writes(
         [
             Way(lambda asked: each(asked.ids, partial(asked.memory.update, importance=0.3)), Shows.KEPT),
@@ -208,8 +208,8 @@ WRITING: Final[Mapping[str, Door]] = {
     "import_": Writes([Way(_imported, Shows.NOTHING)]),
     "expire": Writes(
         [
-            Way(lambda asked: asked.memory.expire(dry_run=True, revisions=dt.timedelta()), Shows.NOTHING),
-            Way(lambda asked: asked.memory.expire(revisions=dt.timedelta()), Shows.NOTHING),
+            Way(lambda asked: asked.memory.admin.expire(dry_run=True, revisions=dt.timedelta()), Shows.NOTHING),
+            Way(lambda asked: asked.memory.admin.expire(revisions=dt.timedelta()), Shows.NOTHING),
         ]
     ),
     "forget": Writes(
@@ -222,7 +222,16 @@ WRITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: asked.memory.forget(scope=asked.scope), Shows.KEPT),
         ]
     ),
-    "reset": Writes([Way(lambda asked: asked.memory.reset(asked.scope), Shows.KEPT)]),
+    "reset": Writes([Way(lambda asked: asked.memory.admin.reset(asked.scope), Shows.KEPT)]),
+    "convert": Writes(
+        [
+            Way(
+                lambda asked: asked.memory.admin.convert(MANY.keyword, Concept.multiple(f"{MARK} pets", "")),
+                Shows.NOTHING,
+            )
+        ]
+    ),
+    "merge": Writes([Way(lambda asked: asked.memory.admin.merge(asked.subject, f"user:{MARK}"), Shows.NOTHING)]),
     "reembed": Writes([Way(_reembedded, Shows.NOTHING)]),
 }
 """In the order of calls: those that remove most come last."""

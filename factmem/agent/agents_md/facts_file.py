@@ -215,7 +215,7 @@ class AgentsMdFacts:
         return _State(path, content, text, block, **await self._known())
 
     async def _known(self) -> dict[str, Any]:
-        records = await self.memory.reviewed().list_records(scope=self.scope, subjects=self.subjects)
+        records = await self.memory.view(reviewed=True).list_records(scope=self.scope, subjects=self.subjects)
         scope = MemoryScope.parse(self.scope) if isinstance(self.scope, str) else self.scope
         homes = [Place(subject, scope or MemoryScope.CROSS_PRODUCT) for subject in self.subjects]
         page = await to_thread.run_sync(lambda: page_of(records, homes, limit=self.limit))

@@ -81,7 +81,7 @@ class MemoryFiles:
         run, loading = self.run, self.run.config.loading
         view, subjects = run.view(memory), self._subjects
         records = await view.list_records(subjects=subjects)
-        strongest = await view.reviewed().list_records(subjects=subjects, strongest=True, limit=loading.limit)
+        strongest = await view.view(reviewed=True).list_records(subjects=subjects, strongest=True, limit=loading.limit)
         return await to_thread.run_sync(self._tree, records, strongest)
 
     def _tree(self, records: Sequence[FactRecord[Any]], strongest: Sequence[FactRecord[Any]]) -> MemoryTree:
@@ -184,7 +184,7 @@ class MemoryFiles:
             )
         saving = self.run.config.saving
         editor = Editor(origin=saving.tool_origin, source=self.source, private=saving.private)
-        view = self.run.written_by_model(memory).with_policies(flagged=FlaggedPolicy.ANNOTATE)
+        view = self.run.written_by_model(memory).view(policies={"flagged": FlaggedPolicy.ANNOTATE})
         changes = await applied(view, edits, editor)
         if any(change.record.state is AssertionState.QUARANTINED for change in changes):
             raise InvalidDataError(

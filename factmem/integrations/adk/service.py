@@ -210,7 +210,7 @@ def _entry_time(entry: MemoryEntry) -> dt.datetime:
 
 
 async def _found(memory: Memory, *, run: MemoryRun, query: str, limit: int, min_score: float) -> list[_Found]:
-    view, subjects = run.view(memory).reviewed(), (run.user, *run.config.subjects)
+    view, subjects = run.view(memory).view(reviewed=True), (run.user, *run.config.subjects)
     if query.strip():
         matches = await view.recall(
             query, limit=limit, min_score=min_score, settings=run.config.recall, strongest=True, subjects=subjects

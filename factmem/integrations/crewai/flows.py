@@ -146,7 +146,7 @@ class FlowMemory(CrewMemory):
             return []
 
         async def extracted(memory: OpenMemory) -> Iterable[str]:
-            return await memory.extract(content)
+            return await memory.inbox.extract(content)
 
         try:
             return [*run_of(self.agent_memory).held.use_blocking(extracted)]

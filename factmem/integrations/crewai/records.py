@@ -196,8 +196,8 @@ def children(found: Sequence[Shown], path: str) -> list[str]:
 
 def _view(run: MemoryRun, memory: Memory) -> Memory:
     """Return the view of the run, including flagged records; without a user, also CrewAI's private records."""
-    seen = run.view(memory if run.identity.user_id is not None else memory.as_viewer(OWNER))
-    return seen.with_policies(flagged=FlaggedPolicy.ANNOTATE)
+    seen = run.view(memory if run.identity.user_id is not None else memory.view(viewer=OWNER))
+    return seen.view(policies={"flagged": FlaggedPolicy.ANNOTATE})
 
 
 def _below(run: MemoryRun, path: str | None) -> MemoryScope:

@@ -427,7 +427,7 @@ class FactMemStore(BaseStore):
 
     async def _execute(self, memory: Memory, submissions: Sequence[_Submission]) -> None:
         """Execute submissions as one batch: all reads, then all writes."""
-        memory = memory.with_policies(flagged=FlaggedPolicy.ANNOTATE)
+        memory = memory.view(policies={"flagged": FlaggedPolicy.ANNOTATE})
         facts: dict[int, SingleFact[dict[str, Any]] | None] = {}
         for submission in submissions:
             with submission.catching():
@@ -569,7 +569,7 @@ def _is_id(label: str) -> bool:
 
 
 async def _swept(memory: Memory) -> int:
-    receipt = await memory.expire()
+    receipt = await memory.admin.expire()
     return receipt.expired
 
 

@@ -613,7 +613,7 @@ async def _filled(store: Store, tenant: str, notes: Sequence[_Note], cities: Seq
     for note in notes:
         said = MultipleFacts(STATEMENT, (note.text,), timestamp=note.said_at)
         private = True if note.owner else None
-        await memory.as_viewer(note.owner).save(said, subject=USER, scope=note.scope, private=private)
+        await memory.view(viewer=note.owner).save(said, subject=USER, scope=note.scope, private=private)
     # At times of their own: the name of the organization orders what is said at once.
     for hours, scope in enumerate(cities, start=1):
         fact = SingleFact(CITY, "Oslo", timestamp=_NOW - dt.timedelta(hours=hours))
@@ -632,7 +632,7 @@ async def _shown(view: Memory, chance: random.Random) -> list[object]:
             matches = sorted(await view.recall(query, limit=99, **options), key=_rank)
             shown.append([(it.record.value, str(it.record.scope), it.score, it.parts, it.reasons) for it in matches])
     shown.append([record.value for record in await view.list_records()])
-    return [*shown, await view.info(), str(await view.tree())]
+    return [*shown, await view.admin.info(), str(await view.admin.tree())]
 
 
 def _rank(match: RecallMatch) -> tuple[float, float, str]:
@@ -662,8 +662,8 @@ class ViewSpecs(ProviderCase):
             visible = [note for note in notes if note.owner != "ben"]
             whole = await _filled(store, f"whole {seed}", notes, (_INSIDE[0], _OUTSIDE[0]))
             alone = await _filled(store, f"alone {seed}", visible, (_INSIDE[0], _OUTSIDE[0]))
-            shown = await _shown(alone.as_viewer("ann"), random.Random(seed))
-            assert await _shown(whole.as_viewer("ann"), random.Random(seed)) == shown
+            shown = await _shown(alone.view(viewer="ann"), random.Random(seed))
+            assert await _shown(whole.view(viewer="ann"), random.Random(seed)) == shown
 
 
 def _numbered(number: int) -> SingleFact[Any]:

@@ -53,7 +53,7 @@ def learnt(memory: AgentMemory) -> list[str]:
     """Return everything that was saved, in quarantine or not, sorted."""
 
     async def listed(store: Memory) -> list[str]:
-        records = [*await store.list_records(concepts=["statement"]), *await store.quarantine.list()]
+        records = [*await store.list_records(concepts=["statement"]), *await store.inbox.quarantine.list()]
         return sorted(f"{record.subject}: {record.value}" for record in records)
 
     return memory.for_run().held.use_blocking(listed)

@@ -288,7 +288,7 @@ def test_a_reset_leaves_no_words_behind(storage: FactMemStorage, memory: AgentMe
     storage.save([record("gone", scope="/a"), record("here", scope="/ab"), record("secret", scope="/a", private=True)])
     storage.reset("/a")
     assert contents(storage.list_records()) == ["here"]
-    revisions = memory.for_run().held.use_blocking(lambda store: store.as_viewer("crewai").history("statement"))
+    revisions = memory.for_run().held.use_blocking(lambda store: store.view(viewer="crewai").history("statement"))
     assert [seen.value for seen in revisions] == ["here"]
 
 

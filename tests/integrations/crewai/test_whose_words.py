@@ -30,4 +30,4 @@ def test_records_of_crewai_are_the_assistants_and_annotated_if_flagged() -> None
     with BlockingMemory(opened()) as memory:
         assert {record.details.origin for record in memory.list_records()} == {Origin.ASSISTANT}
         assert [record.value for record in memory.list_records() if record.details.unreviewed] == [flagged.content]
-        assert [record.value for record in memory.reviewed().list_records()] == ["The fair is in May."]
+        assert [record.value for record in memory.view(reviewed=True).list_records()] == ["The fair is in May."]

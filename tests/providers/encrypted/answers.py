@@ -65,9 +65,9 @@ async def _vectors(provider: EncryptedMemoryProvider, tenant: str | None) -> lis
 
 
 async def _facade(provider: EncryptedMemoryProvider, tenant: str | None) -> Any:
-    memory = remembering(provider, tenant).as_viewer("alice")
+    memory = remembering(provider, tenant).view(viewer="alice")
     matches = await memory.recall("tisane", limit=20)
-    return matches, await memory.list_records(), await memory.info(), list((await memory.info()).categories)
+    return matches, await memory.list_records(), await memory.admin.info(), list((await memory.admin.info()).categories)
 
 
 LOOKS: Final = _looks()

@@ -48,7 +48,7 @@ async def save_facts(memory: Memory, facts: int) -> None:
             importance=chance.choice([0.1, 0.5, 1.0]), categories=("red", "blue")[: number % 3], owner=owner
         )
         fact = LIKES.fact([text], timestamp=when)
-        await memory.as_viewer(owner).save(fact, scope=chance.choice(SCOPES), details=details)
+        await memory.view(viewer=owner).save(fact, scope=chance.choice(SCOPES), details=details)
 
 
 def shown(match: RecallMatch) -> tuple[Any, ...]:

@@ -99,7 +99,7 @@ async def filling(root: Path) -> AsyncIterator[None]:
                 details = FactDetails(evidence=(evidence,), categories=("thirst",), importance=0.7)
                 await save_fact(memory, value, place, details)
                 yield
-        private = remembering(provider, None).as_viewer("alice")
+        private = remembering(provider, None).view(viewer="alice")
         (record,) = await save_fact(private, "absinthe", PLACES[0], FactDetails(owner="alice"))
         yield
         await private.retract(record.id)

@@ -71,7 +71,7 @@ async def _everything(provider: PostgresMemoryProvider) -> None:
         await memory.save(multiple(LANGUAGES, "Thai", "Ewe"), subject=USER, scope=PLANNER)
         assert await memory.recall("Thai")
         await memory.list_records()
-        await memory.reembed()
+        await memory.admin.reembed()
     first = await only(provider, said(CITY, "Oslo"))
     await only(provider, said(CITY, "Rome", 1, revises=first.record_id))
     await provider.append([StateRequest.of(first, AssertionState.RETRACTED, reason="why")])

@@ -1,0 +1,148 @@
+"""Conversion of what is stored: facts of one keyword as another concept's, and facts about one subject as another's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import anyio
+import attrs
+from anyio import to_thread
+
+from factmem.errors import InvalidDataError, StateConflictError
+from factmem.facts import STATEMENT, Concept
+from factmem.fold import states_of
+from factmem.memory.backend import Backend
+from factmem.memory.context import Context
+from factmem.memory.exchange import Exchange
+from factmem.memory.reader import Reader
+from factmem.names import folded_keyword
+from factmem.recall import LogPart, RecallFilter
+from factmem.records import Assertion, AssertionState, Place, Recorded
+from factmem.subjects import MemorySubject
+from factmem.validators import check_instance
+from factmem.values import Json, decode_value, encode_value
+
+__all__ = ["Conversion", "Converter"]
+
+T = TypeVar("T")
+
+_ASIDE: Final = " (in conversion)"
+"""End of the keyword that holds the converted facts of a concept while its old ones are erased."""
+
+
+@attrs.frozen(kw_only=True)
+class Conversion:
+    """Result of `Admin.convert` and of `Admin.merge`.
+
+    Attributes:
+        revisions: Number of revisions converted, past ones included, or to be converted.
+        pending: Whether another process still holds bytes of the old ones (an open WAL); `Admin.expire` finishes that.
+        dry_run: Whether nothing was written.
+    """
+
+    revisions: int
+    pending: bool = False
+    dry_run: bool = False
+
+
+class Converter:
+    """Writes facts anew under another keyword, type or subject, and erases them where they were.
+
+    The new ones are written before the old ones are erased, so that a process that dies in between loses nothing. The
+    next conversion of the same facts goes on: a revision that is there already is not written twice.
+
+    Args:
+        context: Context of the view.
+        backend: The store.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context, backend)
+        self._exchange = Exchange(context, backend)
+
+    async def convert(
+        self, keyword: str, concept: Concept[T, Any], function: Callable[[Json], T] | None, *, dry_run: bool
+    ) -> Conversion:
+        """See `Admin.convert`."""
+        check_instance(concept, "concept", Concept)
+        if STATEMENT.keyword in (folded_keyword(keyword), folded_keyword(concept.keyword)):
+            raise InvalidDataError("statements are words as they were said, and are not converted")
+        aside = concept.keyword + _ASIDE
+        old, left = await self._of_keyword(keyword), await self._of_keyword(aside)
+        same = folded_keyword(keyword) == folded_keyword(concept.keyword)
+        if same and left and set(map(_said, old)) <= set(map(_said, left)):
+            old = []  # erased by a conversion that was killed: what lies aside is all there is
+        new = await to_thread.run_sync(lambda: [_converted(entry.assertion, concept, function) for entry in old])
+        if dry_run:
+            return Conversion(revisions=len(old or left), dry_run=True)
+        if not same:
+            return await self._moved(old, new)
+        if old:
+            await self._moved(old, [attrs.evolve(said, keyword=aside) for said in new])
+        old = await self._of_keyword(aside)
+        return await self._moved(old, [attrs.evolve(entry.assertion, keyword=concept.keyword) for entry in old])
+
+    async def merge(self, subject: MemorySubject | str, into: MemorySubject | str, *, dry_run: bool) -> Conversion:
+        """See `Admin.merge`."""
+        one, other = self._context.about(subject), self._context.about(into)
+        if one.key == other.key:
+            raise InvalidDataError("a subject cannot be merged into itself")
+        old = await self._reader.recorded(wanted=lambda entry: entry.assertion.place.subject.key == one.key)
+        if dry_run:
+            return Conversion(revisions=len(old), dry_run=True)
+        said = [entry.assertion for entry in old]
+        return await self._moved(old, [attrs.evolve(each, place=Place(other, each.place.scope)) for each in said])
+
+    async def _of_keyword(self, keyword: str) -> list[Recorded]:
+        return await self._reader.recorded(LogPart(kept=RecallFilter(keywords=(keyword,))))
+
+    async def _moved(self, old: Sequence[Recorded], new: Sequence[Assertion]) -> Conversion:
+        """Write revisions anew, with their states, and erase the old ones."""
+        eraser = self._backend.eraser()
+        states = states_of(await self._reader.log(LogPart(record_ids={entry.record_id for entry in old}, related=True)))
+        if any(states[entry.id] is AssertionState.PENDING for entry in old):
+            raise StateConflictError("some of them wait for a model: convert them once the model has read them")
+        written = [
+            attrs.evolve(entry, assertion=attrs.evolve(said, state=states[entry.id]))
+            for entry, said in zip(old, new, strict=True)
+        ]
+        there = LogPart(kept=RecallFilter(keywords={said.keyword for said in new}))
+        before = {entry.id for entry in await self._reader.recorded(there)}
+        try:
+            await self._exchange.import_(written, trust=True, progress=None)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                partly = [entry.id for entry in await self._reader.recorded(there) if entry.id not in before]
+                await eraser.erase((), tenant=self._context.tenant, assertion_ids=partly)
+            raise
+        receipt = await eraser.erase((), tenant=self._context.tenant, assertion_ids=[entry.id for entry in old])
+        self._backend.confirmations.clear()
+        await self._backend.mirror.let_go()
+        return Conversion(revisions=len(old), pending=receipt.pending)
+
+
+def _said(entry: Recorded) -> tuple[object, ...]:
+    """Return what a copy of a revision under another keyword shares with it."""
+    said = entry.assertion
+    return said.place.key, said.details.owner, said.timestamp, said.removed, said.slot, repr(said.data)
+
+
+def _converted(said: Assertion, concept: Concept[T, Any], function: Callable[[Json], T] | None) -> Assertion:
+    """Return an assertion as one of another concept.
+
+    Raises:
+        InvalidDataError: The concept is SINGLE and the other MULTIPLE, or a value is not of the concept's type.
+    """
+    if said.fact_type is not concept.fact_type:
+        raise InvalidDataError(f"the facts are {said.fact_type.name}: convert them to such a concept")
+    now = attrs.evolve(said, keyword=concept.keyword, description=concept.description, shape=concept.shape)
+    if said.data is None and said.removed:
+        return now
+    if function is None:
+        decode_value(said.data, concept.value_type)
+        return now
+    (checked,) = concept.fact([function(said.data)], timestamp=said.timestamp).values
+    return attrs.evolve(now, data=encode_value(checked, concept.value_type))

@@ -1,0 +1,714 @@
+"""Rememberer: words are kept at once as they were said, and read by models, at once or in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import itertools
+import logging
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypedDict
+
+import attrs
+from anyio import to_thread
+
+from factmem.abc import (
+    MANAGED_TOPICS,
+    Candidate,
+    Conversation,
+    Detection,
+    DetectionRequest,
+    DropReason,
+    Message,
+    Receipt,
+)
+from factmem.changes import Change, ChangeKind
+from factmem.consolidation import CandidateAssertion, duplicates_in
+from factmem.detection import (
+    REPEATS,
+    Heard,
+    OriginPolicy,
+    VerbatimDetector,
+    repetitions,
+)
+from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
+from factmem.memory.backend import Backend
+from factmem.memory.background import Submission
+from factmem.memory.context import Context
+from factmem.memory.four_verbs import FourVerbs, submitted
+from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
+from factmem.memory.jobs import Job, JobKind
+from factmem.memory.journal import Unit, in_order, job_id, read_again, to_pending
+from factmem.memory.media import MediaInbox
+from factmem.memory.offload import off_loop
+from factmem.memory.outcomes import Remembered
+from factmem.memory.pipeline import Pipeline
+from factmem.memory.profiles import united
+from factmem.memory.reader import Reader
+from factmem.memory.screening import heard_as
+from factmem.memory.ttl import after
+from factmem.memory.writer import Writer
+from factmem.recall import LogPart
+from factmem.records import (
+    Assertion,
+    AssertionState,
+    FactDetails,
+    FactRecord,
+    LogEntry,
+    MetadataMerge,
+    Origin,
+    Place,
+    Recorded,
+    record_of,
+)
+from factmem.scopes import MemoryScope
+from factmem.showing import as_kept_apart
+from factmem.subjects import MemorySubject
+from factmem.values import Json
+
+__all__ = ["About", "Order", "Rememberer", "StoredSession", "StoredWords", "settled", "warn_of_not_text"]
+
+_log = logging.getLogger("factmem")
+
+_EVERYTHING: Final = MemorySubject.EVERYTHING
+
+
+class About(TypedDict, total=False):
+    """Details of words that are to be remembered.
+
+    Attributes:
+        subject: Subject of the words, such as ``"user:alice"``; everything by default.
+        scope: Scope that they hold in. Without one, the analyst proposes a scope for a text, and everything else goes
+            to `MemoryScope.CROSS_PRODUCT`.
+        importance: From 0 to 1; this memory's default if left out.
+        categories: Labels.
+        source: Source of the words.
+        metadata: Other details, as JSON.
+        expires_at: Time of expiry.
+        ttl: The same, counted from now.
+        private: Keep them for this memory's viewer alone.
+        looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
+            concepts first.
+        consolidate: Compare findings with known records, as is the default.
+        origins: Treatment of messages by their origin, instead of this memory's.
+        labels: Labels of every new revision; see `FactDetails.labels`.
+        merge: Treatment of the metadata of a record that is updated; it is merged by default. (Google's pages
+            contradict each other on the default: MERGE on one, OVERWRITE on another. Merging loses nothing.)
+        revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
+            `TtlPolicy.revisions` if left out.
+    """
+
+    subject: MemorySubject | str | None
+    scope: MemoryScope | str | None
+    importance: float | None
+    categories: Sequence[str] | None
+    source: str | None
+    metadata: Mapping[str, Json] | None
+    expires_at: dt.datetime | None
+    ttl: dt.timedelta | None
+    private: bool | None
+    looking_for: DetectionRequest | None
+    consolidate: bool
+    origins: OriginPolicy | None
+    labels: Mapping[str, str] | None
+    merge: MetadataMerge
+    revision_ttl: dt.timedelta | None
+
+
+@attrs.frozen(kw_only=True)
+class Order:
+    """Checked details of one call."""
+
+    place: Place
+    given: FactDetails
+    looking_for: DetectionRequest
+    infer: tuple[str, ...] = ()
+    consolidate: bool = True
+    merge: MetadataMerge = MetadataMerge.MERGE
+    origins: OriginPolicy | None = None
+
+
+@attrs.frozen(kw_only=True)
+class StoredWords:
+    """Words of one conversation in the store, and the unit of them that is still to be read.
+
+    Attributes:
+        receipts: Receipts of the words.
+        unit: The unit; None if nothing is to be read.
+        dropped: Number of parts that were not kept, by reason.
+        not_text: Number of images, audio and files.
+        twin: Receipts of the words of the same batch that stand for these.
+        states: Present states, by id, of words that were in the store before.
+    """
+
+    receipts: tuple[Receipt, ...]
+    unit: Unit | None
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    not_text: int = 0
+    twin: tuple[Receipt, ...] = ()
+    states: Mapping[str, AssertionState] = attrs.field(factory=dict)
+
+    @property
+    def was_to_be_read(self) -> bool:
+        """Whether the words were submitted for a model to read, now or before."""
+        return any(receipt.recorded.assertion.job is not None for receipt in self.receipts)
+
+    def outcome(self) -> Remembered:
+        """Return the outcome of words that are kept as they are."""
+        records: dict[str, FactRecord[Any]] = {
+            recorded.id: _as_kept(recorded, self.states.get(recorded.id, recorded.assertion.state))
+            for recorded in (receipt.recorded for receipt in (*self.receipts, *self.twin))
+        }
+        created = [
+            Change(kind=ChangeKind.CREATED, record=records[receipt.recorded.id])
+            for receipt in self.receipts
+            if receipt.new and receipt.recorded.assertion.counts(receipt.recorded.assertion.state)
+        ]
+        dropped = self.dropped if self.twin or not records else {}
+        return Remembered(records=tuple(records.values()), changes=tuple(created), dropped=dropped)
+
+
+@attrs.frozen(kw_only=True)
+class StoredSession:
+    """A conversation that is in the store already, or a part of it.
+
+    Attributes:
+        id: Id of the conversation.
+        since: Only messages at this time or later.
+        until: Only messages before this time.
+        subject: Subject that the conversation was kept about; that of the memories if None.
+        scope: Scope that it was kept in; that of the memories if None.
+    """
+
+    id: str
+    since: dt.datetime | None = None
+    until: dt.datetime | None = None
+    subject: MemorySubject | str | None = None
+    scope: MemoryScope | str | None = None
+
+
+class Rememberer:
+    """Takes in texts, messages, conversations, and facts to consolidate.
+
+    Args:
+        context: The owner of the words, and the policies.
+        backend: The store and the models.
+    """
+
+    def __init__(self, context: Context, backend: Backend) -> None:
+        self._context = context
+        self._backend = backend
+        self._reader = Reader(context.everybody, backend)
+        self._writer = Writer(context.everybody, backend)
+        self._pipeline = Pipeline(context, backend)
+        self._four_verbs = FourVerbs(context, backend)
+
+    async def remember(self, what: Words, about: About) -> Remembered:
+        """See `Memory.remember`."""
+        order = self.ordered(about)
+        if self._backend.four_verbs_only:
+            (outcome,) = await self._in_four_verbs([what], order)
+            return outcome
+        outcomes = [await self._read_now(stored) for stored in await self._store([what], order)]
+        return outcomes[0].with_others(outcomes[1:])
+
+    async def _read_now(self, stored: StoredWords) -> Remembered:
+        if stored.unit is not None:
+            outcome = await self._pipeline.read_now(stored.unit)
+        else:
+            outcome = await self._read_before(stored) if stored.was_to_be_read else stored.outcome()
+        return outcome.without(DropReason.NOT_TEXT, stored.not_text)
+
+    async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
+        """See `Memory.remember_many`."""
+        self._backend.worker.check_running()
+        order = self.ordered(about)
+        if isinstance(what, str) or not isinstance(what, Iterable):
+            raise InvalidDataError("remember_many takes a list: give [what], or use remember")
+        return await self.store_and_submit(list(what), order)
+
+    async def generate(
+        self,
+        source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
+        about: About,
+    ) -> Submission:
+        """See `Memory.generate`."""
+        self._backend.worker.check_running()
+        if about.get("looking_for") is None and self._backend.reads_words:
+            subjects = (self._context.about(about.get("subject")),)
+            about = {**about, "looking_for": DetectionRequest(subjects=subjects, topics=MANAGED_TOPICS)}
+        order = self.ordered(about)
+        match source:
+            case StoredSession():
+                return await self.submit([await self._session(source, order)])
+            case [SingleFact() | MultipleFacts() | ReadyFact(), *_] if self._backend.four_verbs_only:
+                return await self._ready_in_four_verbs(source, order)
+            case [SingleFact() | MultipleFacts() | ReadyFact(), *_]:
+                return await self.submit([await self._ready(source, order)])
+            case [] | None:
+                raise InvalidDataError(
+                    "there is nothing to generate from: give words, messages, facts or a StoredSession"
+                )
+            case _:
+                return await self.store_and_submit([spoken(source, self._context.said_now)], order)
+
+    async def extract(self, text: str) -> tuple[str, ...]:
+        """See `Inbox.extract`."""
+        if not text.strip():
+            return ()
+        if self._backend.analyst is None:
+            raise CapabilityError("extracting statements takes a model: open the memory with model= or analyst=")
+        return tuple(await self._backend.analyst.extract(text))
+
+    def ordered(self, about: About) -> Order:
+        """Return checked details of a submission.
+
+        Raises:
+            InvalidDataError: A detail is out of range or of another type.
+        """
+        self._context.check_writable()
+        importance, scope, private = about.get("importance"), about.get("scope"), about.get("private")
+        ttl, revision_ttl = about.get("ttl"), about.get("revision_ttl")
+        subject = self._context.about(about.get("subject"))
+        given = FactDetails(
+            importance=self._context.policies.default_importance if importance is None else importance,
+            categories=about.get("categories") or (),
+            source=about.get("source"),
+            metadata=about.get("metadata") or {},
+            expires_at=about.get("expires_at"),
+            labels=about.get("labels") or {},
+            revision_expires_at=(
+                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
+            ),
+        )
+        return Order(
+            place=self._context.place(subject, scope),
+            given=self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private),
+            looking_for=self._looking_for(about.get("looking_for"), subject),
+            infer=tuple(name for name in ("scope", "categories", "importance") if about.get(name) is None),
+            consolidate=about.get("consolidate", True),
+            merge=about.get("merge", MetadataMerge.MERGE),
+            origins=about.get("origins"),
+        )
+
+    def _looking_for(self, request: DetectionRequest | None, subject: MemorySubject) -> DetectionRequest:
+        """Return what to look for; a request without a model would silently find nothing.
+
+        Raises:
+            CapabilityError: There is no model.
+            InvalidDataError: It is not a request.
+        """
+        if request is None:
+            return DetectionRequest(subjects=(subject,), concepts=self._context.concepts.values(), open=True)
+        if not isinstance(request, DetectionRequest):
+            raise InvalidDataError(
+                f"looking_for is a DetectionRequest(concepts=[…]), not a {type(request).__name__}", path="$.looking_for"
+            )
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
+        if request.subjects == (_EVERYTHING,):
+            request = attrs.evolve(request, subjects=(subject,))
+        for wanted in request.subjects:
+            self._context.named(wanted)
+        if not self._backend.reads_words:
+            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
+        asked = {concept.keyword for concept in request.concepts}
+        more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
+        if not more:
+            return request
+        return attrs.evolve(request, concepts=(*request.concepts, *more), open=request.searches_openly)
+
+    async def store_and_submit(self, what: Sequence[Words], order: Order) -> Submission:
+        """Submit words to be read in the background; read them now if nothing can wait."""
+        if self._backend.four_verbs_only:
+            return settled(await self._in_four_verbs(what, order))
+        return await self.submit(await self._store(what, order))
+
+    async def _in_four_verbs(self, what: Sequence[Words], order: Order) -> list[Remembered]:
+        self._four_verbs.check_representable(self._writer.lasting(order.given))
+        now = self._context.said_now
+        words, not_text = [], []
+        for item in what:
+            conversation = conversation_from(item, now)
+            not_text.append(conversation.not_text)
+            found = await self.words(conversation)
+            words.append(submitted(conversation, found, order.place, self.job(item, order)))
+        warn_of_not_text(sum(not_text))
+        outcomes = await self._four_verbs.remember(words)
+        return [
+            outcome.without(DropReason.NOT_TEXT, number) for outcome, number in zip(outcomes, not_text, strict=True)
+        ]
+
+    async def _store(self, what: Sequence[Words], order: Order) -> list[StoredWords]:
+        """Put words into the store, in one transaction; behind them the words that were read from their media."""
+        what = await self.with_words_of_media(what, order)
+        taken = await self.taken_in([(item, self.job(item, order)) for item in what], order)
+        stored = await self.journalled(taken)
+        warn_of_not_text(sum(item.not_text for item in taken))
+        return stored
+
+    async def with_words_of_media(
+        self, what: Sequence[Words], order: Order, *, lenient: bool = False
+    ) -> Sequence[Words]:
+        """Return words without their media, and behind them the words that were read from these.
+
+        Args:
+            what: The words.
+            order: Details of the call.
+            lenient: See `MediaInbox.separated`.
+        """
+        now = self._context.said_now
+        holding = {at: item for at, item in enumerate(what) if _may_hold_media(item)}
+        if not holding:
+            return what
+        held = await to_thread.run_sync(lambda: {at: conversation_from(item, now) for at, item in holding.items()})
+        inbox = MediaInbox(self._context.everybody, self._backend)
+        apart = await inbox.separated(list(held.values()), order.place, order.given.owner, lenient=lenient)
+        bare = dict(zip(held, apart.conversations, strict=True))
+        return [*(bare.get(at, item) for at, item in enumerate(what)), *apart.words]
+
+    async def taken_in(
+        self, what: Sequence[tuple[Words, Job | None]], order: Order, *, heard: Conversation | None = None
+    ) -> list[Taken]:
+        """Return words as they are to be stored, each with the job that it waits for.
+
+        Args:
+            what: The words.
+            order: Details of the call.
+            heard: All that is at hand of the conversation that they come from, if that is more.
+        """
+        intake, length = self._intake(order), _length_of(what)
+        read = await off_loop(partial(intake.read, what), length)
+        compared = [
+            attrs.evolve(item, words=await self._compared(item.words, heard or item.conversation, order))
+            for item in read
+            if isinstance(item, Found)
+        ]
+        kept = iter(await off_loop(partial(intake.taken, compared), length) if compared else ())
+        return [next(kept) if isinstance(item, Found) else item for item in read]
+
+    def _intake(self, order: Order) -> Intake:
+        return Intake(
+            place=order.place,
+            waiting=order.given,
+            lasting=self._writer.lasting(order.given),
+            origins=order.origins or self._context.policies.origins,
+            keeps_treatments=order.origins is not None,
+            compares=order.consolidate,
+            dated=self._writer.dated,
+            verbatim=self._verbatim,
+            now=self._context.said_now,
+        )
+
+    async def journalled(self, taken: Sequence[Taken]) -> list[StoredWords]:
+        """Append words or facts to the store, in one transaction."""
+        assertions, twins, vectors = await self._distinct(taken)
+        receipts = await self._writer.receipts([said for each in assertions for said in each], vectors=vectors)
+        unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
+        if len(unread) < len(receipts):
+            unread |= await self._left_unread({receipt.recorded.id for receipt in receipts})
+            jobs = [item.job for item, each in zip(taken, assertions, strict=True) for _ in each]
+            known = zip(receipts, jobs, strict=True)
+            unread |= await self.read_again([(receipt.recorded, job) for receipt, job in known if not receipt.new])
+        as_said = [receipt for receipt in receipts if receipt.recorded.assertion.job is None]
+        states = await self._writer.states_of_repeated(as_said)
+        stored, at = [], 0
+        for item, said in zip(taken, assertions, strict=True):
+            mine = tuple(receipts[at : at + len(said)])
+            at += len(said)
+            words = [
+                word
+                for receipt in mine
+                if (word := unread.pop(receipt.recorded.id, None)) is not None and word.assertion.job is not None
+            ]
+            unit = _unit(words, mine, item.job)
+            stored.append(
+                StoredWords(receipts=mine, unit=unit, dropped=item.dropped, not_text=item.not_text, states=states)
+            )
+        for again, first in twins.items():
+            dropped = {**taken[again].dropped, DropReason.DUPLICATE: 1}
+            stored[again] = attrs.evolve(stored[again], dropped=dropped, twin=stored[first].receipts)
+        return stored
+
+    async def read_again(self, words: Sequence[tuple[Recorded, Job | None]]) -> dict[str, Recorded]:
+        """Let words that were submitted before wait once more, if they are to be read for something else.
+
+        Args:
+            words: The words, each with the job that they are submitted with now.
+
+        Returns:
+            The waiting revisions by the ids of the words.
+        """
+        wanted = [
+            (recorded, job)
+            for recorded, job in words
+            if job is not None and job.kind is JobKind.DETECT and recorded.assertion.job is not None
+        ]
+        if not wanted:
+            return {}
+        log = await self._reader.log(LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True))
+        records = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
+        logs: dict[str | None, list[LogEntry]] = defaultdict(list)
+        for entry in log:
+            logs[records.get(entry.id if isinstance(entry, Recorded) else entry.assertion_id)].append(entry)
+        revisions = {
+            recorded.id: revision
+            for recorded, job in wanted
+            if (revision := read_again(recorded, job, logs[recorded.record_id])) is not None
+        }
+        receipts = await self._writer.receipts(list(revisions.values()))
+        return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
+
+    async def _distinct(
+        self, taken: Sequence[Taken]
+    ) -> tuple[list[Sequence[Assertion]], dict[int, int], list[Any] | None]:
+        """Leave out plain texts that duplicate an earlier one of the batch; keep all if the embedder fails.
+
+        Returns:
+            The remaining assertions of each item, the position of the first by that of each duplicate, and the vectors.
+        """
+        kept = [item.assertions for item in taken]
+        alone = [number for number, item in enumerate(taken) if item.compared and len(item.assertions) == 1]
+        if len(alone) < 2:
+            return kept, {}, None
+        vectors = await self._writer.vectors([said for each in kept for said in each])
+        starts = list(itertools.accumulate((len(each) for each in kept), initial=0))
+        candidates = [CandidateAssertion(assertion=kept[number][0], vector=vectors[starts[number]]) for number in alone]
+        if any(candidate.vector is None for candidate in candidates):
+            return kept, {}, list(vectors)
+        found = await to_thread.run_sync(duplicates_in, candidates, self._context.policies.consolidation)
+        twins = {alone[again]: alone[first] for again, first in found.items()}
+        for number in twins:
+            kept[number] = ()
+        left = [vectors[starts[number] + place] for number, each in enumerate(kept) for place in range(len(each))]
+        return kept, twins, left
+
+    def job(self, what: object, order: Order) -> Job | None:
+        """Return the job for words; None if no model has to read them."""
+        backend = self._backend
+        infer = order.infer if backend.analyst is not None else ()
+        consolidate = order.consolidate and backend.consolidator is not None
+        kind = JobKind.KEEP if isinstance(what, str) else JobKind.DETECT
+        if kind is JobKind.KEEP and not infer and not consolidate:
+            return None
+        if kind is JobKind.DETECT and isinstance(backend.detector, VerbatimDetector):
+            return None
+        request = order.looking_for if kind is JobKind.DETECT else DetectionRequest()
+        return Job(
+            id=uuid.uuid4().hex,
+            kind=kind,
+            consolidate=consolidate,
+            infer=infer if kind is JobKind.KEEP else (),
+            request=request,
+            merge=order.merge,
+        )
+
+    async def words(self, conversation: Conversation) -> Detection:
+        """Return the words of a conversation as statements, secrets redacted.
+
+        Raises:
+            InvalidDataError: A time lies in the future, and the policy refuses that.
+        """
+        found = await self._verbatim.detect(conversation, DetectionRequest())
+        for candidate in found.candidates:
+            self._writer.dated(candidate.fact)
+        return found
+
+    @property
+    def _verbatim(self) -> VerbatimDetector:
+        detector = self._backend.detector
+        return detector if isinstance(detector, VerbatimDetector) else VerbatimDetector(clock=self._context.clock)
+
+    async def _compared(self, found: Detection, conversation: Conversation, order: Order) -> Detection:
+        """Return the words of a conversation, with a flag, which quarantines, on those that the assistant only repeats.
+
+        Args:
+            found: The words to keep.
+            conversation: The conversation that they come from, or all of it that is at hand.
+            order: Details of the call, with the treatment of messages.
+        """
+        messages = {message.id or str(place): message for place, message in enumerate(conversation.messages)}
+        before = [] if conversation.id is None else await self.words_of(StoredSession(id=conversation.id), order)
+        earlier = [item for item in in_order(before) if item.assertion.details.evidence[0].message_id not in messages]
+        policies = self._context.policies
+        listened = partial(heard_as, origins=order.origins or policies.origins, flagged=policies.flagged)
+        heard = [*map(_heard_before, earlier), *map(listened, messages.values())]
+        repeated = await to_thread.run_sync(repetitions, heard)
+        names = list(messages)
+        flags = {names[at - len(earlier)]: REPEATS[origin] for at, origin in repeated.items() if at >= len(earlier)}
+        return attrs.evolve(found, candidates=[_flagged(candidate, flags) for candidate in found.candidates])
+
+    async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
+        """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
+        busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
+        failed = [entry for entry in await self._reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        if failed:
+            with contextlib.suppress(StateConflictError):  # another caller lets them be read again
+                await self._writer.commit([to_pending(recorded) for recorded in failed])
+        waiting = await self._reader.recorded_in((AssertionState.PENDING,))
+        busy |= self._backend.worker.busy
+        return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
+
+    async def _read_before(self, stored: StoredWords) -> Remembered:
+        """Return the outcome of words that were submitted before and are read."""
+        return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
+
+    async def submit(self, stored: Sequence[StoredWords]) -> Submission:
+        """Submit journalled words to the worker."""
+        ids = _ids_of(stored)
+        submission, outcomes = Submission(ids), {}
+        for id, item in zip(ids, stored, strict=True):
+            submission.drop(DropReason.NOT_TEXT, item.not_text, id)
+            if item.unit is None and item.was_to_be_read:
+                submission.settle(id, await self._read_before(item))
+            elif item.unit is None:
+                outcomes[id] = item.outcome
+        submission.keep(outcomes)
+        self._backend.worker.submit(
+            self._pipeline.unit_reader, [item.unit for item in stored if item.unit is not None], submission
+        )
+        return submission
+
+    async def _ready(self, facts: Sequence[Any], order: Order) -> StoredWords:
+        candidates = self._candidates(facts)
+        job = Job(id=uuid.uuid4().hex, kind=JobKind.CONSOLIDATE, consolidate=order.consolidate, merge=order.merge)
+        (stored,) = await self.journalled([self._intake(order).facts(candidates, job)])
+        return stored
+
+    async def _ready_in_four_verbs(self, facts: Sequence[Any], order: Order) -> Submission:
+        self._four_verbs.check_representable(self._writer.lasting(order.given))
+        found = Detection(candidates=self._candidates(facts))
+        words = submitted(Conversation(messages=()), found, order.place, None)
+        return settled(await self._four_verbs.remember([words]))
+
+    def _candidates(self, facts: Sequence[Any]) -> list[Candidate]:
+        for fact in facts:
+            if not isinstance(fact, SingleFact | MultipleFacts | ReadyFact):
+                raise InvalidDataError(f"cannot generate from facts and a {type(fact).__name__} together")
+        ready = (fact if isinstance(fact, ReadyFact) else ReadyFact(fact) for fact in facts)
+        found = [fact.candidate(self._context.said_now) for fact in ready]
+        return [attrs.evolve(candidate, fact=self._writer.dated(candidate.fact)) for candidate in found]
+
+    async def _session(self, session: StoredSession, order: Order) -> StoredWords:
+        """Return the words of a stored session, to be read again in any state."""
+        self._backend.history()
+        kept_at = Place(
+            self._context.named(session.subject) or order.place.subject,
+            self._context.anchored(session.scope) or order.place.scope,
+        )
+        words = await self.words_of(session, attrs.evolve(order, place=kept_at))
+        if not words:
+            raise RecordNotFoundError(
+                "the store holds no such session that the viewer may see at this place: "
+                "StoredSession(id, subject=…, scope=…) names the place that it was kept at"
+            )
+        job = self.job(Conversation(messages=()), order)
+        unit = (
+            Unit(job=job, words=in_order(words), waiting=False, target=order.place, caller=order.given) if job else None
+        )
+        return StoredWords(receipts=(), unit=unit)
+
+    async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
+        """Return the visible words of a conversation at the place of an order."""
+        return await self._reader.recorded(
+            LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
+        )
+
+
+def _may_hold_media(item: Words) -> bool:
+    match item:
+        case Message() as message:
+            return bool(message.media)
+        case Conversation(messages=messages):
+            return any(message.media for message in messages)
+        case [Message(), *_]:
+            return any(isinstance(message, Message) and message.media for message in item)
+        case _:
+            return not isinstance(item, str)  # dicts, which nobody has looked into yet
+
+
+def warn_of_not_text(number: int) -> None:
+    """Log that messages came with images, audio or files, if any did."""
+    if number:
+        _log.warning("images, audio and files in messages were not read; `dropped` counts them under NOT_TEXT")
+
+
+def _ids_of(stored: Sequence[StoredWords]) -> list[str]:
+    """Return an id of each item, by which it is found again: that of its job, or of its first words without one."""
+    ids: dict[str, None] = {}
+    for item in stored:
+        first = next(iter(item.receipts or item.twin), None)
+        if item.unit is not None:
+            id = item.unit.job.id
+        else:
+            id = "" if first is None else job_id(first.recorded) or first.recorded.id
+        ids[uuid.uuid4().hex if not id or id in ids else id] = None  # the same words twice have one id that is found
+    return list(ids)
+
+
+def settled(outcomes: Sequence[Remembered]) -> Submission:
+    """Return a submission that is finished already."""
+    submission = Submission([uuid.uuid4().hex for _ in outcomes])
+    for id, outcome in zip(submission.ids, outcomes, strict=True):
+        submission.settle(id, outcome)
+    return submission
+
+
+def _length_of(what: Sequence[tuple[Words, Job | None]]) -> int | None:
+    """Return the number of characters of a single text or message; None for anything longer to count."""
+    match what:
+        case [(str() as text, _)] | [(Message(content=text), _)]:
+            return len(text)
+        case _:
+            return None
+
+
+def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | None) -> Unit | None:
+    """Return the pending unit, reusing the job id of an earlier submission."""
+    if job is None or not words:
+        return None
+    if not any(receipt.new for receipt in receipts):
+        job = attrs.evolve(job, id=job_id(words[-1]) or job.id)
+    return Unit(job=job, words=tuple(words))
+
+
+def _heard_before(entry: Recorded) -> Heard:
+    """Return stored words of a conversation. Those in quarantine are not believed."""
+    said = entry.assertion
+    trusted = said.details.believed and said.state is not AssertionState.QUARANTINED
+    return Heard(said.details.evidence[0].quote, said.details.origin, trusted=trusted)
+
+
+def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
+    if state is AssertionState.QUARANTINED:
+        return as_kept_apart(recorded, state, {})
+    return record_of(recorded, state=state)
+
+
+def _flagged(candidate: Candidate, flags: Mapping[str, str]) -> Candidate:
+    """Return a candidate with the flag of its message, if that has one and is the assistant's."""
+    details = candidate.details
+    flag = flags.get(details.evidence[0].message_id or "")
+    if flag is None or details.origin is not Origin.ASSISTANT:
+        return candidate
+    return attrs.evolve(candidate, details=attrs.evolve(details, flags=(*details.flags, flag)))
+
+
+def _is_of(session: StoredSession, entry: Recorded, order: Order) -> bool:
+    said = entry.assertion
+    evidence = said.details.evidence
+    # The most selective test comes first: every entry ever recorded is checked.
+    return (
+        bool(evidence)
+        and evidence[0].conversation_id == session.id
+        and said.keyword == STATEMENT.keyword
+        and evidence[0].quote == said.data
+        and said.details.owner == order.given.owner
+        and said.place.key == order.place.key
+        and (session.since is None or said.timestamp >= session.since)
+        and (session.until is None or said.timestamp < session.until)
+    )

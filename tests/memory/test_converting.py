@@ -1,0 +1,178 @@
+"""Conversion of stored facts to another type, keyword or subject: all revisions, all or none, and after a death."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
+from factmem.abc import EraseReceipt
+from factmem.errors import ConceptConflictError, InvalidDataError
+from factmem.facts import STATEMENT
+from factmem.records import AssertionState
+from factmem.testing import FakeClock, HashEmbedder
+
+USER = MemorySubject("user", "the person who writes")
+SEATS = Concept.single("seats", "How many seats they need")
+NUMBER = Concept.single("seats", "How many seats they need", int)
+PETS = Concept.multiple("pets", "Animals that they keep")
+
+
+class OldPlan(enum.Enum):
+    FREE = "free"
+    PRO = "pro"
+
+
+class Plan(enum.Enum):
+    BASIC = "basic"
+    PRO = "pro"
+
+
+def _number(old: Any) -> int:
+    return int(old)
+
+
+async def _two_seats(memory: Memory, clock: FakeClock) -> None:
+    await memory.save(SingleFact(SEATS, "5", timestamp=clock()), subject=USER)
+    clock.advance(dt.timedelta(days=1))
+    await memory.save(SingleFact(SEATS, "7", timestamp=clock()), subject=USER)
+
+
+async def test_every_revision_gets_the_new_type_and_keeps_its_time(memory: Memory, clock: FakeClock) -> None:
+    await _two_seats(memory, clock)
+    old = await memory.history(SEATS, subject=USER)
+    assert (await memory.admin.convert("seats", NUMBER, _number)).revisions == 2
+    new = await memory.history(NUMBER, subject=USER)
+    assert [record.value for record in new] == [5, 7]
+    assert [record.state for record in new] == [AssertionState.SUPERSEDED, AssertionState.ACTIVE]
+    assert [record.timestamp for record in new] == [record.timestamp for record in old]
+    loaded = await memory.load(NUMBER, subject=USER)
+    assert loaded is not None
+    assert loaded.value == 7
+    (found,) = await memory.recall("how many seats", limit=1)
+    assert found.record.value == 7
+
+
+async def test_a_lost_member_of_an_enum_is_named_anew(memory: Memory) -> None:
+    await memory.save(SingleFact(Concept.single("plan", "Their plan", OldPlan), OldPlan.FREE), subject=USER)
+    plan = Concept.single("plan", "Their plan", Plan)
+    with pytest.raises(ConceptConflictError, match=r"Admin\.convert"):
+        await memory.load(plan, subject=USER)
+    await memory.admin.convert("plan", plan, lambda old: Plan.BASIC if old == "free" else Plan(str(old)))
+    loaded = await memory.load(plan, subject=USER)
+    assert loaded is not None
+    assert loaded.value is Plan.BASIC
+
+
+async def test_a_concept_is_renamed_and_joins_facts_of_the_new_name(memory: Memory) -> None:
+    animals = Concept.multiple("animals", "Animals that they keep")
+    await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)
+    await memory.save(MultipleFacts(animals, ("dog", "newt")), subject=USER)
+    await memory.admin.convert("pets", animals)
+    loaded = await memory.load(animals, subject=USER)
+    assert loaded is not None
+    assert set(loaded.values) == {"cat", "dog", "newt"}
+    assert await memory.history("pets", subject=USER) == []
+
+
+async def test_what_was_retracted_or_waits_stays_so(memory: Memory) -> None:
+    (gone,) = await memory.save(MultipleFacts(PETS, ("cat",)), subject=USER)
+    await memory.save(MultipleFacts(PETS, ("dog",)), subject=USER)
+    await memory.retract(gone.id)
+    animals = Concept.multiple("animals", "Animals that they keep")
+    await memory.admin.convert("pets", animals)
+    states = {record.value: record.state for record in await memory.history(animals, subject=USER)}
+    assert states == {"cat": AssertionState.RETRACTED, "dog": AssertionState.ACTIVE}
+
+
+async def test_an_update_by_id_stays_one_record_with_its_history(memory: Memory, clock: FakeClock) -> None:
+    (cat,) = await memory.save(MultipleFacts(PETS, ("cat",), timestamp=clock()), subject=USER)
+    clock.advance(dt.timedelta(hours=1))
+    await memory.update(cat.id, value="lynx")
+    animals = Concept.multiple("animals", "Animals that they keep")
+    await memory.admin.convert("pets", animals)
+    loaded = await memory.load(animals, subject=USER)
+    assert loaded is not None
+    assert loaded.values == ("lynx",)
+    assert len({record.id for record in await memory.history(animals, subject=USER)}) == 1
+
+
+async def test_a_value_that_cannot_be_converted_leaves_everything_as_it_was(memory: Memory, clock: FakeClock) -> None:
+    await _two_seats(memory, clock)
+    await memory.save(SingleFact(SEATS, "many"), subject=USER.individual("bo"))
+    before = await memory.list_records()
+    with pytest.raises(ValueError, match="many"):
+        await memory.admin.convert("seats", NUMBER, _number)
+    with pytest.raises(InvalidDataError):
+        await memory.admin.convert("seats", NUMBER)
+    assert await memory.list_records() == before
+
+
+async def test_a_conflict_at_the_new_keyword_leaves_everything_as_it_was(memory: Memory, clock: FakeClock) -> None:
+    await _two_seats(memory, clock)
+    places = Concept.single("places", "How many seats they need", int)
+    await memory.save(SingleFact(places, 3), subject=USER)
+    before = await memory.list_records()
+    with pytest.raises(ConceptConflictError):
+        await memory.admin.convert("seats", Concept.single("places", "How many seats they need"))
+    assert await memory.list_records() == before
+
+
+async def test_a_dry_run_writes_nothing(memory: Memory, clock: FakeClock) -> None:
+    await _two_seats(memory, clock)
+    found = await memory.admin.convert("seats", NUMBER, _number, dry_run=True)
+    assert (found.revisions, found.dry_run) == (2, True)
+    assert (await memory.admin.merge("user", "user:ann", dry_run=True)).revisions == 2
+    assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
+
+
+async def test_statements_are_not_converted(memory: Memory) -> None:
+    with pytest.raises(InvalidDataError, match="statements"):
+        await memory.admin.convert("statement", NUMBER)
+    with pytest.raises(InvalidDataError, match="statements"):
+        await memory.admin.convert("seats", STATEMENT)
+
+
+async def test_two_subjects_become_one(memory: Memory, clock: FakeClock) -> None:
+    await memory.save(SingleFact(SEATS, "5", timestamp=clock()), subject="user:annie")
+    clock.advance(dt.timedelta(days=1))
+    await memory.save(SingleFact(SEATS, "7", timestamp=clock()), subject="user:ann")
+    await memory.save(MultipleFacts(PETS, ("cat",)), subject="user:annie")
+    assert (await memory.admin.merge("user:annie", into="user:ann")).revisions == 2
+    assert [record.value for record in await memory.history("seats", subject="user:ann")] == ["5", "7"]
+    loaded = await memory.load(PETS, subject="user:ann")
+    assert loaded is not None
+    assert loaded.values == ("cat",)
+    assert await memory.list_records(subject="user:annie") == []
+    with pytest.raises(InvalidDataError, match="itself"):
+        await memory.admin.merge("user:ann", into="user:ann")
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+async def test_a_conversion_that_was_killed_goes_on(deaths: int, clock: FakeClock) -> None:
+    """The process dies before the first erasure, or before the second one."""
+    alive = True
+
+    class Dies(InMemoryProvider):
+        left = deaths
+
+        async def erase(
+            self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+        ) -> EraseReceipt:
+            self.left -= alive
+            if alive and self.left <= 0:
+                raise KeyboardInterrupt
+            return await super().erase(record_ids, tenant=tenant, assertion_ids=assertion_ids)
+
+    async with Memory(Dies(clock=clock), embedder=HashEmbedder(), clock=clock) as memory:
+        await _two_seats(memory, clock)
+        with pytest.raises(KeyboardInterrupt):
+            await memory.admin.convert("seats", NUMBER, _number)
+        alive = False
+        await memory.admin.convert("seats", NUMBER, _number)
+        assert [record.value for record in await memory.history(NUMBER, subject=USER)] == [5, 7]
+        assert len(await memory.list_records()) == 1
