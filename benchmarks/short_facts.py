@@ -135,7 +135,7 @@ async def measure(given: FactSet, embedder: Embedder) -> dict[str, dict[str, lis
     found: dict[str, dict[str, list[float]]] = {}
     async with Memory("memory:", embedder=embedder) as memory:
         await given.fill(memory)
-        await memory.flush()
+        await memory.inbox.flush()
         for (text, gold), vector in zip(asked, vectors, strict=True):
             rankings = {name: ranking.messages for name, ranking in baselines.rankings(text, vector).items()}
             rankings[FACTMEM] = [given.key(match) for match in await memory.recall(text, limit=DEPTH)]

@@ -524,7 +524,8 @@ class Searches:
         return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)
 
     def _texts(self, text: str) -> list[str]:
-        return [text, nameless(text), *(event.phrase for event in events_in(text, self.now))]
+        said = [text, *(event.phrase for event in events_in(text, self.now))]
+        return [*said, *map(nameless, said)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""

@@ -28,7 +28,7 @@ async def test_an_embedder_that_tells_halves_apart_leads_more_than_a_blind_one()
     for embedder in (HashEmbedder(), CallableEmbedder(blind, name="blind", dimension=8)):
         async with Memory(InMemoryProvider(), embedder=embedder) as memory:
             await memory.remember_many(TEXTS)
-            await memory.flush()
+            await memory.inbox.flush()
             found = await memory.calibrate()
             weights[(await embedder.identity()).name] = found.lexical_weight
             assert WEIGHTS[0] <= found.lexical_weight <= WEIGHTS[-1]
@@ -38,7 +38,7 @@ async def test_an_embedder_that_tells_halves_apart_leads_more_than_a_blind_one()
 async def test_questions_choose_the_weight_that_finds_their_answers() -> None:
     async with Memory(InMemoryProvider(), embedder=CallableEmbedder(blind, name="blind", dimension=8)) as memory:
         await memory.remember_many(TEXTS[:12])
-        await memory.flush()
+        await memory.inbox.flush()
         found = await memory.calibrate({"Where was the blue boat?": TEXTS[10], "And the red bell?": TEXTS[5]})
         assert found.lexical_weight > 0.3, "only words find anything"
         assert found.unrelated > 0.5
