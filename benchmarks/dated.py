@@ -37,6 +37,7 @@ from rich.table import Table
 
 from factmem import Embedder, Memory, Message, RecallSettings
 from factmem.recall import analyse, embedded, embedder_named, scoring
+from factmem.recall.index.segments import Segment
 from factmem.testing import FakeClock
 
 FACTMEM: Final = "factmem"
@@ -69,8 +70,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
     "k1 1.2": {"BM25_K1": 1.2},
     "b (any length alike)": {"BM25_B": 0},
     "b 1": {"BM25_B": 1},
-    "saturation": {"SATURATION": 1e9},
-    "saturation .25": {"SATURATION": 0.25},
+    "words by their levels": {"words": 1},
     "speaker or subject named": {"lead": 0},
     "time named": {"dated": 0},
     "time as a term": {"TIMED": 0},
@@ -89,7 +89,7 @@ ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
 
 @attrs.frozen
 class Ranking:
-    """Ids of messages, best first, and the score of the best."""
+    """Ids of messages, best first, and the score of the best or the confidence."""
 
     messages: Sequence[str]
     top: float
@@ -165,7 +165,7 @@ def _text(message: Message) -> str:
 async def _search(memory: Memory, question: str, limit: int) -> Ranking:
     matches = await memory.recall(question, limit=limit)
     found = first_seen(item.message_id or "" for match in matches for item in match.record.evidence[:1])
-    return Ranking(found, matches[0].score if matches else 0.0)
+    return Ranking(found, matches.confidence)
 
 
 @contextlib.contextmanager
@@ -181,7 +181,8 @@ def _left_out(name: str) -> Iterator[None]:
         return whole(attrs.evolve(given, **changed), lexical_weight)
 
     replaced: dict[str, Any] = {"similarity": similarity, **constants}
-    with mock.patch.multiple(scoring, **replaced):
+    weights = property(lambda segment: segment.weights(np.arange(len(segment))))  # a segment keeps those it had
+    with mock.patch.multiple(scoring, **replaced), mock.patch.object(Segment, "short_weights", weights):
         yield
 
 
@@ -269,7 +270,7 @@ def _tables(result: Mapping[str, Any]) -> Iterator[Table]:
         yield other
     tops = result["auroc of the top score"]
     if tops[FACTMEM]:
-        table = Table("set", *shown, title="AUROC of the top score, answerable against not")
+        table = Table("set", *shown, title="AUROC of the confidence or the top score, answerable against not")
         for set_ in tops[FACTMEM]:
             table.add_row(set_, *(f"{tops[name][set_]:.3f}" for name in shown))
         yield table
@@ -296,7 +297,7 @@ def main() -> None:
     parser.add_argument("--shift", type=int, nargs="+", default=[0], metavar="DAYS", help="move the present")
     parser.add_argument("--ablate", action="store_true", help="leave out one piece of the similarity at a time")
     parser.add_argument("--embedder", default="wordllama", help="name of an embedder, such as minilm")
-    parser.add_argument("--lexical-weight", type=float, default=DEFAULTS.lexical_weight, metavar="WEIGHT")
+    parser.add_argument("--lexical-weight", type=float, metavar="WEIGHT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--markdown", action="store_true", help="also print the table of the documentation")
     options = parser.parse_args()

@@ -54,7 +54,7 @@ async def measure(embedder: str, settings: RecallSettings) -> Mapping[str, Mappi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("embedders", nargs="+")
-    parser.add_argument("--lexical-weight", type=float, default=RecallSettings().lexical_weight, metavar="WEIGHT")
+    parser.add_argument("--lexical-weight", type=float, metavar="WEIGHT")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     settings = RecallSettings(lexical_weight=options.lexical_weight)

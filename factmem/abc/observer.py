@@ -70,6 +70,7 @@ class Operation(enum.StrEnum):
     CONVERT = "convert"
     MERGE = "merge"
     REEMBED = "reembed"
+    CALIBRATE = "calibrate"
     CLOSE = "aclose"
     QUARANTINE_LIST = "quarantine.list"
     QUARANTINE_COUNT = "quarantine.count"

@@ -498,6 +498,7 @@ TOOL_NAMES: Final = ("recall_memory", _SAVED, "forget_memory")
 """Names of the tools."""
 
 _MOST: Final = 50
+_NEAREST: Final = "Nothing in memory answers this. Nearest:"
 _LESS_WELL: Final = "Found less well than usual, because a model failed: other words may find more."
 
 
@@ -529,8 +530,10 @@ class MemoryTools:
             return "Nothing was looked up: the memory cannot be read now."
         records = [match.record for match in matches] if loading.overtaken else still_true(matches)
         block = rendered(records, loading.budget, loading.count_tokens, ids=True)
-        answer = block.text or "Nothing is known about that."
-        return answer if matches.failure is None else f"{_LESS_WELL}\n{answer}"
+        notes = [_LESS_WELL] if matches.failure else []
+        if block.text and not matches.answers:
+            notes.append(_NEAREST)
+        return "\n".join([*notes, block.text or "Nothing is known about that."])
 
     async def save_memory(self, text: str) -> str:
         """Remember something for later conversations.

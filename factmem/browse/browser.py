@@ -24,9 +24,7 @@ from factmem.browse.charts import (
     bars_of,
     graph_of,
     marks_of,
-    split_answers,
     tallies_of,
-    weak_heading,
 )
 from factmem.browse.past import biography_of, undo_last
 from factmem.browse.rows import RecordRow, row_of
@@ -208,7 +206,6 @@ class Hit:
         score: From 0 to 1.
         bars: Parts of the score.
         reasons: Reasons for the match; see `factmem.recall.RecallMatch`.
-        weak: Whether it hardly answers.
         newer: The newer record that overtakes it, if there is one.
         retracted: Whether a fact that was found in the same words was retracted.
         earlier: Earlier revisions, newest first.
@@ -218,7 +215,6 @@ class Hit:
     score: float
     bars: tuple[Bar, ...]
     reasons: tuple[str, ...]
-    weak: bool = False
     newer: RecordRow | None = None
     retracted: bool = False
     earlier: tuple[RecordRow, ...] = ()
@@ -231,21 +227,16 @@ class Found:
     Attributes:
         query: The query.
         narrowing: The conditions.
-        hits: The results that answer, best first.
-        weak: The results that hardly do, best first.
+        hits: The results, best first.
+        answers: Whether any of them answers.
         failure: The reason why meaning did not count or results are not reranked, if so.
     """
 
     query: str
     narrowing: Narrowing
     hits: tuple[Hit, ...]
-    weak: tuple[Hit, ...] = ()
+    answers: bool = True
     failure: str | None = None
-
-    @property
-    def weak_heading(self) -> str:
-        """The heading of the results that hardly answer."""
-        return weak_heading(len(self.hits), len(self.weak))
 
 
 @attrs.frozen(kw_only=True)
@@ -509,12 +500,11 @@ class Browser:
         """
         given = narrowing or Narrowing()
         matches = await self._memory.recall(query, limit=limit, history=True, **given.filters())
-        strong, weak = split_answers(matches)
         return Found(
             query=query,
             narrowing=given,
-            hits=tuple(_hit(match) for match in strong),
-            weak=tuple(_hit(match, weak=True) for match in weak),
+            hits=tuple(map(_hit, matches)),
+            answers=matches.answers,
             failure=matches.failure,
         )
 
@@ -773,13 +763,12 @@ def _branch(node: ScopeTree, all_records: int) -> Branch:
     )
 
 
-def _hit(match: RecallMatch, *, weak: bool = False) -> Hit:
+def _hit(match: RecallMatch) -> Hit:
     return Hit(
         row=row_of(match.record),
         score=match.score,
         bars=bars_of(match.parts),
         reasons=match.reasons,
-        weak=weak,
         newer=None if match.newer is None else row_of(match.newer),
         retracted=match.retracted,
         earlier=tuple(map(row_of, match.earlier)),

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from factmem.browse.rows import RecordRow
-from factmem.recall import RecallMatch, RecallMatches, ScoreParts
+from factmem.recall import ScoreParts
 
 __all__ = [
     "Bar",
@@ -22,9 +22,7 @@ __all__ = [
     "bars_of",
     "graph_of",
     "marks_of",
-    "split_answers",
     "tallies_of",
-    "weak_heading",
 ]
 
 _MEANINGS: Final = {
@@ -38,10 +36,6 @@ _MEANINGS: Final = {
     "recency": "1 for now, halved with each half-life",
     "importance": "importance of the record",
 }
-_ANSWERS: Final = 0.1
-"""Least similarity of a result that answers. With the default embedder, the right ones of short facts asked for in
-other words have .1 to .7, and the best ones of questions about something else .02 to .12."""
-
 _MOST_CONCEPTS: Final = 12
 _MOST_VALUES: Final = 4
 """Maximum number of values drawn for one concept; the rest is counted."""
@@ -138,27 +132,6 @@ def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
         Bar(name=name, share=min(1.0, max(0.0, share)), meaning=_MEANINGS[name])
         for name, share in parts.by_name().items()
     )
-
-
-def split_answers(matches: RecallMatches) -> tuple[list[RecallMatch], list[RecallMatch]]:
-    """Return the results that answer, and those that hardly do, each in their order.
-
-    What a language model has found by its own questions counts as an answer, similar to the first question or not.
-    """
-    if matches.deep is not None and matches.deep.calls:
-        return list(matches), []
-    weak = [match for match in matches if match.parts.similarity < _ANSWERS]
-    return [match for match in matches if match.parts.similarity >= _ANSWERS], weak
-
-
-def weak_heading(strong: int, weak: int) -> str:
-    """Return the heading of results that hardly answer.
-
-    Args:
-        strong: Number of results that answer.
-        weak: Number of those that hardly do.
-    """
-    return f"{weak} more that hardly answer:" if strong else "Nothing answers this. Nearest:"
 
 
 def tallies_of(counts: Mapping[str, int]) -> tuple[Tally, ...]:

@@ -58,6 +58,7 @@ _COMMANDS: Final[Mapping[str, str | Mapping[str, str]]] = {
     "export": "store:export",
     "import": "importing:import_",
     "reembed": "store:reembed",
+    "calibrate": "store:calibrate",
     "backup": "copying:backup",
     "restore": "copying:restore",
     "move": "copying:move",

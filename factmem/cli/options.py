@@ -350,6 +350,7 @@ class Scoring:
         importance_weight: Weight of either formula.
         half_life: See `RecallSettings.half_life_days`.
         lexical_weight: See `RecallSettings`.
+        unrelated: See `RecallSettings`.
         diversity: See `RecallSettings`.
     """
 
@@ -372,6 +373,9 @@ class Scoring:
         float | None,
         _option("lexical-weight", "Weight of words, from 0 (meaning only) to 1 (words only).", min=0, max=1),
     ] = None
+    unrelated: Annotated[
+        float | None, _option("unrelated", "Mean cosine of unrelated texts, from 0 to 1.", min=0, max=1)
+    ] = None
     diversity: Annotated[
         float | None, _option("diversity", "Penalty for repeating an earlier result, from 0 to 1.", min=0, max=1)
     ] = None
@@ -387,6 +391,7 @@ class Scoring:
         others = {
             "half_life_days": self.half_life,
             "lexical_weight": self.lexical_weight,
+            "unrelated": self.unrelated,
             "diversity": self.diversity,
         }
         others_given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}

@@ -72,7 +72,7 @@ async def recall(
 ) -> None:
     """Find the facts that answer a query, best first, each with its source.
 
-    Scores are from 0 to 1. Records that hardly answer follow in short, one a line; --min-score leaves them out.
+    Scores are from 0 to 1. If nothing answers, this is said, and the nearest records are shown in short.
 
     With --depth deep, the output also shows the confidence, the other queries and the gaps.
     """
@@ -106,18 +106,14 @@ async def recall(
 
 
 def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> None:
-    from factmem.browse.charts import split_answers, weak_heading
     from factmem.cli.output import match_block, match_line, print_block
 
     if not matches:
         out.print("Nothing found.")
-    strong, weak = split_answers(matches)
-    for rank, match in enumerate(strong, start=1):
-        print_block(out, f"{rank:>2}  {match.score:.2f}", match_block(match, explain=explain))
-    if weak:
-        out.print(weak_heading(len(strong), len(weak)), style="yellow")
-    for rank, match in enumerate(weak, start=len(strong) + 1):
-        block = match_block(match, explain=True) if explain else [match_line(match)]
+    elif not matches.answers:
+        out.print("Nothing answers this. Nearest:", style="yellow")
+    for rank, match in enumerate(matches, start=1):
+        block = match_block(match, explain=explain) if explain or matches.answers else [match_line(match)]
         print_block(out, f"{rank:>2}  {match.score:.2f}", block)
 
 

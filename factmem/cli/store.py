@@ -1,10 +1,11 @@
-"""The commands on the store as a whole: `tree`, `info`, `providers`, `export`, `reembed` and keys."""
+"""The commands on the store as a whole: `tree`, `info`, `providers`, `export`, `reembed`, `calibrate` and keys."""
 
 from __future__ import annotations
 
 import datetime as dt
 import functools
 import io
+import json
 import sys
 from collections import Counter
 from importlib.metadata import EntryPoint
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from factmem.memory import Memory, ScopeInfo, ScopeTree
     from factmem.scopes import MemoryScope
 
-__all__ = ["export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
+__all__ = ["calibrate", "export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
 
 
 async def tree(
@@ -260,6 +261,33 @@ async def reembed(session: Session) -> None:
         with progress("embedding", quiet=session.as_json) as advance:
             count = await memory.admin.reembed(advance)
     session.show_line({"reembedded": count}, f"embedded {count} record(s) again")
+
+
+async def calibrate(
+    session: Session,
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            "--questions",
+            metavar="FILE",
+            help='JSON Lines of {"question": …, "answer": text of the record} (default: none).',
+        ),
+    ] = None,
+) -> None:
+    """Measure how much words count beside the meaning of the embedder.
+
+    Without questions, it is measured on the statements of the store. Nothing is changed: give the numbers to recall.
+    """
+    asked: dict[str, str] | None = None
+    if questions is not None:
+        try:
+            lines = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines() if line.strip()]
+            asked = {str(line["question"]): str(line["answer"]) for line in lines}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidDataError(f"{questions} does not hold lines of questions and answers: {error}") from None
+    async with session.memory() as memory:
+        found = await memory.admin.calibrate(asked)
+    session.show_line(attrs.asdict(found), f"--lexical-weight {found.lexical_weight} --unrelated {found.unrelated}")
 
 
 async def new_key(session: Session) -> None:

@@ -346,6 +346,7 @@ class RecallAnswer(_Answer):
     """Results of recall, best first."""
 
     matches: list[MatchAnswer]
+    answers: bool = Field(description="Whether any of them answers; if not, they are only the nearest.")
     note: str | None = Field(default=None, description="Reasons for which facts may be missing.")
 
 

@@ -125,6 +125,7 @@ class ReadingTools:
                     )
                     for match in matches
                 ],
+                answers=matches.answers,
                 note=" ".join(filter(None, notes)) or None,
             )
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import IO, Any, TypeVar, Unpack
+
+import attrs
 
 from factmem.abc import Access
 from factmem.errors import OutOfViewError
 from factmem.facts import Concept
 from factmem.memory.audit import Audit, AuditAction, AuditPage
 from factmem.memory.backend import Backend
+from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
 from factmem.memory.context import Context
 from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
-from factmem.memory.filters import Filters
+from factmem.memory.filters import Filters, RecordOrder
 from factmem.memory.observed import observed
 from factmem.memory.reader import Reader
+from factmem.memory.recaller import RecallDepth, Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt
-from factmem.recall import RecallFilter
+from factmem.recall import Calibration, RecallFilter
 from factmem.records import Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -46,6 +50,7 @@ class Admin:
         self._eraser = Eraser(context, backend)
         self._exchange = Exchange(context, backend)
         self._converter = Converter(context, backend)
+        self._recaller = Recaller(context, backend)
 
     async def info(
         self,
@@ -296,3 +301,53 @@ class Admin:
             CapabilityError: The provider cannot erase.
         """
         return await self._converter.merge(subject, into, dry_run=dry_run)
+
+    async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
+        """Measure how much words count beside this memory's embedder; nothing is changed.
+
+        Give the result to recall: ``RecallSettings(lexical_weight=…, unrelated=…)``.
+
+        Args:
+            questions: Questions with the text of the record that answers each. None to measure without any, on the
+                visible statements: their beginnings are asked, and their ends searched.
+
+        Raises:
+            InvalidDataError: There are too few statements, or no questions.
+            EmbedderError: The embedder failed.
+        """
+        embedder = self._backend.embedder
+        if questions is None:
+            newest = await self._reader.list_records(
+                limit=MOST_TEXTS,
+                offset=0,
+                page=None,
+                order_by=RecordOrder.SAID,
+                descending=True,
+                strongest=False,
+                filters={},
+            )
+            return await measured(embedder, [record.value for record in newest if isinstance(record.value, str)])
+
+        async def find(question: str, calibration: Calibration) -> list[str]:
+            settings = attrs.evolve(
+                self._context.settings,
+                lexical_weight=calibration.lexical_weight,
+                unrelated=calibration.unrelated,
+            )
+            found = await self._recaller.recall(
+                question,
+                limit=10,
+                min_score=0.0,
+                depth=RecallDepth.SHALLOW,
+                lexical=True,
+                semantic=True,
+                strongest=False,
+                history=False,
+                settings=settings,
+                deep=None,
+                strict=False,
+                filters={},
+            )
+            return [str(match.record.value) for match in found]
+
+        return await by_questions(embedder, questions, find)

@@ -180,6 +180,7 @@ class BlockingAdmin(_Twin):
     traces: Final = _blocking(Admin.traces)
     convert: Final = _blocking(Admin.convert)
     merge: Final = _blocking(Admin.merge)
+    calibrate: Final = _blocking(Admin.calibrate)
     reembed: Final = _blocking(Admin.reembed)
 
 

@@ -27,6 +27,7 @@ from factmem.recall import (
     COMPARED,
     TELLING,
     Asking,
+    Calibration,
     Corpus,
     DeepSettings,
     EventTime,
@@ -45,7 +46,9 @@ from factmem.recall import (
     explored,
     followed,
     kinds_asked,
+    less_named,
     marked,
+    nameless,
     ranked,
     rows_of_marks,
     selected,
@@ -118,6 +121,7 @@ class Recaller:
         check_instance(settings, "settings", RecallSettings)
         check_instance(deep, "deep", DeepSettings)
         search = self.search(query, limit, min_score, lexical, semantic, strongest, settings, filters)
+        search = attrs.evolve(search, calibration=await self._calibration(search))
         if _depth(depth) is RecallDepth.DEEP and (strict or self._backend.question_analyst is not None):
             matches = await self._deeply(query, search, deep, strict=strict)
         else:
@@ -133,15 +137,15 @@ class Recaller:
     async def _shallowly(self, query: str, search: _Search, *, strict: bool) -> RecallMatches:
         """Search by words and by meaning; by words alone if the embedder fails. Then rerank, if there is a reranker."""
         happened = events_in(query, search.now) if search.lexical else ()
-        texts = [query, *(event.phrase for event in happened)]
-        by_words: list[NDArray[np.float32] | None] = [None] * len(texts)
+        texts = list(dict.fromkeys([query, nameless(query), *(event.phrase for event in happened)]))
         failure = None
         try:
-            vectors = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else by_words
-            found = await self._ranked(search, texts, vectors, happened, embedded=search.needs_vectors)
+            found_for = await embed_texts(self._backend.embedder, texts, query=True) if search.semantic else ()
+            vectors = dict(zip(texts, found_for, strict=search.semantic))
+            found = await self._ranked(search, query, vectors, happened, embedded=search.needs_vectors)
         except EmbedderError as error:
             failure = search.without_meaning(error)
-            found = await self._ranked(search, texts, by_words, happened, embedded=False)
+            found = await self._ranked(search, query, {}, happened, embedded=False)
         return await self._reranked(query, found, search.limit, failure, strict=strict)
 
     async def _reranked(
@@ -178,25 +182,22 @@ class Recaller:
     async def _ranked(
         self,
         search: _Search,
-        texts: Sequence[str],
-        vectors: Sequence[NDArray[np.float32] | None],
+        query: str,
+        vectors: Mapping[str, NDArray[np.float32] | None],
         happened: Sequence[EventTime],
         *,
         embedded: bool,
     ) -> _Found:
         """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
-        query = texts[0]
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
         wide = attrs.evolve(search, limit=max(search.limit, top))
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top)
-        asked = functools.cache(  # slow: in worker threads only
-            lambda: {text: search.query(text, vector) for text, vector in zip(texts, vectors, strict=True)}
-        )
+        asked = functools.cache(lambda text: search.query(text, vectors.get(text)))  # slow: in worker threads only
 
         def rank(corpus: Corpus) -> _Found:
-            queries = asked()
-            whole = timed(queries[query], happened, lambda phrase: self._dating(corpus, queries[phrase]), search.now)
-            linked = followed(corpus, self._asking(search, query, embedded=vectors[0] is not None))
+            whole = timed(asked(query), happened, lambda phrase: self._dating(corpus, asked(phrase)), search.now)
+            whole = less_named(corpus, whole, query, vectors.get(nameless(query)))
+            linked = followed(corpus, self._asking(search, query, embedded=vectors.get(query) is not None))
 
             def best(search: _Search) -> list[RecallMatch]:
                 beside = functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted)
@@ -322,6 +323,15 @@ class Recaller:
             semantic=semantic,
         )
 
+    async def _calibration(self, search: _Search) -> Calibration:
+        """Return how the embedder's cosines are read."""
+        try:
+            name = (await self._backend.embedder.identity()).name if search.semantic else ""
+        except EmbedderError:  # it fails again when it is asked for the vectors, and that is told
+            name = ""
+        known = search.weights.calibration(name)
+        return known if search.lexical else attrs.evolve(known, lexical_weight=0.0)
+
 
 @attrs.frozen(kw_only=True)
 class _Search:
@@ -336,6 +346,7 @@ class _Search:
     weights: RecallSettings
     lexical: bool
     semantic: bool
+    calibration: Calibration = attrs.field(factory=Calibration)
 
     @property
     def keeps_all(self) -> bool:
@@ -353,7 +364,7 @@ class _Search:
         Raises:
             EmbedderError: Meaning is the only ranking.
         """
-        if not (self.lexical and self.weights.lexical_weight):
+        if not self.calibration.lexical_weight:
             raise error
         failure = f"results are ranked by words alone: {error}"
         _log.warning("%s", failure)
@@ -368,7 +379,8 @@ class _Search:
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
             sight=self.sight,
             now=self.now.timestamp(),
-            settings=self.weights if self.lexical else attrs.evolve(self.weights, lexical_weight=0.0),
+            settings=self.weights,
+            calibration=self.calibration,
         )
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
         return query.at(times, rest) if times else query
@@ -446,7 +458,7 @@ class Searches:
     async def found(self, looks: Sequence[Look]) -> Results:
         """See `factmem.recall.deep.Searcher.found`."""
         try:
-            await self._embed(text for look in looks for text in (look.text, *self._phrases(look.text)))
+            await self._embed(text for look in looks for text in self._texts(look.text))
             corpus = await self.corpus(embedded=self.needs_vectors)
         except EmbedderError as error:
             self.failure = self.without_meaning(error)
@@ -498,6 +510,7 @@ class Searches:
             lambda phrase: self._found_by(corpus, self._query(phrase), RecallFilter(), TELLING),
             self.now,
         )
+        query = less_named(corpus, query, look.text, self._vectors.get(nameless(look.text)))
         limit = self.limit if look.hint is None else len(look.hint.record_ids) or self.limit
         matches = self._found_by(corpus, query, wanted, limit)
         if look.hint is None or self._allowed is None:
@@ -510,8 +523,9 @@ class Searches:
     def _found_by(self, corpus: Corpus, query: Query, wanted: RecallFilter, limit: int) -> list[RecallMatch]:
         return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)
 
-    def _phrases(self, text: str) -> list[str]:
-        return [event.phrase for event in events_in(text, self.now)]
+    def _texts(self, text: str) -> list[str]:
+        said = [text, *(event.phrase for event in events_in(text, self.now))]
+        return [*said, *map(nameless, said)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""

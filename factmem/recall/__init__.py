@@ -36,12 +36,12 @@ from factmem.recall.index.outline_codec import value_number
 from factmem.recall.index.selection import LogPart, selected
 from factmem.recall.index.source import log_source
 from factmem.recall.overtaken import marked, rows_of_marks, still_true
-from factmem.recall.ranking import Query, ranked
+from factmem.recall.ranking import Query, less_named, ranked
 from factmem.recall.results import DeepRecall, RecallMatch, RecallMatches, ScoreParts, hydrate
-from factmem.recall.scoring import Additive, Boost, RecallSettings, composite, recency
+from factmem.recall.scoring import Additive, Boost, Calibration, RecallSettings, composite, recency
 from factmem.recall.strength import chosen
 from factmem.recall.text.analysis import analyse, indexed_text
-from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked
+from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked, nameless
 from factmem.recall.text.times import TimeSpan, times_and_rest, times_in
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "Asking",
     "Boost",
     "BoundedEmbedder",
+    "Calibration",
     "CallableEmbedder",
     "Columns",
     "Corpus",
@@ -97,8 +98,10 @@ __all__ = [
     "hydrate",
     "indexed_text",
     "kinds_asked",
+    "less_named",
     "log_source",
     "marked",
+    "nameless",
     "ranked",
     "recency",
     "rows_of_marks",

@@ -16,18 +16,18 @@ record found by another search competes for one of them, with the question's own
 
     fit = √(similarity to the question · similarity to what that search asks)
 
-A match of a search by a hint counts half as much again. So a part that has nothing to do with the question adds
+A match of a search by a hint counts double. So a part that has nothing to do with the question adds
 nothing, and no model can displace more than that share. The last of these places goes to the best match of a question
 about what is missing, if that question has found it with confidence: such a match need not fit, as a missing link often
-shares no word with the question. Three other questions of the same conversation, in place of parts, cost .007 of turn
-R@10 on LoCoMo if every question is split; the parts of questions made of two raise it from .58 to .63.
-``benchmarks/deep.py`` measures both.
+shares no word with the question. Three other questions of the same conversation, in place of parts, cost nothing of
+turn R@10 on LoCoMo and .02 on REALTALK if every question is split; the parts of questions made of two raise it from .66
+to .69 and from .40 to .43. ``benchmarks/deep.py`` measures both.
 
 **Confidence.** The lead of a question's best match: the highest similarity among its first ten matches, less the mean
 of the others; and the mean of that over all questions asked. It is from 0 to 1, and .05 to .2 for most questions.
 Neither how recent nor how important a record is has a part in it. It separates questions whose evidence is among the
-first ten from others better than the similarity of the best match does (AUROC .74 against .60 on LoCoMo, .74 against
-.51 on REALTALK). The default thresholds go by the distributions that ``benchmarks/deep.py`` prints.
+first ten from others with an AUROC of .77 on LoCoMo and REALTALK. The default thresholds go by the distributions that
+``benchmarks/deep.py`` prints.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
     "unplaced",
 ]
 
-_HINTED: Final = 1.5
+_HINTED: Final = 2.0
 """Factor for the similarity of a match of a search by a hint."""
 
 COMPARED: Final = 10

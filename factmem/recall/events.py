@@ -70,7 +70,7 @@ _EVENT: Final = lazy_pattern(
 _ASKS: Final = lazy_pattern(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
 """Start of the question behind an event: "after we moved what did I buy"."""
 
-_IN_THE_PAST: Final = lazy_pattern(r"\b(?:did|was|were|had|have|has|been|used)\b", re.IGNORECASE)
+_IN_THE_PAST: Final = lazy_pattern(r"\b(?:did|was|were|had|have|has|been|\w{3,}ed)\b", re.IGNORECASE)
 _AHEAD: Final = lazy_pattern(
     r"\b(?:will|shall|going to|gonna|plan\w*|wants?|hop(?:e|es|ing)|next|soon|tomorrow|upcoming|would|might|should|"
     r"before|until|in (?:a|an|one|two|three|four|five|six|\d+) (?:days?|weeks?|months?|years?))\b|'ll\b|\?",
@@ -244,10 +244,10 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
     query = " ".join(query[:_READ].split())
     for match in _EVENT.finditer(query):
         phrase = _ASKS.split(match["phrase"], maxsplit=1)[0].rstrip()
-        if match["doing"] and not _IN_THE_PAST.search(query):  # "before going to bed" is a habit
-            continue
+        turn = _TURNS.get(match["turn"].lower(), Turn.AROUND)
+        if (match["doing"] or turn is Turn.AROUND) and not _IN_THE_PAST.search(query):
+            continue  # "before going to bed" and "during my commute" are habits
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
-            turn = _TURNS.get(match["turn"].lower(), Turn.AROUND)
             offset = None if turn is Turn.AROUND else offset_in(match)
             rest = f"{query[: match.start()]} {query[match.start('phrase') + len(phrase) :]}"
             found[EventTime(turn, phrase, rest=rest, offset=offset)] = None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.facts import Concept
+from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
@@ -31,10 +31,10 @@ from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.segments import Hits, RowWeights, Segment, conversation_keys, row_before
 from factmem.recall.index.selection import kept_by_part, without
 from factmem.recall.results import RecallMatch, ScoreParts, hydrate
-from factmem.recall.scoring import Evidence, RecallSettings
+from factmem.recall.scoring import Calibration, Evidence, RecallSettings
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
-from factmem.recall.text.signs import Kind, asking_words
+from factmem.recall.text.signs import Kind, asking_words, capitalized
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.views import Sight
@@ -50,6 +50,7 @@ __all__ = [
     "Query",
     "QueryTerm",
     "Scored",
+    "less_named",
     "ranked",
     "search",
 ]
@@ -90,6 +91,7 @@ class Query:
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
+        calibration: How cosines are read.
     """
 
     terms: Sequence[Term]
@@ -101,11 +103,12 @@ class Query:
     sight: Sight
     now: float
     settings: RecallSettings
+    calibration: Calibration = attrs.field(factory=Calibration)
 
     @property
     def lexical_weight(self) -> float:
         """The weight of words: 1 without a vector."""
-        return self.settings.lexical_weight if self.vector is not None else 1.0
+        return self.calibration.lexical_weight if self.vector is not None else 1.0
 
     def at(self, times: Iterable[TimeSpan], rest: str) -> Query:
         """Return the query with times, whose words do not count besides.
@@ -119,6 +122,27 @@ class Query:
         timed = scoring.TIMED * (1 - len(terms) / max(len(self.terms), 1))
         seconds = (*self.times, *(span.seconds for span in times))
         return attrs.evolve(self, terms=terms, times=seconds, timed=self.timed + (1 - self.timed) * timed)
+
+
+def less_named(corpus: Corpus, query: Query, text: str, nameless: NDArray[np.float32] | None) -> Query:
+    """Return a query in whose embedding names count half; the same one if not all of its capitalized words are names.
+
+    Names count as words. Embeddings of records are without them, so that those of a question blur what it means.
+
+    Args:
+        corpus: The corpus, whose speakers and subjects are the names.
+        query: The query.
+        text: Its text.
+        nameless: The embedding of `factmem.recall.text.signs.nameless` of it.
+    """
+    if query.vector is None or nameless is None or nameless is query.vector:
+        return query
+    both = query.vector + nameless
+    size = float(np.linalg.norm(both))
+    names = corpus.shown(query.sight).names_in([term.number for term in query.terms], query.sight)
+    if not size or not names or not names.issuperset(term_numbers(analyse(" ".join(capitalized(text))))):
+        return query
+    return attrs.evolve(query, vector=(both / size).astype(np.float32))
 
 
 @attrs.frozen(eq=False)
@@ -149,6 +173,7 @@ class CorpusQuery:
         concepts: By head, the share of the query that the words of its concept cover; 0 if the query does not name
             the concept. None if it names no concept.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
+        others: By head, whether it is of facts about others, unless the query names their subject; None if none is.
     """
 
     query: Query
@@ -156,6 +181,7 @@ class CorpusQuery:
     norms: Sequence[tuple[float, float]]
     concepts: NDArray[np.float32] | None
     dots: NDArray[np.float32] | None
+    others: NDArray[np.bool_] | None
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, *, among: Sequence[NDArray[np.bool_]] | None) -> CorpusQuery:
@@ -174,6 +200,7 @@ class CorpusQuery:
             norms=[scoring.length_norm(average) for average in seen.averages],
             concepts=_named_concepts(corpus, query, terms) if query.lexical_weight else None,
             dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
+            others=_about_others(corpus, query) if query.lexical_weight else None,
         )
 
 
@@ -209,6 +236,22 @@ def _asking_weight(term: Term) -> float:
 @functools.cache
 def _asking_terms() -> frozenset[int]:
     return frozenset(term_numbers(asking_words()))
+
+
+def _about_others(corpus: Corpus, query: Query) -> NDArray[np.bool_] | None:
+    """Return which heads are of facts about others than the query asks about, unless it names their subject.
+
+    These are all facts if it names somebody, and those about other individuals than the viewer if it names nobody.
+    """
+    columns = corpus.columns
+    statement = columns.keywords.find(STATEMENT.keyword)
+    typed: NDArray[np.bool_] = columns.of_heads("keyword") != (-1 if statement is None else statement)
+    if not typed.any():
+        return None
+    if corpus.names_in([term.number for term in query.terms], query.sight):
+        return typed
+    about_others: NDArray[np.bool_] = columns.other_individuals(query.sight.viewer)[columns.of_heads("subject")]
+    return typed & about_others
 
 
 def _named_concepts(corpus: Corpus, query: Query, weighed: Sequence[QueryTerm]) -> NDArray[np.float32] | None:
@@ -255,6 +298,8 @@ def _evidence(
         cosine=cosine,
         near=near,
         context=weights.context,
+        unrelated=query.calibration.unrelated,
+        words=weights.words,
         question=question,
         question_cosine=question_cosine,
         answered=weights.answered,
@@ -266,6 +311,7 @@ def _evidence(
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
         timed=query.timed,
         kind=(_of(segment.kinds, rows) & query.kinds) != 0 if query.kinds else None,
+        other=_others(segment, asked, rows, lead),
     )
 
 
@@ -279,6 +325,16 @@ def _misfit(segment: Segment, query: Query, rows: Rows | None) -> NDArray[np.boo
         return None
     misfit: NDArray[np.bool_] = _of(segment.assistant, rows) != query.asks_assistant
     return misfit
+
+
+def _others(
+    segment: Segment, asked: CorpusQuery, rows: Rows | None, lead: NDArray[np.bool_] | None
+) -> NDArray[np.bool_] | None:
+    """Return whether rows are facts about somebody whom the query does not ask about; None if none are."""
+    if asked.others is None:
+        return None
+    others: NDArray[np.bool_] = asked.others[_of(segment.heads, rows)]
+    return others if lead is None else others & ~lead
 
 
 def _names(
@@ -447,7 +503,8 @@ def _slack(asked: CorpusQuery) -> float:
     """Return twice the largest error of a score of `_first_pass`."""
     query = asked.query
     words, size = query.lexical_weight, 0 if query.vector is None else len(query.vector)
-    wrong = (1 - words) * size * 1e-7 + words * (1 + 1 / scoring.SATURATION) * (2e-6 + 1e-6 * len(asked.terms))
+    far = 1 / (1 - query.calibration.unrelated)
+    wrong = (1 - words) * far * size * 1e-7 + (2e-6 + 1e-6 * len(asked.terms))
     return 2 * (wrong + 4e-6)
 
 

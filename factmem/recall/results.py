@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from factmem.abc import Complexity, Gap
 from factmem.facts import Concept
 from factmem.fold import Current
+from factmem.recall.scoring import ANSWERS, confidence
 from factmem.recall.text.times import TimeSpan
 from factmem.records import FactRecord
 from factmem.showing import shown_record
 
 __all__ = ["DeepRecall", "RecallMatch", "RecallMatches", "ScoreParts", "hydrate"]
+
+_COMPARED: Final = 10
+"""Number of first results that the confidence is computed from."""
 
 
 @attrs.frozen(kw_only=True)
@@ -137,6 +141,29 @@ class RecallMatches(list[RecallMatch]):
         super().__init__(matches)
         self.failure: str | None = failure
         self.deep: DeepRecall | None = deep
+
+    @property
+    def confidence(self) -> float:
+        """The confidence that any of the first ten results answers, from 0 to 1, comparable across embedders."""
+        parts = [match.parts for match in self[:_COMPARED]]
+        if not parts:
+            return 0.0
+        by_words = not any(part.semantic for part in parts)
+        return confidence(
+            similarity=[part.similarity for part in parts],
+            semantic=[part.lexical if by_words else part.semantic for part in parts],
+            lexical=[part.lexical for part in parts],
+            named=[part.named > 0 for part in parts],
+        )
+
+    @property
+    def answers(self) -> bool:
+        """Whether anything answers: the confidence is high enough, or a model has found the results by its questions.
+
+        Results are returned in any case, for they may be useful. It is a matter of degree: about one in twenty
+        questions with an answer seems to have none.
+        """
+        return (self.deep is not None and self.deep.calls > 0) or self.confidence >= ANSWERS
 
 
 def hydrate(current: Current, concepts: Mapping[str, Concept[Any, Any]]) -> FactRecord[Any]:

@@ -1,19 +1,22 @@
 r"""All formulas of recall: pure functions on numbers or arrays, called by both passes of a search and by the tests.
 
 The similarity is *pointwise*: a function of the query, the record, its own conversation and the statistics of what
-the caller may see, never of the other results. It fuses the evidence of words and of meaning, and weighs it by names,
-times and the record's own words:
+the caller may see, never of the other results. It is one weighted mean of the evidence of words and of meaning, raised
+by names, times and kinds, and lowered where the query asks for somebody else's words or facts:
 
-    lexical    = u · (1 + s) / (u + s)
-    u          = (1 - t) · words + t · dated
+    fused      = (w · v · lexical + (1 - w) · semantic) / (w · v + 1 - w)
+    v          = (1 + 2g) / (1 + g);  ½ for a record alone in its conversation
+    lexical    = (1 - t) · words + t · dated
     words      = (own + g · (exchange + conversation + g' · own')) / (1 + 2g)
-    semantic   = (cosine + g · (near + g' · cosine')) / (1 + g)
-    g          = c / (c + n),   n the terms of the record's own text; 0 for a record outside conversations
-    fused      = w · lexical + (1 - w) · semantic
+    semantic   = (((cosine + g · (near + g' · cosine')) / (1 + g)) - unrelated) / (1 - unrelated),   at least 0
+    g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
     signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
-    answering  = signed · (μ if misfit) · (μ if little)
-    similarity = 1 - (1 - answering) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - asked)
+    answering  = signed · (1 - (1 - μ) · misfit) · (μ if little)
+    similarity = (1 - (1 - answering) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - asked)) · (μ if other)
     asked      = concept · (1 - (1 - covered)²)
+
+``w``, the weight of words, belongs to the embedder, and so does ``unrelated``, the cosine of texts that have nothing to
+do with each other: see `Calibration`. Words of a record alone count half (`ALONE`): one text tells less than a talk.
 
 ``own``, ``exchange`` and ``conversation`` are shares of the attainable BM25: of the record's own text, of the text with
 its neighbours, and of its whole conversation. Each level has document frequencies and lengths of its own. ``near`` is
@@ -28,8 +31,9 @@ A sign raises what answers in part, and nothing that does not answer. ``lead`` i
 the subject: if it holds the first word of the record's text. ``dated`` is the closeness to a time in the query, see
 `closeness`. ``kind`` is 1 if the record holds the kind of value that the query asks for: a number for "How many?", and,
 of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A record is a ``misfit`` if it is
-the assistant's and the query does not ask for the assistant's words, or the reverse. A bare question or "Awww!" says
-hardly anything (``little``).
+the assistant's and the query asks for the user's words, or the reverse. A bare question or "Awww!" says hardly
+anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
+of an individual who is not the viewer.
 
 ``concept`` is 1 if the query holds all words of the fact's concept. ``asked`` is how far the query asks for this very
 fact: ``covered`` is the share of the query's idf that the words of its concept and its subject have, where a word in no
@@ -65,27 +69,31 @@ if TYPE_CHECKING:
 Floats = TypeVar("Floats", float, "NDArray[Any]")
 
 __all__ = [
+    "ALONE",
+    "ANSWERS",
     "ASKING",
     "BM25_B",
     "BM25_K1",
     "BOTH",
+    "CALIBRATIONS",
     "CONCEPT",
     "CONTEXT_WORDS",
     "DAY",
     "FEW_WORDS",
     "LAG",
     "MISFIT",
-    "SATURATION",
     "SIGN",
     "TIMED",
     "Additive",
     "Boost",
+    "Calibration",
     "Composite",
     "Evidence",
     "RecallSettings",
     "aged",
     "closeness",
     "composite",
+    "confidence",
     "context_weight",
     "idf",
     "length_norm",
@@ -95,6 +103,7 @@ __all__ = [
     "says_little",
     "similarity",
     "term_share",
+    "words_weight",
 ]
 
 BM25_K1: Final = 0.5
@@ -103,8 +112,9 @@ BM25_K1: Final = 0.5
 BM25_B: Final = 0.5
 """BM25's ``b``: how much the length of a document counts."""
 
-SATURATION: Final = 0.5
-"""``s``: the attained share of BM25 that gives three quarters of the evidence of words."""
+
+ALONE: Final = 0.5
+"""The weight of the words of a record alone in its conversation: one text tells less than an exchange and a talk."""
 
 CONTEXT_WORDS: Final = 20.0
 """``c``: the length of a record, in terms, at which its context counts half."""
@@ -119,13 +129,16 @@ LAG: Final = 5 * 86_400.0
 """The seconds by which a statement may follow what happened."""
 
 MISFIT: Final = 0.75
-"""``μ``: the weight of the words of a role that the query does not ask for, and of a text that says hardly anything."""
+"""``μ``: the weight of what is somebody else's than the query asks for, and of a text that says hardly anything."""
 
 FEW_WORDS: Final = 12
 """Number of terms below which a text may say hardly anything; see `says_little`."""
 
 ASKING: Final = 0.5
 """The weight of words that belong to the asking, such as "many" or "remind"; see `factmem.recall.text.signs`."""
+
+ANSWERS: Final = 0.15
+"""The least `confidence` that something answers."""
 
 CONCEPT: Final = 0.4
 """``κ``: the gain if the query names the concept of a fact."""
@@ -140,6 +153,8 @@ DAY: Final = 86_400.0
 """The seconds of a day."""
 
 _MONTH: Final = 30 * DAY
+_BEST: Final = 0.3
+_OTHERS: Final = 3.0
 
 
 @attrs.frozen(kw_only=True)
@@ -205,6 +220,36 @@ def _known(instance: object, attribute: attrs.Attribute[Any], value: object) -> 
         )
 
 
+def _below_1(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:
+    fraction(instance, attribute, value)
+    if value == 1:
+        raise InvalidDataError(f"{attribute.name} must be less than 1", path=f"$.{attribute.name}")
+
+
+@attrs.frozen(kw_only=True)
+class Calibration:
+    """The reading of an embedder's cosines.
+
+    Attributes:
+        lexical_weight: How much words count beside this embedder's meaning, from 0 to 1: the less, the better it is.
+        unrelated: Mean cosine of a question and a text that has nothing to do with it, less than 1.
+
+    Raises:
+        InvalidDataError: A number is out of range.
+    """
+
+    lexical_weight: float = attrs.field(default=0.35, validator=fraction)
+    unrelated: float = attrs.field(default=0.0, validator=_below_1)
+
+
+CALIBRATIONS: Final[Mapping[str, Calibration]] = {
+    "wordllama-l2-supercat-256": Calibration(lexical_weight=0.6),
+    "all-minilm-l6-v2-int8": Calibration(lexical_weight=0.45),
+    "multilingual-e5-small-4bit+passage, centred": Calibration(lexical_weight=0.35, unrelated=0.45),
+}
+"""The embedders that were measured, by the name of their identity; others get the defaults of `Calibration`."""
+
+
 @hinted
 @attrs.frozen(kw_only=True)
 class RecallSettings:
@@ -214,7 +259,9 @@ class RecallSettings:
         composite: Formula of the score: a `Boost`, an `Additive`, or the name of either (``"boost"``, ``"additive"``)
             for its defaults.
         half_life_days: The age at which recency has halved, in days.
-        lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone).
+        lexical_weight: ``w``, from 0 (meaning alone) to 1 (words alone); None for that of the embedder, see
+            `Calibration`.
+        unrelated: Mean cosine of a question and a text that has nothing to do with it; None for that of the embedder.
         diversity: Penalty of results that repeat one before them or come from the same conversation, from 0 (none)
             to 1. Scores stay as they are.
 
@@ -224,12 +271,25 @@ class RecallSettings:
 
     composite: Composite = attrs.field(default=Boost(), converter=_composite, validator=_known)
     half_life_days: float = attrs.field(default=30.0, validator=weight)
-    lexical_weight: float = attrs.field(default=0.65, validator=fraction)
+    lexical_weight: float | None = attrs.field(default=None, validator=attrs.validators.optional(fraction))
+    unrelated: float | None = attrs.field(default=None, validator=attrs.validators.optional(_below_1))
     diversity: float = attrs.field(default=0.0, validator=fraction)
 
     def __attrs_post_init__(self) -> None:
         if not self.half_life_days:
             raise InvalidDataError("half_life_days must be more than 0", path="$.half_life_days")
+
+    def calibration(self, embedder: str) -> Calibration:
+        """Return how cosines are read: by these settings, else as measured.
+
+        Args:
+            embedder: Name of the embedder's identity.
+        """
+        own = CALIBRATIONS.get(embedder, Calibration())
+        return Calibration(
+            lexical_weight=own.lexical_weight if self.lexical_weight is None else self.lexical_weight,
+            unrelated=own.unrelated if self.unrelated is None else self.unrelated,
+        )
 
 
 def idf(df: float, count: int) -> float:
@@ -267,18 +327,21 @@ class Evidence(Generic[Floats]):
         conversation: That of the whole conversation.
         cosine: Cosine of the record and the query; not negative.
         near: Mean cosine of the record and its neighbours.
-        context: ``g``, see `context_weight`; 0 outside conversations.
+        context: ``g``, see `context_weight`; 0 for a record alone in its conversation.
+        unrelated: See `Calibration`.
+        words: ``v``, see `words_weight`.
         question: The share ``own`` of the statement before. None if no record answers a question, as for the next two.
         question_cosine: The cosine of the statement before.
         answered: ``g'``, the `context_weight` of the statement before; 0 if that one does not end with a question.
         little: Whether the record says hardly anything; see `says_little`.
-        misfit: Whether the record is of a role that the query does not ask for; None for no record.
+        misfit: How far the record is of a role that the query does not ask for; None for no record.
         lead: Whether the query names the speaker or the subject; None for no record.
         concept: 1 if the query names the concept, else 0; None for no record, as for ``covered``.
         covered: Share of the query that the names cover.
         dated: Closeness to a time in the query; None if the query names none.
         timed: ``t``, the part of the evidence of words that is the closeness to a time.
         kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
+        other: Whether it is a fact about somebody whom the query does not ask about; None for no record.
     """
 
     own: Floats
@@ -287,6 +350,8 @@ class Evidence(Generic[Floats]):
     cosine: Floats
     near: Floats
     context: Floats
+    unrelated: float = 0.0
+    words: Floats | float = 1.0
     question: Floats | None = None
     question_cosine: Floats | None = None
     answered: Floats | None = None
@@ -298,6 +363,7 @@ class Evidence(Generic[Floats]):
     dated: Floats | None = None
     timed: float = 0.0
     kind: Any = None
+    other: Any = None
 
     @functools.cached_property
     def lexical(self) -> Floats:
@@ -308,7 +374,7 @@ class Evidence(Generic[Floats]):
         share: Any = np.minimum((self.own + self.context * around) / (1 + 2 * self.context), 1)
         if self.dated is not None:
             share = share + self.timed * (self.dated - share)
-        words: Floats = share * (1 + SATURATION) / (share + SATURATION)
+        words: Floats = share
         return words
 
     @functools.cached_property
@@ -317,9 +383,33 @@ class Evidence(Generic[Floats]):
         around = self.near
         if self.answered is not None and self.question_cosine is not None:
             around = around + self.answered * self.question_cosine
-        bounded: Any = np.minimum((self.cosine + self.context * around) / (1 + self.context), 1)
+        cosine: Any = (self.cosine + self.context * around) / (1 + self.context)
+        if self.unrelated:
+            cosine = np.maximum(cosine - self.unrelated, 0) / (1 - self.unrelated)
+        bounded: Any = np.minimum(cosine, 1)
         meaning: Floats = bounded
         return meaning
+
+    def fused(self, lexical_weight: float) -> Floats:
+        """Return the weighted mean of the evidence of words and of meaning, 0 to 1."""
+        if lexical_weight in (0, 1):
+            return self.lexical if lexical_weight else self.semantic
+        meaning: Any = 1 - lexical_weight
+        meaning = meaning / (meaning + lexical_weight * self.words)
+        mean: Floats = self.lexical + meaning * (self.semantic - self.lexical)
+        return mean
+
+
+def words_weight(grouped: Any, context: Floats) -> Floats:
+    """Return the weight of words beside meaning, by the levels that each has: ``(1 + 2g) / (1 + g)``, or `ALONE`.
+
+    Args:
+        grouped: Whether the record is in a conversation with others.
+        context: ``g``, see `context_weight`.
+    """
+    weight: Any = (1 + 2 * context) / (1 + context) - (1 - ALONE) * (1 - grouped)
+    words: Floats = weight
+    return words
 
 
 def context_weight(counts: Any, length: Floats) -> Floats:
@@ -352,9 +442,7 @@ def raised(score: Floats, by: Any, weight: float) -> Floats:
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
     lead, concept, covered = evidence.lead, evidence.concept, evidence.covered
-    words = lexical_weight * evidence.lexical if lexical_weight else 0.0
-    meaning = (1 - lexical_weight) * evidence.semantic if lexical_weight < 1 else 0.0
-    answering: Any = words + meaning
+    answering: Any = evidence.fused(lexical_weight)
     for sign in (lead, evidence.dated, evidence.kind):
         if sign is not None:
             answering = raised(answering, sign, SIGN)
@@ -367,8 +455,33 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
         if lead is not None:
             missing = missing * (1 - BOTH * (lead * concept))
         missing = missing * (1 - concept * (1 - (1 - covered) ** 2))
-    whole: Floats = 1 - missing
-    return whole
+    whole = 1 - missing
+    if evidence.other is not None:
+        whole = whole - (1 - MISFIT) * whole * evidence.other
+    found: Floats = whole
+    return found
+
+
+def confidence(
+    similarity: Sequence[float], semantic: Sequence[float], lexical: Sequence[float], named: Sequence[bool]
+) -> float:
+    """Return the confidence that any of the first results answers, from 0 to 1.
+
+    It is ``.3 · the highest similarity + .7 · the mean semantic evidence``: where something answers, there is more
+    about it. Where the query names somebody and records of others fit better, the confidence falls by ``3 ·`` their
+    lead: "What did Ann paint?" is not answered by what Ben painted.
+
+    Args:
+        similarity: Similarities of the first results.
+        semantic: Their evidence of meaning, or of words where meaning does not count.
+        lexical: Their evidence of words.
+        named: Whether the query names each.
+    """
+    fits = [(words + meaning) / 2 for words, meaning in zip(lexical, semantic, strict=True)]
+    asked = max((fit for fit, is_named in zip(fits, named, strict=True) if is_named), default=1.0)
+    others = max((fit for fit, is_named in zip(fits, named, strict=True) if not is_named), default=0.0)
+    known = _BEST * max(similarity) + (1 - _BEST) * sum(semantic) / len(semantic)
+    return min(max(known - _OTHERS * max(others - asked, 0), 0), 1)
 
 
 def closeness(said_at: NDArray[np.float64], times: Sequence[tuple[float, float]]) -> NDArray[np.float64]:

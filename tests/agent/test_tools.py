@@ -55,6 +55,15 @@ async def test_recalling_shows_ids_and_is_escaped() -> None:
             assert await run.tools.recall_memory("city") == "Nothing is known about that."
 
 
+async def test_recalling_says_when_nothing_answers() -> None:
+    async with memory_over() as memory:
+        await memory.save(SingleFact(CITY, "Oslo"), subject=ALICE, scope=SCOPE)
+        with plugin(memory).run("alice") as run:
+            assert (await run.tools.recall_memory("city")).startswith("<memory")
+            nearest = await run.tools.recall_memory("zxqv blorp")
+    assert nearest.startswith("Nothing in memory answers this. Nearest:\n<memory")
+
+
 async def test_recalling_by_words_alone_says_so() -> None:
     """The result says so, because a model that sees no match should ask again in other words."""
     provider = InMemoryProvider()

@@ -257,7 +257,7 @@ async def test_keys_are_obeyed_in_their_order_however_fast_they_come(memory: Mem
         await notified(pilot, "Saved.")
         assert 1325 in await values(memory)
         rush(pilot, "slash", "'stages", "backspace", "enter", "p")
-        await until(pilot, "1 match, best first")
+        await until(pilot, "5 matches, best first")
         assert pilot.app.screen.query_one(Input).value == "stage"
         await press(pilot, "tab", "tab", "f")
         await until(pilot, "Erase 1 record for good?")

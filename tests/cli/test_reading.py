@@ -63,8 +63,6 @@ def test_recall_says_that_nothing_answers_and_shows_the_nearest_in_short(cli: Co
     assert len(nothing) == 3
     some = cli.run("recall", "seats at the venue").out.splitlines()
     assert "seats = 120" in some[0]
-    assert some[-2] == "1 more that hardly answer:"
-    assert "pet = cat" in some[-1]
     assert len(cli.data("recall", "zxqv blorp")) == 2
 
 

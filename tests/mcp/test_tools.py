@@ -31,7 +31,9 @@ async def test_a_saved_fact_is_recalled_loaded_listed_and_counted() -> None:
         (fact,) = saved["facts"]
         assert (fact["value"], fact["subject"], fact["origin"], fact["state"]) == (120, "user:maya", "user", "active")
         assert (saved["kept_apart"], saved["note"]) == (False, "Kept.")
-        (match,) = (await answer(client, "recall", query="how many seats"))["matches"]
+        found = await answer(client, "recall", query="how many seats")
+        assert found["answers"]
+        (match,) = found["matches"]
         assert match["fact"] == fact
         assert (await answer(client, "load", keyword="seats"))["facts"] == [fact]
         assert (await answer(client, "list"))["facts"] == [fact]

@@ -46,7 +46,7 @@ VILLAGE = [f"Number {number} {does} {LONG}" for does in ("rents a stall", "tunes
 BARN = (
     "Who rents the barn, and who tunes the organ there?",
     ("Who rents the barn?", "Who tunes the organ?"),
-    ("Bo rents the barn from May to June.", "Cy tunes the organ in the early spring."),
+    ("Bo rents the barn until the end of June.", "Cy tunes the organ in the early spring."),
 )
 """A question made of two, its parts, and the records that answer them."""
 

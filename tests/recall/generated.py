@@ -10,7 +10,16 @@ from collections.abc import Sequence
 import attrs
 from hypothesis import strategies as st
 
-from factmem import STATEMENT, Concept, FactDetails, InMemoryProvider, Memory, MultipleFacts, RecallSettings
+from factmem import (
+    STATEMENT,
+    Concept,
+    FactDetails,
+    InMemoryProvider,
+    Memory,
+    MemorySubject,
+    MultipleFacts,
+    RecallSettings,
+)
 from factmem.recall import Additive, Boost, analyse
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
@@ -18,6 +27,7 @@ from factmem.wording import tells
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 WORDS = ["amber", "car", "vehicle", "delta", "trip", "travel", "grove", "harbor", "doctor", "physician", "twice"]
+PERSON = MemorySubject("person", "")
 NOTE = Concept.multiple("trip_note", "A note of a trip")
 
 
@@ -34,6 +44,7 @@ class Said:
     scope: str
     category: str
     typed: bool
+    about: str | None = None
 
     @property
     def quote(self) -> str:
@@ -44,7 +55,13 @@ class Said:
         if not self.typed:
             return ["user", *analyse(self.text)]
         found = analyse(f"A note of a trip: {self.text}")
+        found = [*analyse(self.about or ""), *found]
         return [*found, *(term for term in analyse(self.quote) if term not in found), "#travel"]
+
+    @property
+    def leads(self) -> str | None:
+        """Return the first term, if it names the speaker or the subject."""
+        return None if self.typed and self.about is None else self.terms[0]
 
     @property
     def asks(self) -> bool:
@@ -83,9 +100,9 @@ texts = st.one_of(
     ),
     st.sampled_from(UPDATES),
 )
-queries = st.lists(st.sampled_from([*WORDS, "user", "note", "trip note", "how many"]), min_size=1, max_size=6).map(
-    " ".join
-)
+queries = st.lists(
+    st.sampled_from([*WORDS, "user", "note", "trip note", "how many", "Zoe"]), min_size=1, max_size=6
+).map(" ".join)
 statements = st.builds(
     Said,
     text=texts,
@@ -97,6 +114,7 @@ statements = st.builds(
     scope=st.sampled_from(["/product/a", "/product/ab", "/product/a/x"]),
     category=st.sampled_from(["red", "blue"]),
     typed=st.sampled_from([False, False, True]),
+    about=st.sampled_from([None, "alice", "zoe"]),
 )
 stores = st.lists(statements, min_size=1, max_size=25, unique_by=lambda said: (said.text, said.owner, said.scope))
 shares = st.floats(0, 1)
@@ -113,6 +131,7 @@ weights = st.builds(
     ),
     half_life_days=st.floats(1, 100),
     lexical_weight=shares,
+    unrelated=st.sampled_from([None, 0.0, 0.3]),
 )
 
 
@@ -131,6 +150,7 @@ async def filled(store: Sequence[Said]) -> Memory:
                 NOTE if said.typed else STATEMENT, (said.text,), timestamp=NOW - dt.timedelta(days=said.age_days)
             ),
             scope=said.scope,
+            subject=PERSON.individual(said.about) if said.typed and said.about else None,
             details=FactDetails(
                 importance=said.importance, evidence=(evidence,), owner=said.owner, categories=(said.category,)
             ),

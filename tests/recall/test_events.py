@@ -67,6 +67,7 @@ def test_an_offset_says_how_far_from_the_event(query: str, least: float, most: f
         "before Christmas",
         "after 5 pm",
         "What do I do before going to bed?",
+        "Can you suggest something that I can do during my commute?",
         "When did we move?",
         "what came after?",
         "",

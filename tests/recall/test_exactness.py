@@ -85,9 +85,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     groups: dict[object, list[tuple[int, Said]]] = {}
     for seq, said in seen:
         alone = said.conversation is None
-        groups.setdefault(("alone", seq) if alone else (said.conversation, said.scope, said.owner), []).append(
-            (seq, said)
-        )
+        place_of = (said.conversation, said.scope, said.owner, said.about if said.typed else None)
+        groups.setdefault(("alone", seq) if alone else place_of, []).append((seq, said))
     for group in groups.values():
         group.sort(key=lambda item: (item[1].position, item[0]))
     place = {seq: (key, row) for key, group in groups.items() for row, (seq, _) in enumerate(group)}
@@ -104,8 +103,12 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     near = dict(zip(order, naive_bm25(asked, [exchange(seq) for seq in order]), strict=True))
     whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values())), strict=True))
     embedder = HashEmbedder()
-    vectors = await embedder.embed([query, *(said.indexed for _, said in seen)])
-    cosines = {seq: max(float(np.dot(vectors[0], row)), 0) for seq, row in zip(order, vectors[1:], strict=True)}
+    named = {said.leads for _, said in seen if said.typed and said.leads in asked}
+    first, *others = query.split()
+    short_query = " ".join([first, *(word for word in others if word != "Zoe")])
+    full, short, *rows = await embedder.embed([query, short_query, *(said.indexed for _, said in seen)])
+    asking = (full + short) / np.linalg.norm(full + short) if named else full
+    cosines = {seq: max(float(np.dot(asking, row)), 0) for seq, row in zip(order, rows, strict=True)}
     documents = [terms[seq] for seq in order]
     known = {
         term: weight(term, documents) * (0.5 if term in ASKING else 1)
@@ -113,13 +116,15 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         if any(occurrences(term, of) for of in documents)
     }
     covers = {term: of / sum(known.values()) * len(known) / len(set(asked)) for term, of in known.items()}
+    lexical_weight = 0.35 if weigh.lexical_weight is None else weigh.lexical_weight
+    unrelated = weigh.unrelated or 0.0
     scores: dict[int, float] = {}
     for seq, said in seen:
         key, row = place[seq]
         group = groups[key]
-        share, context, around = own[seq], 0.0, 0.0
+        share, context = own[seq], 0.0
         meaning = cosines[seq]
-        if said.conversation is not None:
+        if len(group) > 1:
             context = 20 / (20 + len(terms[seq]))
             beside = [cosines[other] for other, _ in group[max(row - 1, 0) : row + 2]]
             around, mean = near[seq] + whole[key], sum(beside) / len(beside)
@@ -130,17 +135,21 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
                 mean += answered * cosines[before]
             share = min((share + context * around) / (1 + 2 * context), 1)
             meaning = min((meaning + context * mean) / (1 + context), 1)
-        words = share * 1.5 / (share + 0.5)
-        alike = weigh.lexical_weight * words + (1 - weigh.lexical_weight) * meaning
-        by_words = weigh.lexical_weight > 0
-        lead = by_words and not said.typed and terms[seq][0] in asked
+        meaning = max(meaning - unrelated, 0) / (1 - unrelated)
+        telling = lexical_weight * (1 if len(group) > 1 else 0.5) * (1 + 2 * context)
+        meant = (1 - lexical_weight) * (1 + context)
+        alike = (telling * share + meant * meaning) / (telling + meant)
+        by_words = lexical_weight > 0
+        lead = by_words and said.leads in asked
+        other = said.typed and not lead if named else said.typed and said.about not in (None, viewer)
         concept = by_words and said.typed and {"trip", "note"} <= set(asked)
         covered = min(covers["trip"] + covers["note"] + lead * covers.get(terms[seq][0], 0), 1) if concept else 0
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
-        alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - covered) ** (2 * concept)
+        alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - 0.6 * lead * concept) * (1 - covered) ** (2 * concept)
+        alike *= 0.75 if by_words and other else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
     return {

@@ -13,8 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
-from factmem.recall import Additive, Boost, RecallSettings, composite, recency
-from factmem.recall.scoring import DAY, Evidence, aged, closeness, context_weight, idf, says_little, similarity
+from factmem.recall import Additive, Boost, Calibration, RecallSettings, composite, recency
+from factmem.recall.scoring import (
+    ALONE,
+    DAY,
+    Evidence,
+    aged,
+    closeness,
+    confidence,
+    context_weight,
+    idf,
+    says_little,
+    similarity,
+)
 
 shares = st.floats(0, 1)
 
@@ -73,6 +84,8 @@ def test_without_recency_and_importance_the_score_is_the_similarity() -> None:
         (Boost, {"importance_weight": True}),
         (RecallSettings, {"half_life_days": 0.0}),
         (RecallSettings, {"lexical_weight": 1.1}),
+        (RecallSettings, {"unrelated": 1.0}),
+        (Calibration, {"lexical_weight": -0.1}),
         (RecallSettings, {"diversity": -0.1}),
         (RecallSettings, {"composite": "multiplicative"}),
         (RecallSettings, {"composite": None}),
@@ -83,8 +96,12 @@ def test_settings_out_of_range_are_refused(cls: Callable[..., object], wrong: di
         cls(**wrong)
 
 
-EVIDENCE = {name: shares for name in attrs.fields_dict(Evidence) if name not in ("little", "misfit", "lead", "kind")}
-EVIDENCE |= dict.fromkeys(("little", "misfit", "lead", "kind"), st.booleans())
+MARKS = ("little", "lead", "kind", "other")
+EVIDENCE = {name: shares for name in attrs.fields_dict(Evidence) if name not in MARKS}
+EVIDENCE |= dict.fromkeys(MARKS, st.booleans()) | {
+    "words": st.sampled_from([ALONE, 1.0]),
+    "unrelated": st.floats(0, 0.9),
+}
 PLAIN = Evidence(own=0.1, exchange=0.0, conversation=0.0, cosine=0.0, near=0.0, context=0.0)
 evidences = st.fixed_dictionaries(EVIDENCE).map(lambda of: Evidence(**of))
 
@@ -103,11 +120,30 @@ def test_more_evidence_never_costs_anything(evidence: Evidence[float], lexical_w
 
 @given(evidences, shares)
 def test_no_evidence_of_a_kind_scores_as_0_does(evidence: Evidence[float], lexical_weight: float) -> None:
-    nothing = dict.fromkeys(["lead", "dated", "kind", "misfit", "concept", "answered"], 0.0)
+    nothing = dict.fromkeys(["lead", "dated", "kind", "misfit", "concept", "answered", "other"], 0.0)
     absent: dict[str, Any] = dict.fromkeys(nothing)
     evidence = attrs.evolve(evidence, timed=0.0)  # a time in the query is part of its words
     without = attrs.evolve(evidence, **absent)
     assert similarity(attrs.evolve(evidence, **nothing), lexical_weight) == similarity(without, lexical_weight)
+
+
+def test_the_words_of_a_record_alone_count_half() -> None:
+    by_words, alone = attrs.evolve(PLAIN, own=0.6), attrs.evolve(PLAIN, own=0.6, words=ALONE)
+    assert similarity(by_words, 0.5) == pytest.approx(0.3)
+    assert similarity(alone, 0.5) == pytest.approx(0.2)
+    assert similarity(alone, 1.0) == pytest.approx(0.6)
+
+
+def test_a_cosine_of_unrelated_texts_is_no_evidence() -> None:
+    assert attrs.evolve(PLAIN, cosine=0.4, unrelated=0.5).semantic == 0
+    assert attrs.evolve(PLAIN, cosine=0.75, unrelated=0.5).semantic == pytest.approx(0.5)
+
+
+def test_an_embedder_is_read_as_measured_unless_settings_say_otherwise() -> None:
+    known = RecallSettings().calibration("all-minilm-l6-v2-int8")
+    assert known.lexical_weight < RecallSettings().calibration("wordllama-l2-supercat-256").lexical_weight
+    assert RecallSettings().calibration("nobody's") == Calibration()
+    assert RecallSettings(unrelated=0.2).calibration("nobody's") == attrs.evolve(Calibration(), unrelated=0.2)
 
 
 @pytest.mark.parametrize("name", ["lead", "dated", "kind"])
@@ -117,8 +153,8 @@ def test_a_sign_raises_what_answers_and_nothing_else(name: str) -> None:
     assert similarity(attrs.evolve(PLAIN, own=0.0, **{name: 1.0}), 0.5) == 0
 
 
-@pytest.mark.parametrize("name", ["misfit", "little"])
-def test_another_role_and_saying_hardly_anything_cost_a_quarter(name: str) -> None:
+@pytest.mark.parametrize("name", ["misfit", "little", "other"])
+def test_another_role_another_person_and_saying_hardly_anything_cost_a_quarter(name: str) -> None:
     assert similarity(attrs.evolve(PLAIN, **{name: True}), 0.5) == pytest.approx(0.75 * similarity(PLAIN, 0.5))
 
 
@@ -136,6 +172,13 @@ def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lie
     said = np.array([1_000_000.0, 1_999_999.0, 2_250_000.0, 2_500_000.0, 9e9, -9e9])
     assert closeness(said, times) == pytest.approx([1, 1, 0.5, 0, 0, 1])
     assert closeness(said, []) == pytest.approx([0] * 6)
+
+
+def test_confidence_falls_where_others_than_the_named_one_fit_better() -> None:
+    sure = confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [True, False])
+    assert sure == pytest.approx(0.3 * 0.6 + 0.7 * 0.3)
+    assert confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [False, False]) == pytest.approx(sure)
+    assert confidence([0.6, 0.2], [0.5, 0.1], [0.4, 0.1], [False, True]) == 0
 
 
 def test_what_happened_is_told_up_to_some_days_later() -> None:

@@ -12,7 +12,7 @@ from factmem import Conversation, Memory, Message
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.index.columns import ConceptNames
 from factmem.recall.index.outline_codec import term_numbers
-from factmem.recall.text.signs import Kind, kinds_asked, kinds_held
+from factmem.recall.text.signs import Kind, asks_for_assistant, capitalized, kinds_asked, kinds_held, nameless
 from factmem.records import Assertion, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.shapes import shape_of
@@ -97,3 +97,42 @@ async def test_a_short_statement_is_not_taken_for_small_talk() -> None:
 def test_a_statement_holds_a_number_in_digits_or_as_a_word(text: str, held: Kind) -> None:
     (said,) = assertions_of(STATEMENT.fact([text], timestamp=dt.datetime(2026, 1, 1, tzinfo=dt.UTC)), EVERYWHERE)
     assert kinds_held(said) is held
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "What did you suggest for the trip?",
+        "Which book was it that you told me about?",
+        "Remind me of the recipe",
+        "Was hast du mir empfohlen?",
+        "Welches Buch haben Sie genannt?",
+        "¿Qué libro me recomendaste tú?",
+    ],
+)
+def test_a_question_whose_subject_is_the_second_person_asks_for_the_assistants_words(query: str) -> None:
+    assert asks_for_assistant(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Can you suggest a book?",
+        "What did I tell you about Bo?",
+        "Could you list what I bought?",
+        "What do I want from you?",
+        "Sie wohnt wo?",
+        "Where does Bo live?",
+        "",
+    ],
+)
+def test_a_request_and_a_question_about_others_do_not(query: str) -> None:
+    assert not asks_for_assistant(query)
+
+
+def test_capitalized_words_may_be_names_but_for_the_first_and_i() -> None:
+    query = "Where did Ann and I meet Bo's aunt in O city?"
+    assert capitalized(query) == ["Ann", "Bo's"]
+    assert nameless(query) == "Where did and I meet aunt in O city?"
+    assert nameless("Ann?") == "Ann?"
+    assert nameless("") == ""

@@ -129,8 +129,7 @@ class RecordTable(DataTable[Text]):
     def _cells(self, item: RecordRow | Hit) -> Mapping[str, Text]:
         row = _row_of(item)
         over = row.state in (AssertionState.RETRACTED, AssertionState.SUPERSEDED)
-        dim = "dim" if isinstance(item, Hit) and item.weak else ""
-        fact = _cell("").append(plain(row.value, 300), "dim strike" if over else dim)
+        fact = _cell("").append(plain(row.value, 300), "dim strike" if over else "")
         if not row.statement:
             fact = _cell("").append(plain(row.keyword, 60), self._tint("primary")).append("  ").append_text(fact)
         notes = [name for name, there in (("private", row.private), (row.state.value, over)) if there]

@@ -347,7 +347,7 @@ class MemoryScreen(RecordsPage):
         if self._query:
             found = await self.browser.search(self._query, self._narrowing)
             self._next_page, self._listed = None, []
-            self.table.present([*found.hits, *found.weak])
+            self.table.present(found.hits)
             self._say_listed(found, len(found.hits))
         else:
             size = max(_PAGE, min(len(self._listed), _MOST_LISTED))

@@ -137,11 +137,10 @@ def conditions_of(narrowing: Narrowing, found: Found | None, loaded: int, *, mor
     parts = [Content.assemble((f"{what} ", _MUTED), (plain(name, 60), "bold")) for what, name in names if name]
     if found is None:
         parts.insert(0, Content(f"{count_of(loaded, 'record')}{' and more' if more else ''}, newest first"))
-    elif found.weak and not found.hits:
-        parts.insert(0, Content.styled(found.weak_heading, "$text-warning"))
+    elif found.hits and not found.answers:
+        parts.insert(0, Content.styled("Nothing answers this. Nearest:", "$text-warning"))
     else:
         parts.insert(0, Content(count_of(loaded, "match", "matches") + ", best first" if loaded else "no match"))
-        parts += [Content(found.weak_heading.rstrip(":"))] if found.weak else []
     if found is not None and found.failure:
         parts.append(Content.styled(plain(found.failure), "$text-warning"))
     return Content(" · ").join(parts)

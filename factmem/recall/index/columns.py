@@ -145,6 +145,7 @@ class Columns:
         self._finders: dict[str, Finder] = {name: Finder() for name in ("id", "record", "fold", "stands")}
         self._reached: dict[Hashable, NDArray[np.bool_]] = {}
         self._individuals = np.empty(0, np.bool_)
+        self._called: dict[str, list[int]] = {}
 
     def __len__(self) -> int:
         return self._columns.length
@@ -204,10 +205,18 @@ class Columns:
         """Return which subjects, by their numbers, are individuals."""
         known, size = self._individuals, len(self.subjects)
         if len(known) < size:
-            new = (_INDIVIDUAL in text for text in self.subjects.texts[len(known) : size])
-            known = np.concatenate([known, np.fromiter(new, np.bool_, size - len(known))])
+            names = [text.partition(_INDIVIDUAL)[2] for text in self.subjects.texts[len(known) : size]]
+            for number, name in enumerate(names, start=len(known)):
+                self._called.setdefault(name, []).append(number)
+            known = np.concatenate([known, np.array(names) != ""])
             self._individuals = known
         return known
+
+    def other_individuals(self, viewer: str | None) -> NDArray[np.bool_]:
+        """Return which subjects, by their numbers, are individuals that are not called like the viewer."""
+        others = self.individuals().copy()
+        others[self._called.get(viewer or "", [])] = False
+        return others
 
     def _scopes_in(self, view: View) -> NDArray[np.bool_]:
         """Return which scopes lie in a view; each is tested once."""

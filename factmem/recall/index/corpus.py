@@ -20,14 +20,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import attrs
 import numpy as np
 
+from factmem.details import Origin
 from factmem.fold import Current, Moment
 from factmem.recall.index.column_fold import CurrentRows, joined, said_the_same
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.matters import NO_PAIRS, Overtaken, Pairs
-from factmem.recall.index.outline_codec import JOB, REMOVED, UNREVIEWED, microseconds
+from factmem.recall.index.outline_codec import JOB, REMOVED, UNREVIEWED, microseconds, term_numbers
 from factmem.recall.index.segments import Hits, Segment, VisibleRows, max_views
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
+from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
 from factmem.views import Sight
@@ -335,6 +337,16 @@ class Corpus:
             self._seen[key] = known
         return known
 
+    def names_in(self, terms: Sequence[int], sight: Sight) -> set[int]:
+        """Return which terms name somebody: they are the first term of a record that a caller sees, and no role."""
+        terms = [term for term in terms if term not in _roles()]
+        names: set[int] = set()
+        for part, mask in zip(self.parts, self.seen(sight).masks, strict=True):
+            for place, speaker in part.segment.leading(terms):
+                if mask is None or mask[part.segment.speakers[1] == speaker].any():
+                    names.add(terms[place])
+        return names
+
     def term(self, term: Term, seen: Seen, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
         """Return the occurrences of a term in what a caller sees.
 
@@ -416,6 +428,11 @@ def grown(columns: Columns, parts: Sequence[Part], new: CurrentRows) -> tuple[Pa
     if size:
         left.append(Part(Segment.build(columns, joined(merged))))
     return tuple(left)
+
+
+@functools.cache
+def _roles() -> frozenset[int]:
+    return frozenset(term_numbers(analyse(" ".join(role.value for role in Origin))))
 
 
 def _documents(hits: Hits) -> float:

@@ -16,7 +16,7 @@ from factmem.facts import STATEMENT
 from factmem.recall.index.column_fold import CurrentRows
 from factmem.recall.index.columns import Columns, spread, subject_text
 from factmem.recall.index.outline_codec import ASKS, ASSISTANT, KINDS_FROM
-from factmem.recall.scoring import aged, context_weight, recency, says_little
+from factmem.recall.scoring import aged, context_weight, recency, says_little, words_weight
 from factmem.recall.text.related_words import Term
 from factmem.subjects import MemorySubject
 
@@ -127,12 +127,14 @@ class RowWeights:
 
     Attributes:
         context: The weight of a row's context.
+        words: The weight of its words.
         answered: The weight of the row before, if that one ends with a question; None if no row answers one.
         little: Whether the row says hardly anything.
         importance: From 0 to 1.
     """
 
     context: NDArray[Any]
+    words: NDArray[Any]
     answered: NDArray[Any] | None
     little: NDArray[np.bool_]
     importance: NDArray[Any]
@@ -292,8 +294,10 @@ class Segment:
 
     @functools.cached_property
     def grouped(self) -> NDArray[np.bool_]:
-        """Whether each row is in a conversation."""
-        return np.arange(len(self)) >= self.alone
+        """Whether each row is in a conversation with others."""
+        grouped = np.zeros(len(self), np.bool_)
+        grouped[self.alone :] = self._follows[:-1] | self._follows[1:]
+        return grouped
 
     @functools.cached_property
     def answers(self) -> NDArray[np.bool_]:
@@ -413,8 +417,10 @@ class Segment:
         """Return the weights of some rows, in double precision."""
         length, answers = self.lengths.own[rows].astype(np.float64), self.answers[rows]
         before = self.lengths.own[rows - 1].astype(np.float64)
+        context = context_weight(grouped := self.grouped[rows], length)
         return RowWeights(
-            context=context_weight(self.grouped[rows], length),
+            context=context,
+            words=words_weight(grouped, context),
             answered=context_weight(answers, before) if answers.any() else None,
             little=says_little(length, self.tells[rows]),
             importance=self.importance[rows],
@@ -424,8 +430,10 @@ class Segment:
     def short_weights(self) -> RowWeights:
         """The weights of all rows, in single precision."""
         length = self.short_lengths[0]
+        context = context_weight(self.grouped, length)
         return RowWeights(
-            context=context_weight(self.grouped, length),
+            context=context,
+            words=words_weight(self.grouped, context).astype(np.float32),
             answered=context_weight(self.answers, row_before(length)) if self.answers.any() else None,
             little=says_little(length, self.tells),
             importance=self.importance.astype(np.float32),

@@ -23,25 +23,35 @@ __all__ = [
     "Kind",
     "asking_words",
     "asks_for_assistant",
+    "capitalized",
     "ends_with_question",
     "kinds_asked",
     "kinds_held",
     "kinds_of_concept",
+    "nameless",
 ]
 
 _LONGEST_LOOK: Final = 4096
 """Number of characters of a query that are searched; this runs on the event loop."""
 
-_VERBS_PAST: Final = (
-    "said|told|mentioned|recommended|suggested|gave|provided|created|wrote|listed|advised|explained|described|shared|"
-    "showed|made|helped|came up"
+_YOU: Final = frozenset("you you've you'd du Sie ihr tu vous tú usted ustedes você vocês jij je u ты вы 你 您".split())  # noqa: SIM905
+"""The second person as a subject, by itself; "Sie" not at the beginning."""
+
+_I: Final = frozenset("i i've i'd i'm we we've ich wir je j'ai nous yo eu ik я мы 我".split())  # noqa: SIM905
+"""The first person as a subject: a second person soon after it is an object."""
+
+_NO_SUBJECT: Final = frozenset(
+    """can could would will do don't may might should kannst können könnt könntest könnten würdest würden weißt wissen
+    peux pouvez pourrais pourriez sais savez puedes puede podrías podría sabes sabe pode poderia kun kunt zou можешь
+    можете мог могли 能 可以 for to with of about from by than on at in like as if when let thank help für mit von bei
+    wenn pour avec de si para con por cuando voor met van als для с о если""".split()  # noqa: SIM905
 )
-_VERBS: Final = "say|tell|mention|recommend|suggest|give|provide|create|write|list|advise|explain|describe|share|show"
-_ASKS_ASSISTANT: Final = lazy_pattern(
-    rf"\byou(?:'ve| have| had| just| also| once)? (?:{_VERBS_PAST})\b|\bdid you (?:{_VERBS})\b|\bremind me\b"
-    r"|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b",
-    re.IGNORECASE,
+"""Words before the second person in a request ("Can you …"), or where it is an object."""
+
+_OURS: Final = lazy_pattern(
+    r"\bremind me\b|\bour (?:previous|last|earlier|past) (?:chat|conversation|discussion|session|talk)\b", re.IGNORECASE
 )
+_WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _ASKS_NUMBER: Final = lazy_pattern(
     r"\b(?:how (?:many|much|long|often|old|far|tall|big|fast)|percentage|percent|total|number of|count|cost|price"
     r"|amount|score|what time|phone number|discount|ratio|older)\b",
@@ -88,8 +98,29 @@ class Kind(enum.IntFlag):
 
 
 def asks_for_assistant(query: str) -> bool:
-    """Return whether a query asks for the assistant's own words: "What did you recommend?"."""
-    return _ASKS_ASSISTANT.search(query[:_LONGEST_LOOK]) is not None
+    """Return whether a query asks for the assistant's words: the second person is a subject, and not in a request."""
+    look = query[:_LONGEST_LOOK]
+    if _OURS.search(look):
+        return True
+    words = [found[0].replace("’", "'") for found in _WORD.finditer(look)]
+    for at, word in enumerate(words):
+        before = [other.lower() for other in words[max(at - 2, 0) : at]]
+        you = (word if before and word == "Sie" else word.lower()) in _YOU
+        if you and not (_NO_SUBJECT.intersection(before[-1:]) or _I.intersection(before)):
+            return True
+    return False
+
+
+def capitalized(query: str) -> list[str]:
+    """Return the capitalized words of a query, which may be names; its first word and "I" are left out."""
+    return [word for word in query.split(" ")[1:] if word[:1].isupper() and word[1:2].isalpha()]
+
+
+def nameless(query: str) -> str:
+    """Return a query without its `capitalized` words."""
+    left_out = set(capitalized(query))
+    first, *rest = query.split(" ")
+    return " ".join([first, *(word for word in rest if word not in left_out)])
 
 
 def kinds_asked(query: str) -> Kind:

@@ -1,0 +1,105 @@
+"""Calibration: how much words count beside the meaning of an embedder, measured on the texts of a store.
+
+Without questions, the beginnings of statements are asked, and their ends are searched: the further the cosine of two
+halves of one statement lies above that of others, in standard deviations, the better the embedder tells what belongs
+together. The line from this separation to a weight goes through the embedders whose weight was tuned on questions with
+known answers (`factmem.recall.scoring.CALIBRATIONS`).
+
+With questions whose answers are known, the weights that find them best are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+
+from factmem.abc import Embedder
+from factmem.errors import InvalidDataError
+from factmem.recall import Calibration, embedded
+
+__all__ = ["LEAST_TEXTS", "MOST_TEXTS", "WEIGHTS", "by_questions", "measured"]
+
+LEAST_TEXTS: Final = 30
+"""Number of texts that a calibration needs."""
+
+MOST_TEXTS: Final = 300
+"""Number of texts that a calibration reads at most."""
+
+WEIGHTS: Final = tuple(round(0.05 * step, 2) for step in range(2, 17))
+"""The weights that a calibration chooses from."""
+
+_WORDS: Final = 8
+"""Least number of words of a text whose halves tell something."""
+
+_AT_NONE: Final = 0.75
+_SLOPE: Final = 0.45
+"""The weight of an embedder that tells nothing apart, and the loss for each standard deviation."""
+
+_ALIKE: Final = 0.005
+"""Largest difference of two mean reciprocal ranks that count as equal."""
+
+_SPACES: Final = re.compile(r"\s+")
+
+
+async def measured(embedder: Embedder, texts: Sequence[str]) -> Calibration:
+    """Return the calibration of an embedder, measured on texts.
+
+    Args:
+        embedder: The embedder.
+        texts: Statements; short ones are left out.
+
+    Raises:
+        InvalidDataError: There are too few texts.
+        EmbedderError: The embedder failed.
+    """
+    split = [words for text in texts if len(words := _SPACES.split(text.strip())) >= _WORDS]
+    if len(split) < LEAST_TEXTS:
+        raise InvalidDataError(
+            f"a calibration needs {LEAST_TEXTS} statements of {_WORDS} words, and here are {len(split)}: "
+            "give questions with their answers instead"
+        )
+    halves = [(" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])) for words in split]
+    asked = await embedded(embedder, [first for first, _ in halves], query=True)
+    said = await embedded(embedder, [second for _, second in halves])
+    pairs = [(a, b) for a, b in zip(asked, said, strict=True) if a is not None and b is not None]
+    cosines = np.array([a for a, _ in pairs]) @ np.array([b for _, b in pairs]).T
+    same = np.eye(len(cosines), dtype=bool)
+    others = cosines[~same]
+    separation = float((cosines[same].mean() - others.mean()) / (others.std() or 1.0))
+    weight = float(np.clip(_AT_NONE - _SLOPE * separation, WEIGHTS[0], WEIGHTS[-1]))
+    return Calibration(lexical_weight=round(weight, 2), unrelated=round(float(np.clip(others.mean(), 0, 0.95)), 2))
+
+
+async def by_questions(
+    embedder: Embedder, questions: Mapping[str, str], find: Callable[[str, Calibration], Awaitable[Sequence[str]]]
+) -> Calibration:
+    """Return the calibration with which the answers of questions are found best.
+
+    Args:
+        embedder: The embedder.
+        questions: The text of the record that answers each question.
+        find: Returns the texts of the first records that recall finds.
+
+    Raises:
+        InvalidDataError: There are no questions.
+        EmbedderError: The embedder failed.
+    """
+    if not questions:
+        raise InvalidDataError("a calibration by questions needs questions: none is given")
+    asked = await embedded(embedder, list(questions), query=True)
+    said = await embedded(embedder, list(questions.values()))
+    pairs = [(a, b) for a, b in zip(asked, said, strict=True) if a is not None and b is not None]
+    cosines = np.array([a for a, _ in pairs]) @ np.array([b for _, b in pairs]).T
+    others = cosines[~np.eye(len(cosines), dtype=bool)]
+    unrelated = round(float(np.clip(others.mean() if len(others) else 0, 0, 0.95)), 2)
+    ranks: dict[float, float] = {}
+    for weight in WEIGHTS:
+        calibration = Calibration(lexical_weight=weight, unrelated=unrelated)
+        found = [(await find(question, calibration), answer) for question, answer in questions.items()]
+        ranks[weight] = fmean(1 / (texts.index(answer) + 1) if answer in texts else 0.0 for texts, answer in found)
+    best = [weight for weight, rank in ranks.items() if rank >= max(ranks.values()) - _ALIKE]
+    return Calibration(lexical_weight=round(fmean(best), 2), unrelated=unrelated)
