@@ -364,6 +364,7 @@ CALLS: Final[Mapping[Operation, Call]] = {
     Operation.IMPORT: lambda memory, record: memory.admin.import_(io.StringIO('{"v": 1, "kind": "factmem-export"}\n')),
     Operation.CONVERT: lambda memory, record: memory.admin.convert("city", Concept.single("town", "Where they live")),
     Operation.MERGE: lambda memory, record: memory.admin.merge("user:annie", into="user:ann"),
+    Operation.CALIBRATE: lambda memory, record: memory.admin.calibrate({"Where?": "In the bar."}),
     Operation.REEMBED: lambda memory, record: memory.admin.reembed(),
     Operation.CLOSE: lambda memory, record: memory.aclose(),
     Operation.QUARANTINE_LIST: lambda memory, record: memory.inbox.quarantine.list(),

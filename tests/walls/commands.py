@@ -152,6 +152,7 @@ COMMANDS: Final[Mapping[str, Door]] = {
         ]
     ),
     "import": Writes([Way(_imported, Shows.NOTHING)]),
+    "calibrate": Neither("prints the result of Admin.calibrate: two numbers"),
     "reembed": Writes([Way(_ran(["reembed"]), Shows.NOTHING)]),
     "forget": Writes(
         [

@@ -235,6 +235,7 @@ WAITING: Final[Mapping[str, Door]] = {
     "inbox": Neither("returns an Inbox, whose own paths are listed"),
     "admin": Neither("returns an Admin, whose own paths are listed"),
     "extract": Neither("splits a text, and reads nothing stored"),
+    "calibrate": Neither("returns two numbers, measured on what list_records and recall show"),
     "aclose": Neither("closes it"),
 }
 
