@@ -229,10 +229,10 @@ async def test_d13_29_what_stands_in_the_prompt_is_escaped(hostile: str) -> None
     document = ElementTree.fromstring(prompt.content)
     (shown,) = document.iter("concept")
     (message,) = document.iter("message")
-    assert (shown.get("keyword"), shown.get("kind"), shown.text) == (concept.keyword, "single", concept.description)
+    assert (shown.get("keyword"), shown.get("kind"), shown.text) == (concept.keyword, None, concept.description)
     assert (message.text or "").strip() == f"I like tabs. {hostile}"
     assert {element.tag for element in document.iter()} == {
-        *("document", "subjects", "subject", "concepts", "concept", "conversation", "message")
+        *("subjects", "subject", "concepts", "concept", "conversation", "message")
     }
     assert hostile not in prompt.instructions
 

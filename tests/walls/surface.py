@@ -48,6 +48,7 @@ _ADMIN: Final = {
         "traces",
         "convert",
         "merge",
+        "calibrate",
         "reembed",
     )
 }
