@@ -21,7 +21,8 @@ def overlap(one: RecallMatch, other: RecallMatch, vectors: dict[str, np.ndarray]
     """Return half the similarity of two records, plus half if they share a conversation."""
     (first, second) = (match.record for match in (one, other))
     talks = [
-        (record.details.evidence[0].conversation_id, record.scope, record.details.owner) for record in (first, second)
+        (record.details.evidence[0].conversation_id, record.subject.key, record.scope, record.details.owner)
+        for record in (first, second)
     ]
     same = talks[0] == talks[1] and talks[0][0] is not None
     return (max(float(vectors[first.id] @ vectors[second.id]), 0.0) + same) / 2
