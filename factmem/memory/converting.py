@@ -101,6 +101,7 @@ class Converter:
 
     async def _moved(self, old: Sequence[Recorded], new: Sequence[Assertion]) -> Conversion:
         """Write revisions anew, with their states, and erase the old ones."""
+        self._context.check_writable()
         eraser = self._backend.eraser()
         states = states_of(await self._reader.log(LogPart(record_ids={entry.record_id for entry in old}, related=True)))
         if any(states[entry.id] is AssertionState.PENDING for entry in old):
@@ -110,12 +111,13 @@ class Converter:
             for entry, said in zip(old, new, strict=True)
         ]
         there = LogPart(kept=RecallFilter(keywords={said.keyword for said in new}))
-        before = {entry.id for entry in await self._reader.recorded(there)}
+        before, ours = {entry.id for entry in await self._reader.recorded(there)}, set(map(_said, written))
         try:
             await self._exchange.import_(written, trust=True, progress=None)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                partly = [entry.id for entry in await self._reader.recorded(there) if entry.id not in before]
+                found = await self._reader.recorded(there)  # others may have written meanwhile
+                partly = [entry.id for entry in found if entry.id not in before and _said(entry) in ours]
                 await eraser.erase((), tenant=self._context.tenant, assertion_ids=partly)
             raise
         receipt = await eraser.erase((), tenant=self._context.tenant, assertion_ids=[entry.id for entry in old])

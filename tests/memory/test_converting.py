@@ -11,8 +11,9 @@ import pytest
 
 from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.abc import EraseReceipt
-from factmem.errors import ConceptConflictError, InvalidDataError
+from factmem.errors import ConceptConflictError, InvalidDataError, ReadOnlyError
 from factmem.facts import STATEMENT
+from factmem.memory.exchange import Exchange
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder
 
@@ -120,6 +121,34 @@ async def test_a_conflict_at_the_new_keyword_leaves_everything_as_it_was(memory:
     with pytest.raises(ConceptConflictError):
         await memory.admin.convert("seats", Concept.single("places", "How many seats they need"))
     assert await memory.list_records() == before
+
+
+async def test_a_conversion_that_fails_takes_back_its_own_writes_alone(
+    memory: Memory, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What somebody else saved under the new keyword meanwhile stays."""
+    await _two_seats(memory, clock)
+    places = Concept.single("places", "How many seats they need")
+    done = Exchange.import_
+
+    async def interrupted(exchange: Exchange, *args: Any, **kwargs: Any) -> None:
+        await done(exchange, *args, **kwargs)
+        await memory.save(SingleFact(places, "9"), subject=USER.individual("bo"))
+        raise OSError
+
+    monkeypatch.setattr(Exchange, "import_", interrupted)
+    with pytest.raises(OSError):  # noqa: PT011 - it has no message
+        await memory.admin.convert("seats", places)
+    assert [record.value for record in await memory.history("places")] == ["9"]
+    assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
+
+
+async def test_a_read_only_memory_converts_nothing(memory: Memory, clock: FakeClock) -> None:
+    await _two_seats(memory, clock)
+    for view in (memory.view(read_only=True), memory.view(as_of=clock())):
+        with pytest.raises(ReadOnlyError):
+            await view.admin.convert("seats", NUMBER, _number)
+    assert [record.value for record in await memory.history("seats", subject=USER)] == ["5", "7"]
 
 
 async def test_a_dry_run_writes_nothing(memory: Memory, clock: FakeClock) -> None:
