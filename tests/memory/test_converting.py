@@ -126,7 +126,7 @@ async def test_a_conflict_at_the_new_keyword_leaves_everything_as_it_was(memory:
 async def test_a_conversion_that_fails_takes_back_its_own_writes_alone(
     memory: Memory, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What somebody else saved under the new keyword meanwhile stays."""
+    """Keep what somebody else saved under the new keyword meanwhile."""
     await _two_seats(memory, clock)
     places = Concept.single("places", "How many seats they need")
     done = Exchange.import_
