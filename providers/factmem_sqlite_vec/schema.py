@@ -17,9 +17,7 @@ import apsw
 
 from factmem.errors import CorruptStoreError, NewerVersionError
 from factmem.providers.rows import SEQ_BITS, SEQ_MASK, pack_id, pack_moment, row_sum
-from factmem_sqlite_vec.chunks import SLOTS, VECTORS
-from factmem_sqlite_vec.rows import keyed, select
-from factmem_sqlite_vec.sums import OF_VECTORS, sum_of_vectors
+from factmem_sqlite_vec.tables import OF_VECTORS, SLOTS, VECTORS, keyed, select, sum_of_vectors
 
 __all__ = [
     "APPLICATION_ID",
@@ -366,7 +364,7 @@ MIGRATIONS: Final[tuple[str | Callable[[apsw.Connection], None], ...]] = (
 
 From 4 to 5, the full-text index and its column are dropped, ids and times are packed, and documents of new assertions
 share their heads. Existing documents stay as they are. The note ``scrub`` compacts the file when it is closed. From 5
-to 6, each tenant gets a sequence of its own; columns called ``seq`` hold keys, see `factmem_sqlite_vec.sequences`. From
+to 6, each tenant gets a sequence of its own; columns called ``seq`` hold keys, see `factmem_sqlite_vec.tables`. From
 6 to 7, tenants can be marked as unfinished copies, and ids of other stores are found by an index. From 7 to 8, rows
 with words are only appended and overwritten in place, outlines are beside their assertions, and places, keywords,
 owners, slots and fingerprints are keyed digests.
