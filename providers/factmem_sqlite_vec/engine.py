@@ -38,7 +38,7 @@ from factmem.providers.rows import (
 from factmem.providers.threaded import prepared_requests
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import unit_vector
-from factmem_sqlite_vec.schema import MIGRATIONS, found_version
+from factmem_sqlite_vec.schema import FORMAT, found_version
 from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.tables import (
     ACCESSES_THERE,
@@ -344,7 +344,7 @@ class SqliteEngine(DatabaseEngine):
     @override
     def format_versions(self) -> tuple[int, int]:
         found = self.store.read(format_version, as_it_is=True) if self.store.is_there() else 0
-        return found, len(MIGRATIONS)
+        return found, FORMAT
 
     @override
     def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
@@ -638,11 +638,11 @@ def _of_file(connection: apsw.Connection, name: str) -> Iterator[Finding]:
         problem = f"SQLite finds {len(problems)} or more fault(s) in its pages and indexes"
         yield Finding(kind=FindingKind.DAMAGED, part=name, problem=problem, advice=_RESTORE)
     version = found_version(connection, name)
-    if version < len(MIGRATIONS):
+    if version < FORMAT:
         yield Finding(
             kind=FindingKind.OLDER,
             part=name,
-            problem=f"it is of format {version}, and {len(MIGRATIONS)} is the present one",
+            problem=f"it is of format {version}, and {FORMAT} is the present one",
             advice="nothing: the next write brings it up to date, or `factmem upgrade` does it now",
         )
     if scrub_is_due(connection):

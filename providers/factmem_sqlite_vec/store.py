@@ -31,7 +31,7 @@ from factmem_sqlite_vec.faults import (
     is_failed_flush,
     own_errors,
 )
-from factmem_sqlite_vec.schema import MIGRATIONS, found_version, migrate
+from factmem_sqlite_vec.schema import FORMAT, found_version, migrate
 from factmem_sqlite_vec.tables import format_version
 
 __all__ = ["Store"]
@@ -131,7 +131,7 @@ class Store:
         """
 
         def wanted(connection: apsw.Connection) -> T:
-            if as_it_is or format_version(connection) == len(MIGRATIONS):
+            if as_it_is or format_version(connection) == FORMAT:
                 self._stand_in = None
                 return query(connection)
             return self._read_older(connection, query)
