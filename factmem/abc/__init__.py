@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from factmem.abc.accesses import Access, KeepsAccesses
 from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
-from factmem.abc.backups import BacksUp, StoreLocation
 from factmem.abc.capabilities import (
+    Access,
     Append,
+    BacksUp,
     ChecksItself,
+    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
     Erases,
     FeedsChanges,
+    KeepsAccesses,
     KeepsFiles,
     KeepsHistory,
     KeepsVectors,
+    LogPart,
     Receipt,
     ScansVectors,
     Statement,
     StateRequest,
+    StoreLocation,
     UpgradesFormat,
 )
 from factmem.abc.clock import Clock, system_clock
 from factmem.abc.consolidator import Action, Consolidator, Known, Novelty, Verdict, Verdicts
-from factmem.abc.copying import CopiesLogs, LogPart
 from factmem.abc.detector import (
     MEMORY_ROLE,
     Candidate,

@@ -6,36 +6,100 @@ The engine checks ``isinstance(provider, KeepsHistory)`` and so on, uses the cap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import datetime as dt
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
 from factmem.abc.outlines import Outline
+from factmem.errors import InvalidDataError
 from factmem.findings import Finding
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
+from factmem.validators import instance_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
+    "Access",
     "Append",
+    "BacksUp",
     "ChecksItself",
+    "CopiesLogs",
     "EmbedderIdentity",
     "EraseReceipt",
     "Erases",
     "FeedsChanges",
+    "KeepsAccesses",
     "KeepsFiles",
     "KeepsHistory",
     "KeepsVectors",
+    "LogPart",
     "Receipt",
     "ScansVectors",
     "StateRequest",
     "Statement",
+    "StoreLocation",
     "UpgradesFormat",
 ]
+
+
+@attrs.frozen(kw_only=True)
+class Access:
+    """The number of times a record was recalled.
+
+    Attributes:
+        count: Number of recalls.
+        last: Time of the last recall, in UTC; None if there was none.
+
+    Raises:
+        InvalidDataError: The count is negative, or there is a count without a time, or a time without a count.
+    """
+
+    count: int = attrs.field(default=0, validator=instance_of(int))
+    last: dt.datetime | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.count < 0 or (self.last is None) != (self.count == 0):
+            raise InvalidDataError("give a count of at least 1 with the time of the last access, or neither")
+
+    def __add__(self, other: Access) -> Access:
+        """Return the sum of the counts, with the later time."""
+        times = [time for time in (self.last, other.last) if time is not None]
+        return Access(count=self.count + other.count, last=max(times, default=None))
+
+
+@runtime_checkable
+class KeepsAccesses(Protocol):
+    """Keep counts of recalled records. Counts make no revision and no log entry, and do not change `version`."""
+
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """Add to the counts of records, by id; the additions of several processes sum up.
+
+        Ids that name no record of this tenant are ignored, so that an erased record does not come back. Erasing the
+        last assertion of a record erases its count.
+
+        Args:
+            tenant: The tenant.
+            accesses: Counts to add, by record id.
+
+        Raises:
+            StoreUnavailableError: It could not be written.
+        """
+        ...
+
+    async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """Return the counts of records of a tenant, by id; records without a count are left out.
+
+        Args:
+            tenant: The tenant.
+            record_ids: The records.
+        """
+        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -335,4 +399,150 @@ class UpgradesFormat(Protocol):
         Raises:
             StoreUnavailableError: It could not be written, or others held it for too long; the store is as it was.
         """
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class StoreLocation:
+    """The place of a store on the disk.
+
+    Attributes:
+        kind: Name of the provider in addresses, such as ``sqlite-vec``.
+        path: Path of the store, a file or a folder.
+        suffixes: Suffixes of the files that may lie beside it; the empty one is the store itself.
+    """
+
+    kind: str
+    path: Path
+    suffixes: tuple[str, ...] = ("",)
+
+    def beside(self, path: Path) -> dict[str, Path]:
+        """Return what exists of the files of such a store at any path, by suffix."""
+        paths = {suffix: path.with_name(path.name + suffix) for suffix in self.suffixes}
+        return {suffix: path for suffix, path in paths.items() if os.path.lexists(path)}
+
+    def is_vacant(self) -> bool:
+        """Return whether nothing lies there, but an empty folder at most."""
+        return all(path.is_dir() and not any(path.iterdir()) for path in self.beside(self.path).values())
+
+
+@runtime_checkable
+class BacksUp(ChecksItself, Protocol):
+    """Keeps its store at one path of a local disk, where it can be copied and replaced as a whole.
+
+    `factmem.providers.back_up` and `factmem.providers.restore_backup` do the rest. A provider refuses to open a store
+    whose restore is not finished; see `factmem.providers.refuse_unfinished_restore`.
+    """
+
+    @property
+    def location(self) -> StoreLocation:
+        """The place of the store."""
+        ...
+
+    def at(self, path: Path) -> BacksUp:
+        """Return a provider with the same options and the same key, for a store at another path."""
+        ...
+
+    async def copy_to(self, path: Path, *, progress: Callable[[int, int], None] | None = None) -> None:
+        """Copy the store, as it is at one moment, to a path where nothing lies yet; its folder exists.
+
+        Others may use the store meanwhile. An encrypted store stays encrypted, and the copy opens with the same key.
+
+        Args:
+            path: Path of the copy.
+            progress: Called with the number of finished parts and the total, in any thread.
+
+        Raises:
+            StoreUnavailableError: There is no store, or the copy cannot be written; a part of it may be left.
+            CorruptStoreError: The store is damaged.
+        """
+        ...
+
+    async def check_unused(self) -> None:
+        """Raise if anybody else has the store open, as far as that can be known; a damaged store counts as unused.
+
+        Raises:
+            StoreUnavailableError: Somebody else uses it.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """See `AgentMemoryProvider.aclose`."""
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LogPart:
+    """A part of a tenant's log, with the vectors of its assertions.
+
+    Attributes:
+        since: The sequence number that the part begins after.
+        until: The sequence number up to which it is complete; ``since`` if there is nothing more.
+        entries: The entries after ``since``, up to ``until``, in order.
+        vectors: Vectors of length 1 of its assertions, by sequence number, as far as there are any.
+    """
+
+    since: int
+    until: int
+    entries: Sequence[LogEntry]
+    vectors: Mapping[int, NDArray[np.float32]] = attrs.field(factory=dict, repr=False)
+
+
+@runtime_checkable
+class CopiesLogs(Protocol):
+    """Returns logs in parts, and takes parts of another store's log with its ids, numbers and times.
+
+    A tenant whose log is being taken is an *unfinished copy*, from `begin_copy` to `end_copy`, in every process and
+    after a kill. A `Memory` refuses to open an unfinished copy. The verbs do not look at the mark; who writes with them
+    meanwhile makes `put_log_part` fail.
+    """
+
+    async def tenants(self) -> Sequence[str | None]:
+        """Return the tenants with a log, or with a copy that has begun; the default tenant, None, first."""
+        ...
+
+    async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
+        """Return the log of a tenant after a sequence number, in one state of the store.
+
+        Reading part after part, a store uses memory for a part, not for the log.
+
+        Args:
+            tenant: The tenant.
+            since: The sequence number to start after.
+            limit: Maximum number of entries. If no more than that follow, ``until`` is the version of the tenant.
+
+        Raises:
+            CorruptStoreError: The part is damaged. Reading from 0, a store also looks for lost entries, as far as it
+                can do so without reading the whole log into memory.
+        """
+        ...
+
+    async def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies, complete up to their versions; begun copies stay as they are."""
+        ...
+
+    async def copied(self, tenant: str | None) -> int | None:
+        """Return the sequence number up to which an unfinished copy is complete; None if there is none."""
+        ...
+
+    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy, all or nothing: ids, sequence numbers and times stay as they are.
+
+        A tombstone also erases the assertion that it names, with all that `Erases.erase` erases, if an earlier part
+        brought it. Afterwards ``until`` is the number up to which the copy is complete.
+
+        A store that cannot write several files at once may be left between two parts by a kill; the same part put
+        again completes it.
+
+        Raises:
+            StateConflictError: The copy is not complete up to ``since``, was not begun, or something else wrote to the
+                tenant; nothing was written.
+            InvalidVectorError: See `KeepsHistory.append`.
+            InvalidDataError: The entries do not fit together, such as a change of an unknown assertion's state;
+                nothing was written.
+        """
+        ...
+
+    async def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished; the next write continues their sequences. Repeating is harmless."""
         ...

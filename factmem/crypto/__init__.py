@@ -5,9 +5,18 @@ Nothing here accesses a disk. `factmem_encrypted` builds a store on it.
 
 from __future__ import annotations
 
-from factmem.crypto.choosing import one_keyring
-from factmem.crypto.key_file import KEY_FILE_VERSION, Root, Roots, locked_roots, unlocked_roots
+from factmem.crypto.key_file import (
+    KEY_FILE_VERSION,
+    Root,
+    Roots,
+    RotatesKeys,
+    locked_roots,
+    pending_rotation,
+    unlocked_roots,
+)
 from factmem.crypto.keys import (
+    AS_IT_IS,
+    Argon2id,
     CalledKey,
     EnvironmentKey,
     EnvironmentPassphrase,
@@ -15,11 +24,11 @@ from factmem.crypto.keys import (
     KeySource,
     OsKeyringKey,
     Passphrase,
+    Recipe,
     SecretKey,
     keyring_of,
+    one_keyring,
 )
-from factmem.crypto.recipes import AS_IT_IS, Argon2id, Recipe
-from factmem.crypto.rotation import RotatesKeys, pending_rotation
 from factmem.crypto.sealing import KEY_BYTES, SEAL_BYTES, Context, SealBrokenError, seal, unseal
 
 __all__ = [

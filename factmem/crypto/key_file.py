@@ -16,23 +16,25 @@ import binascii
 import hmac
 import json
 import secrets
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import attrs
 
-from factmem.crypto.keys import Keyring
-from factmem.crypto.recipes import Recipe, recipe_from, recipe_to
+from factmem.crypto.keys import Keyring, KeySource, Recipe, recipe_from, recipe_to
 from factmem.crypto.sealing import KEY_BYTES, Context, SealBrokenError, seal, unseal
-from factmem.errors import (
-    CorruptStoreError,
-    DowngradedStoreError,
-    NewerVersionError,
-    TamperedStoreError,
-    WrongKeyError,
-)
+from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, TamperedStoreError, WrongKeyError
+from factmem.findings import Finding, FindingKind
 
-__all__ = ["KEY_FILE_VERSION", "Root", "Roots", "locked_roots", "unlocked_roots"]
+__all__ = [
+    "KEY_FILE_VERSION",
+    "Root",
+    "Roots",
+    "RotatesKeys",
+    "locked_roots",
+    "pending_rotation",
+    "unlocked_roots",
+]
 
 KEY_FILE_VERSION: Final = 1
 _SUITE: Final = "cobblestone-256"
@@ -205,3 +207,38 @@ def _named(ids: Iterable[str]) -> str:
 
 def _unreadable() -> CorruptStoreError:
     return CorruptStoreError("the keys of this store cannot be read: restore its key file from a backup")
+
+
+@runtime_checkable
+class RotatesKeys(Protocol):
+    """Keeps its store under a key that can be changed."""
+
+    async def rotate(
+        self, key: Keyring | KeySource | None = None, *, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        """Change the key of the store, and seal everything again with fresh keys.
+
+        From the first moment on, the new key opens the whole store and the old one nothing. A rotation may be
+        interrupted at any point, even by a kill: the store then works as before, and calling this without a key, with
+        the store opened by the new one, continues it. Other processes need the new key at once; if their keyring has it
+        already, they are not affected.
+
+        Args:
+            key: New key; None continues an interrupted rotation, if there is one.
+            progress: Called with the number of pieces done, and the total.
+
+        Raises:
+            WrongKeyError: The store was not opened with its key.
+            KeyUnavailableError: The new key is not available.
+        """
+        ...
+
+
+def pending_rotation() -> Finding:
+    """Return the finding of a store whose rotation was interrupted."""
+    return Finding(
+        kind=FindingKind.PENDING_ROTATION,
+        part="keys",
+        problem="a rotation was interrupted: parts are still sealed with the key before",
+        advice="run `factmem rotate-key --resume`",
+    )

@@ -19,132 +19,23 @@ _WORTH: Final = 2
 
 _FEWEST_DIFFERENT: Final = 6
 
-_COMMON: Final = [
-    "correct",
-    "horse",
-    "battery",
-    "staple",
-    "correcthorsebatterystaple",
-    "password",
-    "passw0rd",
-    "p@ssw0rd",
-    "p@ssword",
-    "passphrase",
-    "passwort",
-    "motdepasse",
-    "contraseña",
-    "senha",
-    "secret",
-    "geheim",
-    "letmein",
-    "iloveyou",
-    "welcome",
-    "willkommen",
-    "qwerty",
-    "qwertz",
-    "azerty",
-    "asdfgh",
-    "yxcvbn",
-    "zxcvbn",
-    "1q2w3e4r",
-    "1qaz2wsx",
-    "q1w2e3r4",
-    "dragon",
-    "monkey",
-    "sunshine",
-    "princess",
-    "football",
-    "baseball",
-    "basketball",
-    "master",
-    "superman",
-    "batman",
-    "shadow",
-    "michael",
-    "jessica",
-    "ashley",
-    "charlie",
-    "admin",
-    "administrator",
-    "root",
-    "login",
-    "user",
-    "guest",
-    "default",
-    "changeme",
-    "example",
-    "test",
-    "testing",
-    "hello",
-    "access",
-    "trustno1",
-    "whatever",
-    "freedom",
-    "starwars",
-    "pokemon",
-    "computer",
-    "internet",
-    "google",
-    "facebook",
-    "microsoft",
-    "apple",
-    "samsung",
-    "factmem",
-    "memory",
-    "summer",
-    "winter",
-    "spring",
-    "autumn",
-    "january",
-    "february",
-    "march",
-    "april",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "love",
-    "money",
-    "lorem",
-    "ipsum",
-    "dolor",
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "lazy",
-    "dog",
-    "to",
-    "be",
-    "or",
-    "not",
-    "that",
-    "is",
-    "question",
-]
+_COMMON: Final = """
+correct horse battery staple correcthorsebatterystaple password passw0rd p@ssw0rd p@ssword passphrase passwort
+motdepasse contraseña senha secret geheim letmein iloveyou welcome willkommen qwerty qwertz azerty asdfgh yxcvbn
+zxcvbn 1q2w3e4r 1qaz2wsx q1w2e3r4 dragon monkey sunshine princess football baseball basketball master superman
+batman shadow michael jessica ashley charlie admin administrator root login user guest default changeme example test
+testing hello access trustno1 whatever freedom starwars pokemon computer internet google facebook microsoft apple
+samsung factmem memory summer winter spring autumn january february march april june july august september october
+november december monday tuesday wednesday thursday friday saturday sunday love money lorem ipsum dolor the quick
+brown fox jumps over lazy dog to be or not that is question
+"""
+"""Common passwords and words of famous phrases."""
 
-_RUNS: Final = (
-    "abcdefghijklmnopqrstuvwxyz",
-    "01234567890",
-    "qwertyuiop",
-    "qwertzuiop",
-    "azertyuiop",
-    "asdfghjkl",
-    "zxcvbnm",
-    "yxcvbnm",
-)
+_RUNS: Final = """
+abcdefghijklmnopqrstuvwxyz 01234567890 qwertyuiop qwertzuiop azertyuiop asdfghjkl zxcvbnm yxcvbnm
+"""
+"""Runs of the alphabet, of digits and of keyboards."""
+
 _RUN_LENGTH: Final = 4
 _REPEATED: Final = re.compile(r"(.{1,16}?)\1{2,}|(.{3,32})\2+")
 _STAND_IN: Final = "\0" * _WORTH
@@ -167,14 +58,14 @@ def _without_the_guessable(text: str) -> str:
     text = _REPEATED.sub(lambda match: (match[1] or match[2]) + _STAND_IN, text[:1000])
     for run in sorted(_runs(), key=len, reverse=True):
         text = text.replace(run, _STAND_IN)
-    for word in sorted(_COMMON, key=len, reverse=True):
+    for word in sorted(_COMMON.split(), key=len, reverse=True):
         if len(word) > _WORTH:
             text = re.sub(rf"\b{re.escape(word)}\b" if len(word) < _RUN_LENGTH else re.escape(word), _STAND_IN, text)
     return text
 
 
 def _runs() -> set[str]:
-    both = [*_RUNS, *(run[::-1] for run in _RUNS)]
+    both = [*_RUNS.split(), *_RUNS[::-1].split()]
     return {
         run[start : start + length]
         for run in both

@@ -10,10 +10,19 @@ from factmem.providers.backups import (
     refuse_unfinished_restore,
     restore_backup,
 )
-from factmem.providers.copies import check_part, misfit
 from factmem.providers.history import HistoryProvider, fact_of
-from factmem.providers.memory import InMemoryProvider
-from factmem.providers.none import NoMemory
+from factmem.providers.memory import InMemoryProvider, NoMemory
+from factmem.providers.planning import (
+    Planned,
+    Planner,
+    SteadyClock,
+    TrackIndex,
+    check_part,
+    check_readable,
+    check_writable,
+    misfit,
+    unknown_assertion,
+)
 from factmem.providers.registry import (
     ENTRY_POINT_GROUP,
     default_store,
@@ -21,7 +30,6 @@ from factmem.providers.registry import (
     provider_entry_points,
     without_secrets,
 )
-from factmem.providers.steady_clock import SteadyClock
 from factmem.providers.threaded import (
     DatabaseEngine,
     DatabaseProvider,
@@ -32,15 +40,6 @@ from factmem.providers.threaded import (
     flag_option,
     raised_again,
     seconds_option,
-)
-from factmem.providers.tracks import (
-    TrackIndex,
-    check_expected,
-    check_readable,
-    check_writable,
-    erased_meanwhile,
-    random_ids,
-    unknown_assertion,
 )
 
 __all__ = [
@@ -53,25 +52,24 @@ __all__ = [
     "HistoryProvider",
     "InMemoryProvider",
     "NoMemory",
+    "Planned",
+    "Planner",
     "Request",
     "Restored",
     "SteadyClock",
     "ThreadedProvider",
     "TrackIndex",
     "back_up",
-    "check_expected",
     "check_part",
     "check_readable",
     "check_writable",
     "default_store",
-    "erased_meanwhile",
     "fact_of",
     "flag_option",
     "misfit",
     "open_provider",
     "provider_entry_points",
     "raised_again",
-    "random_ids",
     "read_backup",
     "refuse_unfinished_restore",
     "restore_backup",

@@ -1,17 +1,18 @@
-"""A store in memory, for tests and notebooks."""
+"""Two providers that need no file: one that keeps nothing, and a store in memory for tests and notebooks."""
 
 from __future__ import annotations
 
 import bisect
 import itertools
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from factmem.abc import (
     Access,
+    AgentMemoryProvider,
     Append,
     ChecksItself,
     Clock,
@@ -25,23 +26,49 @@ from factmem.abc import (
     LogPart,
     Receipt,
     Statement,
-    StateRequest,
     system_clock,
 )
-from factmem.errors import EmbedderMismatchError, ProviderClosedError
+from factmem.errors import EmbedderMismatchError, InvalidDataError, ProviderClosedError
+from factmem.facts import Concept, Fact, FactT
 from factmem.findings import Finding, findings_in, unfinished_copy
-from factmem.providers.copies import check_part, misfit
 from factmem.providers.history import HistoryProvider
-from factmem.providers.steady_clock import SteadyClock
-from factmem.providers.tracks import TrackIndex
-from factmem.records import Assertion, LogEntry, Place, Recorded, StateChange, Tombstone
+from factmem.providers.planning import Planner, SteadyClock, TrackIndex, check_part
+from factmem.records import LogEntry, Place, Recorded, Tombstone
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 from factmem.vectors import storable_vector
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["InMemoryProvider"]
+__all__ = [
+    "InMemoryProvider",
+    "NoMemory",
+]
+
+
+class NoMemory(AgentMemoryProvider):
+    """Keeps nothing and finds nothing, without complaint: the null object of providers."""
+
+    async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
+        """Let the fact go."""
+
+    async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
+        """Return None."""
+        return None
+
+    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
+        """Return nothing."""
+        return ()
+
+    async def load_by_description(
+        self, description: str, subject: MemorySubject, scope: MemoryScope
+    ) -> Sequence[Fact[Any]]:
+        """Return nothing."""
+        if not description.strip():
+            raise InvalidDataError("the text to look for is empty; use load_all to read everything")
+        return ()
 
 
 class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, CopiesLogs, ChecksItself):
@@ -59,7 +86,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
         self._vectors: dict[tuple[str | None, int], NDArray[np.float32]] = {}
         self._embedder: EmbedderIdentity | None = None
         self._accesses: dict[tuple[str | None, str], Access] = {}
-        self._seqs: Counter[str | None] = Counter()
+        self._seqs: dict[str | None, int] = defaultdict(int)
         self._copies: set[str | None] = set()
         self._steady = SteadyClock(clock)
         self._closed = False
@@ -67,49 +94,20 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
     @override
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         self._check_open()
-        vectors = self._checked(statements)
-        receipts: list[Receipt] = []
-        for statement in statements:
-            match statement:
-                case Append(assertion=assertion):
-                    receipts.append(self._append(assertion, vectors.get(id(statement))))
-                case StateRequest():
-                    change = self._index.change(statement, self._next_seq(statement.tenant), self._steady)
-                    self._log_of(statement.tenant).append(change)
-                case _:
-                    assert_never(statement)
+        vectors = {
+            id(item): storable_vector(item.vector, dimension=self._dimension)
+            for item in statements
+            if isinstance(item, Append) and item.vector is not None
+        }
+        planner = Planner(self._steady, lambda _: self._index, self._seqs.__getitem__)
+        receipts, planned = planner.plan(statements)
+        for each in planned:
+            tenant = each.item.tenant
+            self._log_of(tenant).append(each.entry)
+            if (vector := vectors.get(id(each.item))) is not None:
+                self._vectors[tenant, each.entry.seq] = vector
+        self._seqs.update(planner.last)
         return receipts
-
-    def _checked(self, statements: Sequence[Statement]) -> dict[int, NDArray[np.float32]]:
-        """Refuse the whole of a transaction before any of it is written; return its vectors, normalized."""
-        vectors = {}
-        trial = self._index.trial()
-        for statement in statements:
-            match statement:
-                case Append(assertion=assertion, vector=vector):
-                    if trial.known(assertion) is None:
-                        trial.check_followed(statement)
-                        trial.record(assertion, 0, self._clock)
-                    if vector is not None:
-                        vectors[id(statement)] = storable_vector(vector, dimension=self._dimension)
-                case StateRequest():
-                    trial.check(statement)
-                    trial.change(statement, 0, self._clock)
-                case _:
-                    assert_never(statement)
-        return vectors
-
-    def _append(self, assertion: Assertion, vector: NDArray[np.float32] | None) -> Receipt:
-        dated = assertion
-        for dated in (assertion, self._steady.dated(assertion)):
-            if (known := self._index.known(dated)) is not None:
-                return Receipt(recorded=known, new=False)
-        tenant = assertion.place.scope.tenant
-        recorded = self._index.record(dated, self._next_seq(tenant), self._steady)
-        self._log_of(tenant).append(recorded)
-        if vector is not None:
-            self._vectors[tenant, recorded.seq] = vector
-        return Receipt(recorded=recorded, new=True)
 
     def _next_seq(self, tenant: str | None) -> int:
         self._seqs[tenant] += 1
@@ -250,17 +248,21 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
     async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
         check_part(part, tenant, await self.copied(tenant))
         vectors = {seq: storable_vector(row, dimension=self._dimension) for seq, row in part.vectors.items()}
-        new = {entry.id for entry in part.entries if isinstance(entry, Recorded)}
-        changed = {entry.assertion_id for entry in part.entries if isinstance(entry, StateChange)}
-        if not all(id in new or self._index.knows(id, tenant) for id in changed):
-            raise misfit()
+        self._index.begin()
+        try:
+            for entry in part.entries:
+                if not isinstance(entry, Tombstone):
+                    self._index.take(entry, tenant)
+        except InvalidDataError:
+            self._index.roll_back()
+            raise
+        self._index.commit()
         for entry in part.entries:
             if isinstance(entry, Tombstone):
                 gone = [item for item in self._recorded(tenant) if item.id == entry.assertion_id]
                 self._bury(tenant, gone, [entry]) if gone else self._log_of(tenant).append(entry)
                 continue
             self._log_of(tenant).append(entry)
-            self._index.add(entry)
             self._steady.reached(entry.recorded_at)
         self._seqs[tenant] = part.until
         self._vectors.update({(tenant, seq): vector for seq, vector in vectors.items()})

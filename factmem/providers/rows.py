@@ -13,17 +13,25 @@ import functools
 import hashlib
 import json
 import os
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import Append, Outline, Statement, StateRequest
+from factmem.abc import Append, EmbedderIdentity, LogPart, Outline, Outlined, Statement, StateRequest, number_of_id
 from factmem.codec import decode_assertion, decode_entry, decode_head, encode_head, encode_rest
-from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, NewerVersionError
-from factmem.records import Assertion, Place, Recorded
-from factmem.vectors import unit_vectors
+from factmem.errors import (
+    CodecError,
+    CorruptStoreError,
+    EmbedderMismatchError,
+    InvalidDataError,
+    InvalidVectorError,
+    NewerVersionError,
+)
+from factmem.records import Assertion, LogEntry, Place, Recorded
+from factmem.vectors import unit_vector, unit_vectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,10 +41,15 @@ __all__ = [
     "SEQ_BITS",
     "SEQ_MASK",
     "NewRow",
+    "OutlineRow",
+    "PreparedRow",
+    "binds_anew",
     "checksum",
+    "damaged_vectors",
     "microseconds",
     "moment_at",
-    "new_id",
+    "new_ids",
+    "outline_body",
     "own_record_id",
     "pack_id",
     "pack_moment",
@@ -44,12 +57,17 @@ __all__ = [
     "partial_checksum",
     "place_digest",
     "prepared",
+    "prepared_part",
     "read_assertion",
+    "read_embedder",
+    "read_outlines",
     "row_sum",
     "seq_of",
+    "storable_vector",
     "unpack_id",
     "unpack_moment",
     "unpack_record_id",
+    "written_embedder",
 ]
 
 SEQ_BITS: Final = 40
@@ -103,12 +121,21 @@ class NewRow:
     outline: Outline | None
     follows: int | None
 
+    @property
+    def tenant(self) -> str | None:
+        """Tenant of the assertion."""
+        return self.assertion.place.scope.tenant
+
     def said_otherwise(self, said: Assertion) -> NewRow:
         """Return the row of another assertion, without an outline: a reader that misses it makes it again."""
         return _new_row(Append(assertion=said, follows=self.follows), self.vector)
 
 
-def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
+PreparedRow: TypeAlias = NewRow | StateRequest
+"""A statement, prepared for writing."""
+
+
+def prepared(statements: Sequence[Statement]) -> list[PreparedRow]:
     """Prepare the statements of a transaction for writing.
 
     Raises:
@@ -122,6 +149,18 @@ def prepared(statements: Sequence[Statement]) -> list[NewRow | StateRequest]:
         ]
     except UnicodeEncodeError:
         raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None
+
+
+def prepared_part(part: LogPart) -> list[NewRow]:
+    """Prepare the assertions of a part of a log for writing.
+
+    Raises:
+        InvalidVectorError: A vector is NaN, infinite or zero.
+        InvalidDataError: A text holds a lone surrogate.
+    """
+    said = [entry for entry in part.entries if isinstance(entry, Recorded)]
+    rows = prepared([Append(assertion=entry.assertion, vector=part.vectors.get(entry.seq)) for entry in said])
+    return [row for row in rows if isinstance(row, NewRow)]
 
 
 def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
@@ -172,13 +211,13 @@ def _key_digest(key: _PlaceKey) -> bytes:
     return hashlib.blake2b(json.dumps(key).encode(), digest_size=16).digest()
 
 
-def new_id(seq: int) -> str:
-    """Return a new id of an assertion.
+def new_ids(seq: int) -> tuple[str, str]:
+    """Return a new id of an assertion, and the id of a record that it begins.
 
     It begins with the sequence number, which locates its row without an index, and ends at random.
     """
-    random = os.urandom(_ID_BYTES - _ID_DIGITS // 2)
-    return f"{seq:0{_ID_DIGITS}x}{random.hex()}"
+    id = f"{seq:0{_ID_DIGITS}x}{os.urandom(_ID_BYTES - _ID_DIGITS // 2).hex()}"
+    return id, own_record_id(id)
 
 
 def seq_of(id: str) -> int:
@@ -322,3 +361,165 @@ def _read_head(head: str) -> Mapping[str, Any]:
 @functools.lru_cache(maxsize=4096)
 def _checksum_of_head(head: str) -> int:
     return zlib.crc32(head.encode())
+
+
+_GIVEN: Final = struct.Struct("<QQqI")
+"""Prefix of a body: the numbers of the ids of assertion and record, the time of recording, and a checksum."""
+
+_GIVEN_FIELDS: Final = [("id", "<u8"), ("record", "<u8"), ("recorded_at", "<i8"), ("checksum", "<u4")]
+_NUMBERS: Final = struct.Struct("<QQq")
+
+
+@attrs.frozen(kw_only=True)
+class OutlineRow:
+    """An outline with the columns of its assertion.
+
+    Attributes:
+        seq: Sequence number of the assertion.
+        id: Id of the assertion.
+        record_id: Id of its record.
+        recorded_at: Time of recording.
+        checksum: Checksum of its row.
+        tenant: Tenant; empty for none.
+        outline: Outline.
+    """
+
+    seq: int
+    id: str
+    record_id: str
+    recorded_at: dt.datetime
+    checksum: int
+    tenant: str
+    outline: Outline
+
+    def body(self) -> bytes:
+        """Return the stored bytes."""
+        return outline_body(self.seq, self.id, self.record_id, self.recorded_at, self.outline)
+
+
+def outline_body(seq: int, id: str, record_id: str, recorded_at: dt.datetime, outline: Outline) -> bytes:
+    """Return the stored bytes of the outline of an assertion."""
+    numbers = number_of_id(id), number_of_id(record_id), microseconds(recorded_at)
+    found = _checksum(seq, outline.shared, _NUMBERS.pack(*numbers), outline.own)
+    return _GIVEN.pack(*numbers, found) + outline.own
+
+
+def _checksum(seq: int, shared: bytes, numbers: bytes, own: bytes) -> int:
+    return zlib.crc32(own, zlib.crc32(numbers, zlib.crc32(shared, seq & 0xFFFFFFFF)))
+
+
+def read_outlines(
+    seqs: Sequence[int],
+    shared: Sequence[bytes],
+    bodies: Sequence[bytes],
+    *,
+    missing: Sequence[int],
+    rest: Sequence[LogEntry],
+    until: int,
+    ahead: int = 0,
+) -> Outlined:
+    """Return outlines from their stored bodies; see `Outlined` for the arguments.
+
+    Raises:
+        CorruptStoreError: An outline was changed.
+    """
+    own = [body[_GIVEN.size :] for body in bodies]
+    table = _checked(seqs, shared, [body[: _GIVEN.size] for body in bodies], own)
+    return Outlined(
+        seqs=seqs,
+        ids=table["id"],
+        records=table["record"],
+        recorded_at=table["recorded_at"],
+        shared=shared,
+        own=own,
+        missing=missing,
+        rest=rest,
+        until=until,
+        ahead=ahead,
+    )
+
+
+def _checked(
+    seqs: Sequence[int], shared: Sequence[bytes], given: Sequence[bytes], own: Sequence[bytes]
+) -> NDArray[np.void]:
+    """Return the prefixes of bodies as a table of `_GIVEN_FIELDS`.
+
+    Raises:
+        CorruptStoreError: An outline was changed.
+    """
+    import numpy as np
+
+    prefixes = b"".join(given)
+    if len(prefixes) != len(seqs) * _GIVEN.size:
+        raise _damaged_outline(next(seq for seq, prefix in zip(seqs, given, strict=True) if len(prefix) < _GIVEN.size))
+    table = np.frombuffer(prefixes, _GIVEN_FIELDS)
+    sums = map(zlib.crc32, shared, seqs)
+    sums = map(zlib.crc32, [prefix[: _NUMBERS.size] for prefix in given], sums)
+    wrong = np.flatnonzero(table["checksum"] != np.fromiter(map(zlib.crc32, own, sums), np.uint32, len(seqs)))
+    if len(wrong):
+        raise _damaged_outline(seqs[int(wrong[0])])
+    return table
+
+
+def _damaged_outline(seq: int) -> CorruptStoreError:
+    return CorruptStoreError(f"the outline of assertion number {seq} is damaged: restore the store")
+
+
+@functools.lru_cache(maxsize=16)
+def read_embedder(text: str | None) -> EmbedderIdentity | None:
+    """Read the identity of an embedder as it is stored; None for None."""
+    return None if text is None else EmbedderIdentity(**json.loads(text))
+
+
+def written_embedder(identity: EmbedderIdentity) -> str:
+    """Return the identity of an embedder as it is stored."""
+    return json.dumps(attrs.asdict(identity), ensure_ascii=False)
+
+
+def binds_anew(stored: EmbedderIdentity | None, wanted: EmbedderIdentity, *, replace: bool) -> bool:
+    """Return whether binding a store to an embedder changes it; see `KeepsVectors.use_embedder`.
+
+    Raises:
+        EmbedderMismatchError: The store is bound to another one.
+    """
+    if stored not in (None, wanted) and not replace:
+        raise _mismatch(stored, wanted)
+    return replace or stored != wanted
+
+
+def storable_vector(
+    vector: NDArray[np.float32], stored: EmbedderIdentity | None, bound: EmbedderIdentity | None
+) -> bytes:
+    """Return a vector of length 1 in its stored form.
+
+    Args:
+        vector: Vector.
+        stored: Embedder that the store is bound to.
+        bound: Embedder in use in this process, if any.
+
+    Raises:
+        InvalidVectorError: It is of another dimension than the store's.
+        EmbedderMismatchError: The store was bound to another embedder meanwhile.
+    """
+    if stored is None:
+        raise InvalidVectorError("the store has no embedder yet: call use_embedder before you pass vectors")
+    if bound not in (None, stored):
+        raise _mismatch(stored, bound)
+    if len(vector) != stored.dimension:
+        unit_vector(vector, dimension=stored.dimension)
+    return vector.tobytes()
+
+
+def damaged_vectors(name: str) -> CorruptStoreError:
+    """Return the error of a store whose vectors were changed, and its facts were not."""
+    return CorruptStoreError(
+        f"the embeddings in {name} are damaged, its facts are not: make them again with "
+        "Admin.reembed() or `factmem reembed`, or restore it from a backup"
+    )
+
+
+def _mismatch(stored: EmbedderIdentity | None, wanted: EmbedderIdentity | None) -> EmbedderMismatchError:
+    return EmbedderMismatchError(
+        f"this store's vectors come from {stored}, not from {wanted}: "
+        "open it with that embedder, or embed it again with Admin.reembed() or `factmem reembed`"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +16,120 @@ from factmem.abc import LogName, LogStorage, Position, Scan
 from factmem.crypto import Keyring, Roots, SealBrokenError, pending_rotation, seal, unseal
 from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, finding_of
-from factmem_encrypted.frames import FrameKey, opened, sealed
+from factmem_encrypted.frames import FrameKey, commit_number, opened, sealed
 from factmem_encrypted.key_table import KeyTable
-from factmem_encrypted.manifest import Commit, Listed, Listing, Unit, chained
-from factmem_encrypted.manifest_log import ManifestLog
-from factmem_encrypted.positions import Done, inner_position, outer_position
-from factmem_encrypted.sealed_files import REMADE, SealedFiles, file_log
+from factmem_encrypted.manifest import Commit, Listed, Listing, ManifestLog, Unit, chained
 
-__all__ = ["EncryptedLogStorage"]
+__all__ = [
+    "EncryptedLogStorage",
+]
+
+
+@attrs.frozen
+class _Done:
+    """State of reading a file.
+
+    Attributes:
+        frames: Number of frames read.
+        digest: Digest of them; see `factmem_encrypted.manifest.chained`.
+    """
+
+    frames: int = 0
+    digest: str = ""
+
+
+def _inner_position(position: Position | None, file: str) -> tuple[Position, _Done]:
+    """Return the position inside a file and the state of reading it; the beginning for a position of another file."""
+    if position is None or not position.end:
+        return Position(), _Done()
+    named, _, generation = position.generation.partition(" ")
+    if named != file:
+        return Position(), _Done()
+    frames, digest, mark = position.mark.split(b" ", 2)
+    return attrs.evolve(position, generation=generation, mark=mark), _Done(int(frames), digest.decode())
+
+
+def _outer_position(position: Position, file: str, done: _Done) -> Position:
+    """Return the position in the log of a file."""
+    mark = b"%d %b %b" % (done.frames, done.digest.encode(), position.mark)
+    return attrs.evolve(position, generation=f"{file} {position.generation}", mark=mark)
+
+
+_REMADE: Final = "vectors"
+"""Kind of log whose frames need not last: its contents can be recomputed."""
+
+_KIND: Final = "sealed"
+
+
+def _file_log(file: str) -> LogName:
+    """Return the log of a file in the storage below."""
+    return LogName(folder=(file[:2],), name=(file,), kind=_KIND)
+
+
+class _SealedFiles:
+    """The files as one process sees them.
+
+    Args:
+        storage: Log storage of the files.
+    """
+
+    def __init__(self, storage: LogStorage) -> None:
+        self._storage = storage
+        self._checked: set[str] = set()
+        self._looked = False
+
+    def names(self) -> list[str]:
+        """Return the names of the existing files, listed or not."""
+        logs = self._storage.logs(kinds=(_KIND,))
+        return [log.name[0] for log in logs if log == _file_log(log.name[0])]
+
+    def look_around(self, listing: Listing) -> None:
+        """Check once for files that only a later manifest can have listed.
+
+        Raises:
+            RolledBackStoreError: There are such files.
+        """
+        if not self._looked:
+            self.check_ends(listing, [file for file in self.names() if file not in listing.files])
+            self._looked = True
+
+    def check_ends(self, listing: Listing, files: Iterable[str]) -> None:
+        """Check once for each file whether it ends as the manifest allows.
+
+        Frames behind the counted ones were left by a writer that died; they cannot be of a later commit.
+
+        Raises:
+            RolledBackStoreError: A file does not.
+        """
+        for file in files:
+            if file not in self._checked:
+                frame = self._storage.last(_file_log(file))
+                if frame is not None and commit_number(frame) > listing.number + 1:
+                    raise RolledBackStoreError(
+                        "the store's manifest is older than its files: restore the manifest, or the whole store from "
+                        "one backup"
+                    )
+                self._checked.add(file)
+
+    def tidy(self, listing: Listing) -> None:
+        """Remove the remains of writers that died. Needs the storage's lock.
+
+        Raises:
+            CorruptStoreError: A file is damaged; nothing was removed.
+        """
+        files = self.names()
+        left = [file for file in files if file not in listing.files]
+        self.check_ends(listing, left)
+        self.check_ends(listing, [file for file in files if _lasts(listing, file)])
+        for file in left:
+            self._storage.replace(_file_log(file), ())
+        self._storage.sweep()
+
+
+def _lasts(listing: Listing, file: str) -> bool:
+    log = listing.files.get(file)
+    return log is not None and log.kind != _REMADE
+
 
 _NOTES: Final = ("embedder", "sequence")
 
@@ -52,7 +158,7 @@ class EncryptedLogStorage(LogStorage):
         self._keys = KeyTable(inner, keyring)
         self._manifest = ManifestLog(inner)
         self._pending = _Pending()
-        self._files = SealedFiles(inner)
+        self._files = _SealedFiles(inner)
         self._tidied = False
 
     @override
@@ -101,10 +207,10 @@ class EncryptedLogStorage(LogStorage):
         pending = self._pending.placed if listed is None else self._pending.grown
         if listed is None:
             listed = self._newly_listed(log, roots)
-        inner, done = inner_position(after, listed.file)
+        inner, done = _inner_position(after, listed.file)
         key = self._frame_key(listed, roots, make=not done.frames)
         frame = sealed(key, done.frames, listing.number + 1, payload)
-        self._inner.append(file_log(listed.file), frame, inner, durable=durable)
+        self._inner.append(_file_log(listed.file), frame, inner, durable=durable)
         pending[log] = attrs.evolve(listed, frames=done.frames + 1, digest=chained(done.digest, (frame,)))
 
     @override
@@ -127,7 +233,7 @@ class EncryptedLogStorage(LogStorage):
         listed = listing.logs.get(log)
         if listed is None:
             return Scan(payloads=(), position=Position(), fresh=True)
-        inner, done = inner_position(since, listed.file)
+        inner, done = _inner_position(since, listed.file)
         count = listed.frames - done.frames if limit is None else min(limit, listed.frames - done.frames)
         if since is not None and inner.end and count <= 0:
             if listed.frames < done.frames:
@@ -135,17 +241,17 @@ class EncryptedLogStorage(LogStorage):
             return Scan(payloads=(), position=since, fresh=False)
         if not inner.end:
             self._files.check_ends(listing, (listed.file,))
-        scan = self._inner.scan(file_log(listed.file), inner, limit=count)
+        scan = self._inner.scan(_file_log(listed.file), inner, limit=count)
         if scan.fresh and inner.end:
             raise RolledBackStoreError(f"{listed.file} was put in place of another one: restore it from a backup")
         if len(scan.payloads) < count:
             raise _rolled_back(listed.file)
         key = self._frame_key(listed, roots)
         payloads = tuple(opened(key, done.frames + n, frame) for n, frame in enumerate(scan.payloads))
-        now_done = Done(done.frames + len(payloads), chained(done.digest, scan.payloads))
+        now_done = _Done(done.frames + len(payloads), chained(done.digest, scan.payloads))
         if now_done.frames == listed.frames and now_done.digest != listed.digest:
             raise _rolled_back(listed.file)
-        position = outer_position(scan.position, listed.file, now_done)
+        position = _outer_position(scan.position, listed.file, now_done)
         return Scan(payloads=payloads, position=position, fresh=not inner.end)
 
     @override
@@ -154,7 +260,7 @@ class EncryptedLogStorage(LogStorage):
         listed = listing.logs.get(log)
         if listed is None or not listed.frames:
             return None
-        frame = self._inner.last(file_log(listed.file))
+        frame = self._inner.last(_file_log(listed.file))
         if frame is not None and frame.startswith(b"%d " % (listed.frames - 1)):
             return opened(self._frame_key(listed, roots), listed.frames - 1, frame)
         # It has frames that never counted, or its end is missing.
@@ -169,7 +275,7 @@ class EncryptedLogStorage(LogStorage):
         elif before is not None:
             self._commit(gone=(before.file,))
         if before is not None:
-            self._inner.replace(file_log(before.file), (), durable=durable)
+            self._inner.replace(_file_log(before.file), (), durable=durable)
         if not payloads and before is not None:
             self._destroy_unused_keys()
 
@@ -193,7 +299,7 @@ class EncryptedLogStorage(LogStorage):
                 self.scan(log)
             except CorruptStoreError as error:
                 finding = finding_of(error, listed.file)
-                if log.kind == REMADE:
+                if log.kind == _REMADE:
                     finding = attrs.evolve(finding, kind=FindingKind.REMAKEABLE, advice="run `factmem reembed`")
                 # The same damage may show without the key.
                 found = [item for item in found if Path(item.part).stem != listed.file]
@@ -244,7 +350,7 @@ class EncryptedLogStorage(LogStorage):
         try:
             payloads = self.scan(log).payloads
         except CorruptStoreError:
-            if log.kind != REMADE:
+            if log.kind != _REMADE:
                 raise
             payloads = ()
         self.replace(log, payloads)
@@ -300,7 +406,7 @@ class EncryptedLogStorage(LogStorage):
         listed = self._newly_listed(log, roots)
         key = self._frame_key(listed, roots, make=True)
         frames = [sealed(key, index, listing.number + 1, payload) for index, payload in enumerate(payloads)]
-        self._inner.replace(file_log(listed.file), frames, durable=durable)
+        self._inner.replace(_file_log(listed.file), frames, durable=durable)
         self._commit((attrs.evolve(listed, frames=len(frames), digest=chained("", frames)),))
 
     def _newly_listed(self, log: LogName, roots: Roots) -> Listed:

@@ -12,8 +12,8 @@ import apsw
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem_sqlite_vec.codecs import PageCodec
 from factmem_sqlite_vec.faults import own_errors
-from factmem_sqlite_vec.rows import select
 from factmem_sqlite_vec.store import Store
+from factmem_sqlite_vec.tables import select
 from typing_extensions import override
 
 from factmem.abc import Clock, system_clock
@@ -21,8 +21,7 @@ from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring, pending_
 from factmem.errors import CorruptStoreError
 from factmem.findings import Finding
 from factmem.providers import flag_option
-from factmem_encrypted_sqlite.codec import SealedCodec, rekey
-from factmem_encrypted_sqlite.key_file import KeyFile
+from factmem_encrypted_sqlite.codec import KeyFile, SealedCodec, rekey
 from factmem_encrypted_sqlite.seal import Seal
 
 __all__ = ["EncryptedSqliteMemoryProvider"]

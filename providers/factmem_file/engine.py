@@ -1,4 +1,4 @@
-"""Blocking half of the file provider."""
+"""Blocking half of the file provider, and the plans of its writes."""
 
 from __future__ import annotations
 
@@ -8,33 +8,145 @@ import itertools
 import json
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
+import attrs
 from filelock import FileLock, Timeout
 
-from factmem.abc import Access, Append, Clock, EmbedderIdentity, EraseReceipt, LogName, LogPart, LogStorage
+from factmem.abc import (
+    Access,
+    Append,
+    Clock,
+    EmbedderIdentity,
+    EraseReceipt,
+    LogName,
+    LogPart,
+    LogStorage,
+    Position,
+    Statement,
+)
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
 from factmem.private_files import create_file, make_folders, write_all
-from factmem.providers import Request, SteadyClock, check_part, misfit
+from factmem.providers import Planner, Request, SteadyClock, TrackIndex, check_part, misfit, unknown_assertion
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
-from factmem_file.accesses import Accesses
 from factmem_file.counter import Counter
-from factmem_file.log_copies import LogCopies, LogCopy
-from factmem_file.logs import ARRIVAL_KIND, HISTORY_KINDS, arrival_log, assertion_id, erased_log, payload_of, place_log
-from factmem_file.marker import LOCK_NAME
-from factmem_file.plan import WritePlan
-from factmem_file.sidecars import Sidecars
+from factmem_file.log_storage import LOCK_NAME
+from factmem_file.logs import (
+    ARRIVAL_KIND,
+    HISTORY_KINDS,
+    LogCopies,
+    LogCopy,
+    arrival_log,
+    assertion_id,
+    erased_log,
+    payload_of,
+    place_log,
+)
+from factmem_file.sidecars import Accesses, Sidecars
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["FileEngine"]
+
+
+@attrs.define(eq=False)
+class _PlannedLog:
+    """Additions to one log.
+
+    Attributes:
+        copy: Copy of the log.
+        position: End of the log.
+        entries: New entries in order; none if all of them exist already.
+        vectors: Vectors of new assertions, by sequence number.
+    """
+
+    copy: LogCopy
+    position: Position
+    entries: list[LogEntry] = attrs.field(factory=list)
+    vectors: dict[int, NDArray[np.float32]] = attrs.field(factory=dict)
+
+
+@attrs.define(eq=False)
+class _WritePlan:
+    """Writes of a group of requests: each is refused or accepted as a whole before anything is written.
+
+    Attributes:
+        last_of: Returns the last number assigned to a tenant, and brings the clock to its newest time.
+        copy_of: Returns the copy of a log, caught up.
+        locate: Returns the log of the id of a tenant's assertion, or None.
+        clock: Returns the time of recording.
+        dimension: Dimension of the store's vectors, once it has an embedder.
+        logs: Additions to each log.
+        touched: Logs that each request depends on.
+    """
+
+    last_of: Callable[[str | None], int]
+    copy_of: Callable[[LogName], LogCopy]
+    locate: Callable[[str, str | None], LogName | None]
+    clock: SteadyClock
+    dimension: int | None
+    logs: dict[LogName, _PlannedLog] = attrs.field(factory=dict)
+    touched: dict[Request, set[LogName]] = attrs.field(factory=lambda: defaultdict(set))
+    _before: dict[str | None, int] = attrs.field(factory=dict, init=False)
+    _logs_of: dict[int, LogName] = attrs.field(factory=dict, init=False)
+    _planner: Planner = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._planner = Planner(self.clock, self._index_of, self._before.__getitem__)
+
+    @property
+    def last(self) -> Mapping[str | None, int]:
+        """Last number of each tenant that something is written of."""
+        return self._planner.last
+
+    def add(self, request: Request) -> None:
+        """Add a request, or refuse it and leave the plan unchanged.
+
+        Raises:
+            FactMemError: The request is refused.
+        """
+        for statement in request.statements:
+            if statement.tenant not in self._before:
+                self._before[statement.tenant] = self.last_of(statement.tenant)
+        self._logs_of = of = {id(statement): self._log_of(statement) for statement in request.statements}
+        vectors = {
+            id(item): storable_vector(item.vector, dimension=self.dimension)
+            for item in request.statements
+            if isinstance(item, Append) and item.vector is not None
+        }
+        receipts, planned = self._planner.plan(request.statements)
+        self.touched[request].update(of.values())
+        for each in planned:
+            log = self.logs[of[id(each.item)]]
+            log.entries.append(each.entry)
+            if (vector := vectors.get(id(each.item))) is not None:
+                log.vectors[each.entry.seq] = vector
+        request.receipts = receipts
+
+    def _log_of(self, statement: Statement) -> LogName:
+        log = (
+            place_log(statement.assertion.place)
+            if isinstance(statement, Append)
+            else self.locate(statement.assertion_id, statement.tenant)
+        )
+        if log is None:
+            raise unknown_assertion()
+        if log not in self.logs:
+            copy = self.copy_of(log)
+            self.logs[log] = _PlannedLog(copy, copy.position)
+        return log
+
+    def _index_of(self, statement: object) -> TrackIndex:
+        return self.logs[self._logs_of[id(statement)]].copy.indexed()
+
 
 T = TypeVar("T")
 
@@ -79,7 +191,7 @@ class FileEngine:
     def _commit(self, requests: Sequence[Request]) -> None:
         with self._guard:
             identity = self._sidecars.embedder() if any(map(_has_vector, requests)) else None
-            plan = WritePlan(
+            plan = _WritePlan(
                 self._counter.last, self._writable, self._locate, self._clock, identity.dimension if identity else None
             )
             for request in requests:
@@ -101,7 +213,7 @@ class FileEngine:
         for request in requests:
             request.settle(next((failed[log] for log in plan.touched[request] if log in failed), None))
 
-    def _write(self, plan: WritePlan, identity: EmbedderIdentity | None) -> Mapping[LogName, FactMemError]:
+    def _write(self, plan: _WritePlan, identity: EmbedderIdentity | None) -> Mapping[LogName, FactMemError]:
         """Write each log and its vectors, seal them, and return the errors of the logs that do not count."""
         failed: dict[LogName, FactMemError] = {}
         for log, planned in plan.logs.items():
@@ -122,7 +234,7 @@ class FileEngine:
         return failed
 
     def _write_vectors(
-        self, plan: WritePlan, identity: EmbedderIdentity, failed: Mapping[LogName, FactMemError]
+        self, plan: _WritePlan, identity: EmbedderIdentity, failed: Mapping[LogName, FactMemError]
     ) -> None:
         with self._guard, contextlib.suppress(StoreUnavailableError):  # the facts are safe; vectors can be made again
             for log, planned in plan.logs.items():

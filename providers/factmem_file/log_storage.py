@@ -1,25 +1,35 @@
-"""Plain storage: one readable file a log, below one folder."""
+"""Plain storage: one readable file a log, below one folder with a marker of its format (``factmem.json``)."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import attrs
 from filelock import FileLock, Timeout
 from typing_extensions import override
 
 from factmem.abc import LogName, LogStorage, Position, Scan
-from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
+from factmem.errors import (
+    CorruptStoreError,
+    DowngradedStoreError,
+    MisplacedDataError,
+    NewerVersionError,
+    StoreUnavailableError,
+)
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem.names import checked_path
 from factmem.private_files import (
     TEMPORARY,
     FlushError,
     is_exposed,
+    is_leftover,
     make_folders,
     open_to_append,
     open_to_change,
@@ -30,12 +40,252 @@ from factmem.private_files import (
     write_all,
 )
 from factmem.providers import refuse_unfinished_restore
-from factmem_file.frames import DamagedFrameError, framed, parse
-from factmem_file.marker import LOCK_NAME, MARKER_NAME, PLAIN, check_marker, is_vacant, marker
+from factmem_file.frames import CRC_LENGTH, DamagedFrameError, Parsed, framed, parse
 from factmem_file.names import file_path, folder_path, suffix
-from factmem_file.reading import START, LogFile, new_header
 
-__all__ = ["LocalLogStorage"]
+__all__ = [
+    "LOCK_NAME",
+    "START",
+    "STORE_FORMAT",
+    "LocalLogStorage",
+]
+
+STORE_FORMAT: Final = 1
+"""Format of the stores that this factmem writes, and the newest that it reads."""
+
+_PLAIN: Final = "factmem"
+"""Name of plain files in a marker."""
+
+_MARKER_NAME: Final = "factmem.json"
+LOCK_NAME: Final = ".lock"
+
+
+def _marker(form: str = _PLAIN) -> bytes:
+    """Return the content of the marker of a new store of some form."""
+    return json.dumps({"format": STORE_FORMAT, "store": form}).encode() + b"\n"
+
+
+def _check_marker(content: bytes, root: Path, form: str = _PLAIN) -> None:
+    """Raise unless this factmem can use the store.
+
+    Raises:
+        NewerVersionError: A newer factmem wrote it.
+        DowngradedStoreError: It holds plain files, and another form was requested.
+        StoreUnavailableError: It is of another form than plain files.
+        CorruptStoreError: The marker is damaged.
+    """
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        document = None
+    match document:
+        case {"format": int() as version, "store": str()} if version > STORE_FORMAT:
+            raise NewerVersionError(
+                f"the store at {root} is of format {version}, newer than {STORE_FORMAT}: upgrade factmem to use it"
+            )
+        case {"format": 1, "store": str() as found} if found == form:
+            return
+        case {"format": 1, "store": "factmem"}:
+            raise DowngradedStoreError(
+                f"the store at {root} is of plain files, and {form} was asked for: open it with file:, "
+                "or export it and import it into a new store"
+            )
+        case {"format": 1, "store": str() as found} if found.startswith(f"{_PLAIN}-"):
+            raise StoreUnavailableError(
+                f"the store at {root} is {found}, and {form} was asked for: "
+                f"open it with {found.removeprefix(f'{_PLAIN}-')}:"
+            )
+        case _:
+            raise CorruptStoreError(
+                f"{_MARKER_NAME} in {root} is damaged: restore it, or write {_marker(form).decode().strip()} into it"
+            )
+
+
+def _is_vacant(root: Path) -> bool:
+    """Return whether a store can be created here; False if another process has just created one.
+
+    Raises:
+        StoreUnavailableError: The folder holds something else.
+    """
+    try:
+        names = {path.name for path in root.iterdir()}
+    except FileNotFoundError:
+        return True
+    if _MARKER_NAME in names:
+        return False
+    # Judged by the names that were read: a temporary file may have become the marker meanwhile.
+    if any(name != LOCK_NAME and not is_leftover(name, _MARKER_NAME) for name in names):
+        raise StoreUnavailableError(
+            f"{root} holds other files and no {_MARKER_NAME}: nothing was written. "
+            "Name an empty folder, or restore the file if this was a store"
+        )
+    return True
+
+
+START: Final = Position()
+"""Position before the first read."""
+
+_HEADER_VERSION: Final = 1
+_TAIL: Final = 1 << 16
+
+
+def _new_header(log: LogName) -> bytes:
+    """Return the payload of the first frame of a file: the name of the log, and its generation."""
+    header = {"factmem": _HEADER_VERSION, **attrs.asdict(log), "generation": uuid.uuid4().hex}
+    return json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@attrs.frozen
+class _LogFile:
+    """The file of a log, for reading. A missing file raises `FileNotFoundError`.
+
+    Attributes:
+        path: Path of the file.
+        shown: Path below the root, for errors.
+    """
+
+    path: Path
+    shown: str
+
+    def scan(self, log: LogName, since: Position, limit: int | None) -> Scan:
+        """Return the frames behind a position, or all of them if the earlier ones were replaced."""
+        if _stamp(self.path.stat()) == since.stamp:
+            return Scan(payloads=(), position=since, fresh=False)
+        with self.path.open("rb") as file:
+            return self._resumed(file, log, since, limit) or self._afresh(file, log, limit)
+
+    def _resumed(self, file: BufferedReader, log: LogName, since: Position, limit: int | None) -> Scan | None:
+        size = os.fstat(file.fileno()).st_size
+        # A file that changed without growing was changed in place.
+        if not since.end or size <= since.end or self._generation(file.readline(), log) != since.generation:
+            return None
+        file.seek(since.start)
+        data = file.read()
+        if not data.startswith(since.mark):
+            return None
+        parsed = self._parsed(data, since.start, limit)
+        position = _position(parsed, data, since.generation, file, offset=since.start)
+        return Scan(payloads=parsed.payloads[1:], position=position, fresh=False)
+
+    def _afresh(self, file: BufferedReader, log: LogName, limit: int | None) -> Scan:
+        file.seek(0)
+        data = file.read()
+        parsed = self._parsed(data, limit=limit)
+        if not parsed.payloads:
+            return Scan(payloads=(), position=START, fresh=True)
+        generation = self._checked_header(parsed.payloads[0], log)
+        position = _position(parsed, data, generation, file, offset=0)
+        return Scan(payloads=parsed.payloads[1:], position=position, fresh=True)
+
+    def last(self) -> bytes | None:
+        """Return the last payload behind the header; only the end of the file is read."""
+        with self.path.open("rb") as file:
+            size, length = os.fstat(file.fileno()).st_size, _TAIL
+            while True:
+                start = max(0, size - length)
+                file.seek(start)
+                data = file.read(size - start)
+                skipped = data.find(b"\n") + 1 if start else 0
+                payloads = self._parsed(data[skipped:], start + skipped).payloads
+                if start == 0:
+                    return payloads[-1] if len(payloads) > 1 else None
+                if skipped and payloads:
+                    return payloads[-1]
+                length *= 8
+
+    def name(self, root: Path) -> LogName | None:
+        """Return the name in the file; None if its writer died before writing it."""
+        log = self._named(root)
+        # Logs outside of any folder are the storage's own, and are not listed.
+        if log is not None and not log.folder:
+            raise self._misplaced()
+        return log
+
+    def check(self, root: Path) -> None:
+        """Read the whole file.
+
+        Raises:
+            CorruptStoreError: It is damaged, or holds another log than its path says.
+            NewerVersionError: A newer factmem wrote it.
+        """
+        log = self._named(root)
+        if log is not None:
+            self.scan(log, START, None)
+
+    def _named(self, root: Path) -> LogName | None:
+        with self.path.open("rb") as file:
+            payloads = self._parsed(file.readline()).payloads
+        if not payloads:
+            return None
+        log, _ = self._header(payloads[0])
+        if root.joinpath(*file_path(log)) != self.path:
+            raise self._misplaced()
+        return log
+
+    def _generation(self, line: bytes, log: LogName) -> str | None:
+        payloads = self._parsed(line).payloads
+        return self._checked_header(payloads[0], log) if payloads else None
+
+    def _checked_header(self, payload: bytes, log: LogName) -> str:
+        named, generation = self._header(payload)
+        if named != log:
+            raise self._misplaced()
+        return generation
+
+    def _header(self, payload: bytes) -> tuple[LogName, str]:
+        try:
+            header = json.loads(payload)
+        except (ValueError, RecursionError):
+            header = None
+        match header:
+            case {"factmem": int() as version} if version > _HEADER_VERSION:
+                raise NewerVersionError(f"{self.shown} was written by a newer factmem: upgrade factmem to read it")
+            case {
+                "folder": [*_] as folder,
+                "name": [_, *_] as name,
+                "kind": str() as kind,
+                "generation": str() as life,
+            } if _are_names([*folder, *name, kind]):
+                return LogName(folder=tuple(folder), name=tuple(name), kind=kind), life
+            case _:
+                raise CorruptStoreError(f"{self.shown} does not begin with a header: restore it from a backup")
+
+    def _misplaced(self) -> MisplacedDataError:
+        return MisplacedDataError(f"{self.shown} holds another log than its path says: move it back")
+
+    def _parsed(self, data: bytes, offset: int = 0, limit: int | None = None) -> Parsed:
+        try:
+            # One frame more is the header, or the last one read.
+            return parse(data, limit=None if limit is None else limit + 1)
+        except DamagedFrameError as error:
+            raise CorruptStoreError(
+                f"{self.shown} is damaged at byte {offset + error.start}, and is not written to in this state: "
+                "restore it from a backup, or remove the damaged line to give up what it held"
+            ) from None
+
+
+def _are_names(parts: Sequence[Any]) -> bool:
+    try:
+        "".join(parts).encode()
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _position(parsed: Parsed, data: bytes, generation: str, file: BufferedReader, *, offset: int) -> Position:
+    stamp, end = _stamp(os.fstat(file.fileno())), offset + parsed.end
+    return Position(
+        generation=generation,
+        start=offset + parsed.start,
+        end=end,
+        mark=data[parsed.start : parsed.start + CRC_LENGTH],
+        stamp=stamp if stamp[1] == end else None,
+    )
+
 
 _POLL_SECONDS: Final = 0.01
 _NOTE_SUFFIX: Final = ".note"
@@ -52,7 +302,7 @@ class LocalLogStorage(LogStorage):
         form: Form of the store in its marker, so that it is not taken for another one.
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, form: str = PLAIN) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, form: str = _PLAIN) -> None:
         self._root = checked_path(root, what="root").absolute()
         self._form = form
         self._found = False
@@ -86,7 +336,7 @@ class LocalLogStorage(LogStorage):
         try:
             with self._own_errors("written"):
                 if not self._look():
-                    replace_file(self._root / MARKER_NAME, marker(self._form))
+                    replace_file(self._root / _MARKER_NAME, _marker(self._form))
                 self._anchor_root()
             self._found = True
             yield
@@ -98,9 +348,9 @@ class LocalLogStorage(LogStorage):
         refuse_unfinished_restore(self._root)
         while True:
             try:
-                check_marker((self._root / MARKER_NAME).read_bytes(), self._root, self._form)
+                _check_marker((self._root / _MARKER_NAME).read_bytes(), self._root, self._form)
             except FileNotFoundError:
-                if is_vacant(self._root):
+                if _is_vacant(self._root):
                     return False
             else:
                 return True
@@ -109,7 +359,7 @@ class LocalLogStorage(LogStorage):
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
         self._refuse_distrusted()
         path = self._path(log)
-        data = framed(payload) if after.end else framed(new_header(log)) + framed(payload)
+        data = framed(payload) if after.end else framed(_new_header(log)) + framed(payload)
         with self._own_errors("written"):
             if durable:
                 self._settle(path, after)
@@ -197,7 +447,7 @@ class LocalLogStorage(LogStorage):
             remove_leftovers(path)
             if payloads:
                 make_folders(path.parent, durable=durable)
-                replace_file(path, b"".join(map(framed, (new_header(log), *payloads))), durable=durable)
+                replace_file(path, b"".join(map(framed, (_new_header(log), *payloads))), durable=durable)
                 if durable:
                     self._anchor(path.parent)
             elif path.parent.is_dir():
@@ -263,7 +513,7 @@ class LocalLogStorage(LogStorage):
                 problem="others than its owner may use it",
                 advice=f"run  chmod -R go= {self._root}",
             )
-        if path.is_dir() or path.name in (LOCK_NAME, MARKER_NAME):
+        if path.is_dir() or path.name in (LOCK_NAME, _MARKER_NAME):
             return
         if path.suffix == TEMPORARY:
             yield Finding(
@@ -319,8 +569,8 @@ class LocalLogStorage(LogStorage):
     def _note(self, name: str) -> Path:
         return self._root / f"{name}{_NOTE_SUFFIX}"
 
-    def _file(self, path: Path) -> LogFile:
-        return LogFile(path, self._shown(path))
+    def _file(self, path: Path) -> _LogFile:
+        return _LogFile(path, self._shown(path))
 
     def _shown(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()

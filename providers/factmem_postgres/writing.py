@@ -7,29 +7,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import Append, EmbedderIdentity, Receipt, StateRequest
+from factmem.abc import EmbedderIdentity, EraseReceipt, Receipt
+from factmem.errors import ProviderError
 from factmem.facts import FactType
-from factmem.providers import SteadyClock, TrackIndex
-from factmem.providers.bindings import read_embedder, storable_vector
-from factmem.providers.outline_bodies import OutlineRow
+from factmem.providers import Planned, Planner, SteadyClock, TrackIndex
 from factmem.providers.rows import (
     NewRow,
+    OutlineRow,
+    PreparedRow,
     checksum,
     microseconds,
     moment_at,
-    new_id,
-    own_record_id,
+    new_ids,
+    read_embedder,
+    storable_vector,
 )
 from factmem.records import Assertion, AssertionState, Recorded, StateChange, Tombstone
 from factmem_postgres.rows import (
     ASSERTION_COLUMNS,
     BY_ID,
+    OF_RECORD,
     OWN_RECORD,
     WITH_HEAD,
     assertion_id,
@@ -39,40 +43,41 @@ from factmem_postgres.rows import (
     packed_assertion,
     packed_record,
     read_recorded,
+    record_key,
     record_of,
     state_sum,
     tombstone_sum,
 )
-from factmem_postgres.server import Ending, Row, Session, Step, of_tenant
+from factmem_postgres.schema import TABLES
+from factmem_postgres.server import Ending, Row, Server, Session, Step, of_tenant
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
-    "BURY",
-    "COUNT",
-    "COUNTER",
-    "IS_BURIED",
     "META",
     "NEW_COUNTER",
     "Batch",
+    "Eraser",
     "Meta",
     "Part",
     "Prepared",
+    "delete_rows",
     "locked_counter",
+    "named",
     "outlines_steps",
     "vectors_step",
 ]
 
-Prepared: TypeAlias = Sequence[NewRow | StateRequest]
+Prepared: TypeAlias = Sequence[PreparedRow]
 
 META: Final = "SELECT key, value FROM {schema}.meta"
 NEW_COUNTER: Final = (
     "INSERT INTO {schema}.counters(tenant, seq, sum, recorded_at) VALUES (%s, 0, 0, 0) ON CONFLICT (tenant) DO NOTHING"
 )
-COUNTER: Final = "SELECT seq, sum, recorded_at, copying FROM {schema}.counters WHERE tenant = %s FOR UPDATE"
-COUNT: Final = "UPDATE {schema}.counters SET seq = %s, sum = %s, recorded_at = %s WHERE tenant = %s"
+_COUNTER: Final = "SELECT seq, sum, recorded_at, copying FROM {schema}.counters WHERE tenant = %s FOR UPDATE"
+_COUNT: Final = "UPDATE {schema}.counters SET seq = %s, sum = %s, recorded_at = %s WHERE tenant = %s"
 
 _TRACKS: Final = (
     "SELECT w.n, t.id, t.fact_type, t.shapes"
@@ -154,18 +159,18 @@ _NEW_VECTORS: Final = (
     " embedding = excluded.embedding"
 )
 _FIRST_OUTLINES: Final = "INSERT INTO {schema}.meta VALUES ('outlines', %s) ON CONFLICT (key) DO NOTHING"
-BURY: Final = (
+_BURY: Final = (
     "INSERT INTO {schema}.tombstones(tenant, seq, checksum, assertion_id)"
     " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])"
 )
-IS_BURIED: Final = "SELECT 1 FROM {schema}.tombstones WHERE tenant = %s AND seq = %s AND checksum = %s"
+_IS_BURIED: Final = "SELECT 1 FROM {schema}.tombstones WHERE tenant = %s AND seq = %s AND checksum = %s"
 _IS_SAID: Final = "SELECT 1 FROM {schema}.assertions WHERE tenant = %s AND seq = %s AND id = %s"
 _IS_CHANGED: Final = "SELECT 1 FROM {schema}.state_changes WHERE tenant = %s AND seq = %s AND checksum = %s"
 
 
 def locked_counter(tenant: str | None) -> list[Step]:
     """Return the steps that lock a tenant's counter; their last rows are its number, sum and newest time."""
-    return [of_tenant(tenant), (COUNTER, [bytes_of(tenant)])]
+    return [of_tenant(tenant), (_COUNTER, [bytes_of(tenant)])]
 
 
 @attrs.frozen
@@ -228,11 +233,6 @@ def _digest(*parts: bytes) -> bytes:
     return digest.digest()
 
 
-def _ids(seq: int) -> tuple[str, str]:
-    id = new_id(seq)
-    return id, own_record_id(id)
-
-
 @attrs.define(eq=False)
 class _Track:
     """A track of a tenant.
@@ -283,7 +283,7 @@ class Part:
 
     def questions(self) -> list[Step]:
         """Return the steps that lock the counter, and read what the rows and requests depend on."""
-        steps: list[Step] = [of_tenant(self.tenant), (NEW_COUNTER, [self.name]), (COUNTER, [self.name])]
+        steps: list[Step] = [of_tenant(self.tenant), (NEW_COUNTER, [self.name]), (_COUNTER, [self.name])]
         if self.rows:
             keys = _columns([_track_key(row) for row in self.rows])
             steps += [
@@ -332,9 +332,15 @@ class Part:
         if fact_type is not None:
             index.found_type(said.track, FactType(fact_type), json.loads(shapes))
 
-    def append(self, row: NewRow, recorded: Recorded, *, joined: bool, outlines: int | None) -> None:
-        """Write an assertion."""
+    def append(
+        self, row: NewRow, recorded: Recorded, vector: bytes | None, *, joined: bool, outlines: int | None
+    ) -> None:
+        """Write an assertion, with its vector."""
+        if recorded.assertion is not row.assertion:
+            row = row.said_otherwise(recorded.assertion)
         seq, at = recorded.seq, recorded.recorded_at
+        if vector is not None:
+            self._vectors[seq] = vector
         check = checksum(seq, recorded.id, recorded.record_id, at.isoformat(), row.partial_checksum)
         track = self._tracks.setdefault(row.assertion.track, _Track(seq, key=_track_key(row)))
         digest = _head_digest(row)
@@ -374,10 +380,6 @@ class Part:
                 )
             )
 
-    def keep_vector(self, seq: int, vector: bytes) -> None:
-        """Write the vector of a new assertion."""
-        self._vectors[seq] = vector
-
     def change(self, change: StateChange, *, joined: bool) -> None:
         """Write a change of state.
 
@@ -399,9 +401,9 @@ class Part:
         sums = [tombstone_sum(self.name, tombstone) for tombstone in tombstones]
         self._sum += sum(sums)
         if tombstones:
-            self._proof = self._proof or (IS_BURIED, [self.name, tombstones[0].seq, sums[0]])
+            self._proof = self._proof or (_IS_BURIED, [self.name, tombstones[0].seq, sums[0]])
         ids = [packed(tombstone.assertion_id) for tombstone in tombstones]
-        return BURY, [self.name, [tombstone.seq for tombstone in tombstones], sums, ids]
+        return _BURY, [self.name, [tombstone.seq for tombstone in tombstones], sums, ids]
 
     def take_from_sum(self, deleted: int) -> None:
         """Subtract the checksums of deleted rows."""
@@ -428,7 +430,7 @@ class Part:
             steps += outlines_steps(self.tenant, self._outlines)
         if self._vectors:
             steps.append(vectors_step(self.tenant, meta.binding, self._vectors))
-        steps.append((COUNT, [self.seq, self._sum, newest, self.name]))
+        steps.append((_COUNT, [self.seq, self._sum, newest, self.name]))
         return steps
 
     def proof(self) -> list[Step]:
@@ -490,20 +492,16 @@ class Batch:
             part.take_in(answers, self._index, clock)
         self._new_version = outlines if self._meta.outlines is None else None
         self._version = outlines if self._meta.outlines is None else self._meta.outlines
-        self._redated = self._dated(session)
+        self._find_redated(session)
+        self._plan = Planner(clock, lambda _: self._index, lambda tenant: self._parts[tenant].seq, new_ids)
 
-    def _dated(self, session: Session) -> dict[int, NewRow]:
-        """Return the rows whose time a clock gave that has stepped back since, with the time of the store."""
-        redated: dict[int, NewRow] = {}
+    def _find_redated(self, session: Session) -> None:
+        """Look also for the rows whose time a clock gave that has stepped back since, with the time of the store."""
         for part in self._parts.values():
-            for row in part.rows:
-                said = self._clock.dated(row.assertion)
-                if said is not row.assertion:
-                    redated[id(row)] = row.said_otherwise(said)
-            if here := [redated[id(row)] for row in part.rows if id(row) in redated]:
+            dated = [(row, self._clock.dated(row.assertion)) for row in part.rows]
+            if here := [row.said_otherwise(said) for row, said in dated if said is not row.assertion]:
                 for found in session.ask(of_tenant(part.tenant), part.same(here))[1]:
                     self._index.found_same(read_recorded(found))
-        return redated
 
     def append(self, rows: Prepared) -> list[Receipt]:
         """Write one request, all or nothing.
@@ -511,75 +509,32 @@ class Batch:
         Raises:
             FactMemError: See `KeepsHistory.append`; the batch goes on without it.
         """
-        if len(rows) > 1:
-            trial = self._index.trial()
-            for row in rows:
-                self._try(row, trial)
-        receipts = []
-        for row in rows:
-            match row:
-                case NewRow():
-                    receipts.append(self._append(row))
-                case StateRequest():
-                    self._change(row)
-                case _:
-                    assert_never(row)
+        vectors = {
+            id(row): self._meta.storable(row.vector, self._bound)
+            for row in rows
+            if isinstance(row, NewRow) and row.vector is not None
+        }
+        receipts, planned = self._plan.plan(rows)
+        for each in planned:
+            part = self._parts[each.item.tenant]
+            match each:
+                case Planned(item=NewRow() as row, entry=Recorded() as recorded):
+                    vector = vectors.get(id(row))
+                    part.append(row, recorded, vector, joined=each.joined, outlines=self._version)
+                case Planned(entry=StateChange() as change):
+                    part.change(change, joined=each.joined)
         return receipts
 
     def ending(self) -> Ending[None]:
         """Return the end of the transaction."""
         newest = microseconds(self._clock.newest or moment_at(0))
+        for tenant, seq in self._plan.last.items():
+            self._parts[tenant].seq = seq
         steps = [step for part in self._parts.values() for step in part.steps(self._index, self._meta, newest)]
         if steps and self._new_version is not None:
             steps.append((_FIRST_OUTLINES, [str(self._new_version)]))
         proof = next((proof for part in self._parts.values() if (proof := part.proof())), [])
         return Ending(None, steps, proof)
-
-    def _try(self, row: NewRow | StateRequest, trial: TrackIndex) -> None:
-        match row:
-            case NewRow():
-                self._vector(row)
-                if self._known(row, trial) is None:
-                    self._check_followed(row, trial)
-                    trial.record(self._said(row).assertion, 0, self._clock)
-            case StateRequest():
-                trial.check(row)
-                trial.change(row, 0, self._clock)
-            case _:
-                assert_never(row)
-
-    def _append(self, row: NewRow) -> Receipt:
-        vector = self._vector(row)
-        if (known := self._known(row, self._index)) is not None:
-            return Receipt(recorded=known, new=False)
-        self._check_followed(row, self._index)
-        part, said = self._parts[row.assertion.place.scope.tenant], self._said(row)
-        part.seq += 1
-        recorded = self._index.record(said.assertion, part.seq, self._clock, _ids)
-        part.append(said, recorded, joined=self._index.has_joined(recorded.id), outlines=self._version)
-        if vector is not None:
-            part.keep_vector(recorded.seq, vector)
-        return Receipt(recorded=recorded, new=True)
-
-    def _change(self, request: StateRequest) -> None:
-        self._index.check(request)
-        part, before = self._parts[request.tenant], self._index.has_joined(request.assertion_id)
-        part.seq += 1
-        change = self._index.change(request, part.seq, self._clock)
-        part.change(change, joined=self._index.has_joined(request.assertion_id) and not before)
-
-    def _said(self, row: NewRow) -> NewRow:
-        return self._redated.get(id(row), row)
-
-    def _known(self, row: NewRow, index: TrackIndex) -> Recorded | None:
-        return index.known(row.assertion) or index.known(self._said(row).assertion)
-
-    def _vector(self, row: NewRow) -> bytes | None:
-        return None if row.vector is None else self._meta.storable(row.vector, self._bound)
-
-    @staticmethod
-    def _check_followed(row: NewRow, index: TrackIndex) -> None:
-        index.check_followed(Append(assertion=row.assertion, follows=row.follows))
 
 
 def _parts(requests: Iterable[Prepared]) -> dict[str | None, Part]:
@@ -593,3 +548,235 @@ def _parts(requests: Iterable[Prepared]) -> dict[str | None, Part]:
         else:
             part.changing.append(row.assertion_id)
     return dict(sorted(parts.items(), key=lambda item: item[1].name))
+
+
+_MOST_BYTES: Final = 64 << 20
+"""Largest size of the tables that an erasure rewrites by itself; nobody can use them meanwhile."""
+
+_TRIES: Final = 5
+_PAUSE: Final = 0.05
+"""Attempts to rewrite the tables while others use them, and the pause between two, in seconds."""
+
+_WITH_WORDS: Final = tuple(table for table in TABLES if table not in ("counters", "tombstones", "erasures"))
+_REWRITE: Final = f"VACUUM (FULL, SKIP_LOCKED) {', '.join(f'{{schema}}.{table}' for table in _WITH_WORDS)}"
+_FILES: Final = (
+    "ARRAY[" + ", ".join(f"pg_relation_filenode('{{schema}}.{table}')::bigint" for table in _WITH_WORDS) + "]"
+)
+_SIZE: Final = " + ".join(f"pg_total_relation_size('{{schema}}.{table}')" for table in _WITH_WORDS)
+
+_NAMED: Final = (
+    "SELECT a.seq, a.id, a.record_id, a.track FROM unnest(%b::bytea[]) AS w(record)"
+    " JOIN {schema}.assertions a ON a.tenant = %s AND a.record_id = w.record"
+    " UNION SELECT a.seq, a.id, a.record_id, a.track FROM unnest(%b::bigint[], %b::bytea[]) AS w(seq, own)"
+    " JOIN {schema}.assertions a ON a.tenant = %s AND a.seq = w.seq AND a.id = w.own AND a.record_id IS NULL"
+    " UNION SELECT a.seq, a.id, a.record_id, a.track"
+    " FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) AS w(seq, own, id)"
+    f" CROSS JOIN LATERAL {BY_ID} a ORDER BY seq"
+)
+_DELETE_ASSERTIONS: Final = (
+    "DELETE FROM {schema}.assertions WHERE tenant = %s AND seq = ANY (%b::bigint[]) RETURNING checksum"
+)
+_DELETE_STATES: Final = (
+    "DELETE FROM {schema}.state_changes WHERE tenant = %s AND assertion = ANY (%b::bigint[]) RETURNING checksum"
+)
+_DELETE_VECTORS: Final = "DELETE FROM {schema}.vectors WHERE tenant = %s AND seq = ANY (%b::bigint[])"
+_DELETE_OUTLINES: Final = "DELETE FROM {schema}.outlines WHERE tenant = %s AND seq = ANY (%b::bigint[])"
+_DELETE_SHARED: Final = (
+    "DELETE FROM {schema}.shared_outlines s WHERE s.tenant = %s AND NOT EXISTS"
+    " (SELECT FROM {schema}.outlines o WHERE o.tenant = s.tenant AND o.shared = s.digest)"
+)
+_DELETE_HEADS: Final = (
+    "DELETE FROM {schema}.heads h WHERE h.tenant = %s AND h.track = ANY (%b::bigint[]) AND NOT EXISTS"
+    " (SELECT FROM {schema}.assertions a WHERE a.tenant = h.tenant AND a.track = h.track AND a.head = h.id)"
+)
+_DELETE_ACCESSES: Final = (
+    "DELETE FROM {schema}.accesses x USING unnest(%b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[])"
+    " AS w(name, record, seq, own) WHERE x.tenant = %s AND x.record_id = w.name AND NOT EXISTS"
+    f" (SELECT FROM {{schema}}.assertions a WHERE a.tenant = x.tenant AND {OF_RECORD})"
+)
+_TYPES_LEFT: Final = (
+    "SELECT a.track, h.doc::json ->> 'fact_type', (h.doc::json -> 'shape')::text, min(a.joined)"
+    " FROM {schema}.assertions a JOIN {schema}.heads h ON h.tenant = a.tenant AND h.id = a.head"
+    " WHERE a.tenant = %s AND a.track = ANY (%b::bigint[]) AND a.joined IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 4"
+)
+_DELETE_TRACKS: Final = (
+    "DELETE FROM {schema}.tracks t WHERE t.tenant = %s AND t.id = ANY (%b::bigint[]) AND NOT EXISTS"
+    " (SELECT FROM {schema}.assertions a WHERE a.tenant = t.tenant AND a.track = t.id)"
+)
+_RETYPE: Final = (
+    "UPDATE {schema}.tracks t SET fact_type = w.fact_type, shapes = w.shapes"
+    " FROM unnest(%b::bigint[], %b::text[], %b::text[]) AS w(id, fact_type, shapes)"
+    " WHERE t.tenant = %s AND t.id = w.id"
+)
+_NOTE: Final = (
+    "INSERT INTO {schema}.erasures(tenant, seq, by_transaction, files)"
+    f" VALUES (%s, %s, pg_current_xact_id(), {_FILES})"
+)
+_NOTES: Final = "SELECT seq, rewritten IS NOT NULL, until IS NOT NULL FROM {schema}.erasures WHERE tenant = %s"
+# A transaction that is older than the deletion still sees the rows: a rewritten table keeps them for it.
+_REWRITABLE: Final = (
+    f"SELECT {_SIZE} <= %s AND NOT EXISTS (SELECT FROM pg_stat_activity p, {{schema}}.erasures e"
+    " WHERE e.tenant = %s AND e.rewritten IS NULL AND p.datname = current_database() AND p.pid <> pg_backend_pid()"
+    " AND greatest(age(p.backend_xmin), age(p.backend_xid)) >= age(e.by_transaction::xid))"
+)
+_REWRITTEN: Final = (
+    "UPDATE {schema}.erasures e SET rewritten = pg_current_wal_insert_lsn() WHERE e.tenant = %s"
+    " AND e.rewritten IS NULL AND e.seq = ANY (%b::bigint[]) AND NOT EXISTS"
+    f" (SELECT FROM unnest(e.files, {_FILES}) AS f(was, now) WHERE f.was = f.now)"
+)
+_MAY_LIST: Final = "SELECT has_function_privilege('pg_ls_waldir()', 'EXECUTE')"
+_BYTES_OF_FILE: Final = "pg_size_bytes(current_setting('wal_segment_size'))"
+# Once every file of the WAL is newer than the rewriting, those that are there are written over, up to the last one.
+_LISTED: Final = (
+    "WITH files AS (SELECT ('x' || substr(name, 9, 8))::bit(32)::bigint * (4294967296 / {size})"
+    " + ('x' || substr(name, 17))::bit(32)::bigint AS number"
+    " FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$')"
+    " UPDATE {schema}.erasures SET until = '0/0'::pg_lsn + (SELECT (max(number) + 1) * {size} FROM files)"
+    " WHERE tenant = %s AND rewritten IS NOT NULL AND until IS NULL"
+    " AND '0/0'::pg_lsn + (SELECT min(number) * {size} FROM files) > rewritten"
+).replace("{size}", _BYTES_OF_FILE)
+# A server keeps no more than that of its own accord.
+_ESTIMATED: Final = (
+    "UPDATE {schema}.erasures SET until = rewritten + 2 * pg_size_bytes(current_setting('max_wal_size'))"
+    " WHERE tenant = %s AND rewritten IS NOT NULL AND until IS NULL"
+)
+_IS_CLUSTER: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+_FINISHED: Final = "DELETE FROM {schema}.erasures WHERE tenant = %s AND until <= pg_current_wal_flush_lsn()"
+
+
+class Eraser:
+    """Erases assertions of a tenant.
+
+    Args:
+        server: The database.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
+        """Erase assertions, and go on with earlier erasures; see `Erases.erase`."""
+        erased = 0
+        if record_ids or assertion_ids:
+            erased = self._server.write(lambda session: _delete(session, record_ids, assertion_ids, tenant))
+        return EraseReceipt(erased=erased, pending=not self._finish(tenant))
+
+    def pending(self, tenant: str | None) -> int:
+        """Return the number of a tenant's erasures whose bytes may be left somewhere."""
+        return len(self._notes(tenant))
+
+    def _notes(self, tenant: str | None) -> list[Row]:
+        found = self._server.read(tenant, (_NOTES, [bytes_of(tenant)]))
+        return found[0] if found else []
+
+    def _finish(self, tenant: str | None) -> bool:
+        notes = self._notes(tenant)
+        if not notes:
+            return True
+        if (self._server.read(None, (_IS_CLUSTER, ())) or [[(False,)]])[0][0][0]:
+            return False
+        if waiting := [seq for seq, rewritten, _ in notes if not rewritten]:
+            self._rewrite(tenant, waiting)
+        name = bytes_of(tenant)
+
+        def go_on(session: Session) -> Ending[None]:
+            ((may_list,),) = session.ask(of_tenant(tenant), (_MAY_LIST, ()))[1]
+            return Ending(None, [(_LISTED if may_list else _ESTIMATED, [name]), (_FINISHED, [name])])
+
+        self._server.write(go_on)
+        return not self._notes(tenant)
+
+    def _rewrite(self, tenant: str | None, waiting: Sequence[int]) -> None:
+        """Rewrite the tables, unless they are large or in use; without the right to, nothing happens."""
+        name = bytes_of(tenant)
+        for left in reversed(range(_TRIES)):
+            found = self._server.read(tenant, (_REWRITABLE, [_MOST_BYTES, name]))
+            if found and found[0][0][0]:
+                try:
+                    self._server.maintain(_REWRITE)
+                except ProviderError:
+                    return  # no room for a copy: the next erasure goes on
+                self._server.write(lambda _: Ending(None, [of_tenant(tenant), (_REWRITTEN, [name, list(waiting)])]))
+                if not any(seq in waiting and not rewritten for seq, rewritten, _ in self._notes(tenant)):
+                    return
+            if left:
+                time.sleep(_PAUSE)
+
+
+def named(name: bytes, record_ids: Collection[str], assertion_ids: Collection[str]) -> Step:
+    """Return the step that looks for assertions of a tenant: number, id, record and track of each, in order."""
+    records = [record_key(id) for id in record_ids]
+    singly = [assertion_key(id) for id in assertion_ids]
+    return _NAMED, [
+        [record for record, _, _ in records],
+        name,
+        [seq for _, seq, _ in records],
+        [own for _, _, own in records],
+        name,
+        [seq for seq, _, _ in singly],
+        [own for _, own, _ in singly],
+        [id for _, _, id in singly],
+        name,
+        name,
+    ]
+
+
+def _delete(
+    session: Session, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None
+) -> Ending[int]:
+    name = bytes_of(tenant)
+    *_, counter, gone = session.ask(*locked_counter(tenant), named(name, record_ids, assertion_ids))
+    if not gone or not counter:
+        return Ending(0)
+    ((seq, total, recorded_at, _),) = counter
+    taken, settling = delete_rows(session, name, gone)
+    graves = [
+        Tombstone(assertion_id=assertion_id(row[1], row[0]), seq=at) for at, row in enumerate(gone, start=seq + 1)
+    ]
+    sums = [tombstone_sum(name, grave) for grave in graves]
+    last = graves[-1].seq
+    steps: list[Step] = [
+        *settling,
+        (_BURY, [name, [grave.seq for grave in graves], sums, [packed(grave.assertion_id) for grave in graves]]),
+        (_NOTE, [name, last]),
+        (_COUNT, [last, total - taken + sum(sums), recorded_at, name]),
+    ]
+    return Ending(len(gone), steps, [*locked_counter(tenant), (_IS_BURIED, [name, graves[0].seq, sums[0]])])
+
+
+def delete_rows(session: Session, name: bytes, gone: Sequence[Row]) -> tuple[int, list[Step]]:
+    """Delete assertions with all that belongs to them.
+
+    Args:
+        session: Transaction.
+        name: Tenant, as it is stored.
+        gone: Rows of `named`.
+
+    Returns:
+        The sum of the checksums of the deleted rows, and the steps that drop empty tracks and erased types.
+    """
+    seqs, tracks = [row[0] for row in gone], sorted({row[3] for row in gone})
+    records = {record_of(record_id, assertion_id(id, seq)) for seq, id, record_id, _ in gone}
+    keys = [list(column) for column in zip(*((bytes_of(id), *record_key(id)) for id in records), strict=True)]
+    said, changed, *_, types = session.ask(
+        (_DELETE_ASSERTIONS, [name, seqs]),
+        (_DELETE_STATES, [name, seqs]),
+        (_DELETE_VECTORS, [name, seqs]),
+        (_DELETE_OUTLINES, [name, seqs]),
+        (_DELETE_SHARED, [name]),
+        (_DELETE_HEADS, [name, tracks]),
+        (_DELETE_ACCESSES, [*keys, name]),
+        (_TYPES_LEFT, [name, tracks]),
+    )
+    settling: list[Step] = [(_DELETE_TRACKS, [name, tracks]), (_RETYPE, [tracks, *_retyped(tracks, types), name])]
+    return sum(check for (check,) in (*said, *changed)), settling
+
+
+def _retyped(tracks: Sequence[int], types: Sequence[Row]) -> tuple[list[str | None], list[str]]:
+    """Return the types of tracks, and their shapes as JSON, from what is left in them."""
+    found: dict[int, list[str]] = {track: [] for track in tracks}
+    kinds: dict[int, str | None] = dict.fromkeys(tracks)
+    for track, fact_type, shape, _ in types:
+        kinds[track] = kinds[track] or FactType(fact_type).value
+        found[track].append(shape)
+    return [kinds[track] for track in tracks], [f"[{', '.join(shapes)}]" for shapes in found.values()]

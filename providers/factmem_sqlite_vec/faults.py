@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Final
 
 import apsw
@@ -13,11 +17,10 @@ from factmem.private_files import FlushError
 
 __all__ = [
     "ReadError",
-    "damaged",
+    "detecting_failed_reads",
     "distrusted",
     "foreign_rows",
     "is_failed_flush",
-    "own_error",
     "own_errors",
 ]
 
@@ -68,7 +71,7 @@ def is_failed_flush(error: BaseException) -> bool:
     return isinstance(error, FlushError) or getattr(error, "extendedresult", 0) in _FAILED_FLUSHES
 
 
-def damaged(name: str) -> CorruptStoreError:
+def _damaged(name: str) -> CorruptStoreError:
     """Return the error for a file whose contents were changed."""
     return CorruptStoreError(
         f"{name} is damaged or no factmem store; nothing was written to it: restore it from a backup"
@@ -82,7 +85,7 @@ def distrusted(name: str) -> StoreUnavailableError:
     )
 
 
-def own_error(error: apsw.Error, name: str) -> ProviderError:
+def _own_error(error: apsw.Error, name: str) -> ProviderError:
     """Return the error of factmem for an error of SQLite.
 
     Args:
@@ -90,7 +93,7 @@ def own_error(error: apsw.Error, name: str) -> ProviderError:
         name: File name of the store.
     """
     if isinstance(error, _DAMAGE):
-        return damaged(name)
+        return _damaged(name)
     if is_failed_flush(error):
         return distrusted(name)
     for kinds, advice in _ADVICE:
@@ -105,7 +108,7 @@ def own_errors(name: str) -> Iterator[None]:
     try:
         yield
     except apsw.Error as error:
-        raise own_error(error, name) from error
+        raise _own_error(error, name) from error
     except FlushError as error:
         raise distrusted(name) from error
     except ReadError as error:
@@ -120,7 +123,7 @@ def own_errors(name: str) -> Iterator[None]:
     except OSError as error:
         raise StoreUnavailableError(f"{name} cannot be reached ({type(error).__name__}): check its folder") from error
     except UnicodeDecodeError as error:
-        raise damaged(name) from error
+        raise _damaged(name) from error
     except UnicodeEncodeError:
         raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None
 
@@ -133,4 +136,60 @@ def foreign_rows(name: str) -> Iterator[None]:
     except (FactMemError, OSError, UnicodeError):
         raise
     except _OF_FOREIGN_ROWS as error:
-        raise damaged(name) from error
+        raise _damaged(name) from error
+
+
+_ERRORS_OF_DISKS: Final = frozenset({errno.EIO, errno.ENXIO, errno.ERANGE})
+"""Errors that SQLite takes for damage, on POSIX alone."""
+
+_CHUNK: Final = 1 << 20
+
+
+@contextmanager
+def detecting_failed_reads(connection: apsw.Connection, again: Callable[[], apsw.Connection]) -> Iterator[None]:
+    """Distinguish damage found in the block from a failure to read.
+
+    Args:
+        connection: The connection that the block reads with.
+        again: Opens another one.
+
+    Raises:
+        ReadError: The disk failed to return data. Close the connection: it does not reset the error.
+    """
+    try:
+        yield
+    except (apsw.CorruptError, CorruptStoreError) as error:
+        if os.name != "posix":
+            raise
+        log = Path(connection.filename_wal)
+        failed = _last_error(connection) in _ERRORS_OF_DISKS or _fails_to_read(log)
+        if failed or (isinstance(error, apsw.CorruptError) and log.exists() and _is_whole(again)):
+            raise ReadError(errno.EIO, os.strerror(errno.EIO)) from error
+        raise
+
+
+def _last_error(connection: apsw.Connection) -> int:
+    """Return the last error of reading the file, or 0."""
+    found = ctypes.c_int(0)
+    connection.file_control("main", apsw.SQLITE_FCNTL_LAST_ERRNO, ctypes.addressof(found))
+    return found.value
+
+
+def _fails_to_read(log: Path) -> bool:
+    """Return whether the disk fails to return a write-ahead log; no lock lies on it that closing it would release."""
+    try:
+        with log.open("rb") as file:
+            while file.read(_CHUNK):
+                pass
+    except OSError as error:
+        return error.errno in _ERRORS_OF_DISKS
+    return False
+
+
+def _is_whole(again: Callable[[], apsw.Connection]) -> bool:
+    """Return whether another connection finds no damage: then what the first one found was a failed read."""
+    try:
+        with closing(again()) as other:
+            return other.execute("PRAGMA quick_check(1)").fetchall() == [("ok",)]
+    except apsw.Error:
+        return False

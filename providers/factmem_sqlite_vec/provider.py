@@ -66,7 +66,7 @@ class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansV
 
     @override
     async def files(self) -> Sequence[Path]:
-        return await self._read(lambda engine: engine.files())
+        return await self._read(lambda engine: engine.store.files())
 
     @property
     @override

@@ -23,10 +23,16 @@ from factmem.errors import (
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.providers import refuse_unfinished_restore
 from factmem_sqlite_vec.codecs import PageCodec, connected
-from factmem_sqlite_vec.failed_reads import detecting_failed_reads
-from factmem_sqlite_vec.faults import ReadError, distrusted, foreign_rows, is_failed_flush, own_errors
-from factmem_sqlite_vec.rows import format_version
-from factmem_sqlite_vec.schema import MIGRATIONS, found_version, migrate
+from factmem_sqlite_vec.faults import (
+    ReadError,
+    detecting_failed_reads,
+    distrusted,
+    foreign_rows,
+    is_failed_flush,
+    own_errors,
+)
+from factmem_sqlite_vec.schema import FORMAT, found_version, migrate
+from factmem_sqlite_vec.tables import format_version
 
 __all__ = ["Store"]
 
@@ -125,7 +131,7 @@ class Store:
         """
 
         def wanted(connection: apsw.Connection) -> T:
-            if as_it_is or format_version(connection) == len(MIGRATIONS):
+            if as_it_is or format_version(connection) == FORMAT:
                 self._stand_in = None
                 return query(connection)
             return self._read_older(connection, query)

@@ -148,10 +148,14 @@ class ExpectsNothing(InMemoryProvider):
 
 class ExpectsAtTheStart(InMemoryProvider):
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
-        trial, unchecked = self._index.trial(), list[Statement]()
+        unchecked = list[Statement]()
         for item in statements:
             if isinstance(item, StateRequest):
-                trial.check(item)
+                self._index.begin()
+                try:
+                    self._index.change(item, 0, self._clock)
+                finally:
+                    self._index.roll_back()
                 unchecked.append(attrs.evolve(item, expected=None))
             else:
                 unchecked.append(item)
@@ -173,7 +177,14 @@ class LetsAnythingIn(InMemoryProvider):
         receipts = await super().append([item for item in statements if isinstance(item, Append)])
         for item in statements:
             if isinstance(item, StateRequest):
-                change = self._index.change(item, self._next_seq(item.tenant), self._clock)
+                self._seqs[item.tenant] += 1
+                change = StateChange(
+                    assertion_id=item.assertion_id,
+                    state=item.state,
+                    seq=self._seqs[item.tenant],
+                    recorded_at=self._clock(),
+                )
+                self._index.add(change)
                 self._log_of(item.tenant).append(change)
         return receipts
 

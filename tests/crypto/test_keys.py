@@ -24,7 +24,7 @@ from factmem.crypto import (
     SecretKey,
     keyring_of,
 )
-from factmem.crypto.recipes import Argon2id, Recipe
+from factmem.crypto.keys import Argon2id, Recipe
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 
 SECRET = bytes(range(100, 132))

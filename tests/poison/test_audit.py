@@ -15,7 +15,7 @@ import apsw
 import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
-from factmem_sqlite_vec.schema import APPLICATION_ID, MIGRATIONS
+from factmem_sqlite_vec.schema import APPLICATION_ID
 from typer.testing import CliRunner
 
 from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Message, SingleFact
@@ -36,6 +36,69 @@ STORES: dict[str, Callable[[Path], AgentMemoryProvider]] = {
     "sqlite-vec": lambda folder: SqliteVecMemoryProvider(folder / "facts.db"),
 }
 """Every store that keeps history."""
+
+FIRST_FORMAT = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
+INSERT INTO meta VALUES ('seq', 0);
+
+CREATE TABLE tracks(
+  id INTEGER PRIMARY KEY,
+  place BLOB NOT NULL,
+  keyword TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  individual TEXT NOT NULL,
+  fact_type TEXT,
+  shapes TEXT NOT NULL,
+  UNIQUE (place, keyword, owner)
+) STRICT;
+
+CREATE TABLE assertions(
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  record_id TEXT NOT NULL,
+  track INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  slot BLOB NOT NULL,
+  said_at INTEGER NOT NULL,
+  fingerprint BLOB NOT NULL,
+  recorded_at TEXT NOT NULL,
+  checksum INTEGER NOT NULL,
+  joined INTEGER,
+  text TEXT NOT NULL,
+  doc TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX assertions_fingerprint ON assertions(track, said_at, fingerprint);
+CREATE INDEX assertions_slot ON assertions(track, slot);
+CREATE INDEX assertions_record ON assertions(record_id);
+CREATE INDEX assertions_tenant ON assertions(tenant);
+
+CREATE TABLE state_changes(
+  seq INTEGER PRIMARY KEY,
+  assertion INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  state TEXT NOT NULL,
+  recorded_at TEXT NOT NULL,
+  reason TEXT
+) STRICT;
+CREATE INDEX state_changes_assertion ON state_changes(assertion);
+CREATE INDEX state_changes_tenant ON state_changes(tenant);
+
+CREATE TABLE tombstones(
+  seq INTEGER PRIMARY KEY,
+  assertion_id TEXT NOT NULL,
+  tenant TEXT NOT NULL
+) STRICT;
+CREATE INDEX tombstones_tenant ON tombstones(tenant);
+
+CREATE VIRTUAL TABLE texts USING fts5(
+  text, content='assertions', content_rowid='seq', columnsize=0, tokenize='unicode61 remove_diacritics 2'
+);
+INSERT INTO texts(texts, rank) VALUES ('secure-delete', 1);
+"""
+"""Tables of the first format, which had no actors."""
 
 
 async def happened(memory: Memory, *ids: str, **filters: Any) -> list[AuditEntry]:
@@ -244,8 +307,7 @@ def test_documents_without_an_actor_and_flags_still_read() -> None:
 async def test_an_sqlite_store_from_before_there_were_actors_is_read_and_brought_up_to_date(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     older = apsw.Connection(str(path))
-    assert isinstance(MIGRATIONS[0], str)
-    older.execute(MIGRATIONS[0])
+    older.execute(FIRST_FORMAT)
     older.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=1")
     older.close()
     async with SqliteVecMemoryProvider(path) as provider, Memory(provider, embedder=HashEmbedder()) as memory:

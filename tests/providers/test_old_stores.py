@@ -5,6 +5,7 @@ The stores are made by ``tests/providers/stores/make_stores.py``; add those of e
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import datetime as dt
 import json
@@ -12,6 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any, Final
 
+import apsw
 import numpy as np
 import pytest
 
@@ -187,6 +189,24 @@ async def test_an_old_store_is_recalled_from(store: OldStore) -> None:
     embedder = CallableEmbedder(lambda texts: [[1.0, 0.0, 0.0, 0.0]] * len(texts), name="fixture", dimension=4)
     async with Memory(store.address, embedder=embedder, clock=lambda: NOON) as memory:
         assert (await memory.recall("green tea", limit=1))[0].record.value == "green tea"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+async def test_formats_before_the_first_archive_are_migrated(version: int, tmp_path: Path) -> None:
+    """They had no sums of vectors, and the one before that no sums at all."""
+    store = OldStore("sqlite-vec", STORES / "4e73cd9.zip", tmp_path)
+    with contextlib.closing(apsw.Connection(str(store.folder / "facts.db"))) as connection:
+        connection.execute("DELETE FROM sums WHERE place = CAST('vectors' AS BLOB)")
+        if version < 3:
+            connection.execute("DROP TABLE sums; DELETE FROM meta WHERE key = 'seq again'")
+        connection.execute(f"PRAGMA user_version = {version}")
+    async with open_provider(store.address) as provider:
+        assert isinstance(provider, UpgradesFormat)
+        assert isinstance(provider, ChecksItself)
+        await check(provider, store)
+        await provider.upgrade()
+        await check(provider, store)
+        assert FindingKind.DAMAGED not in [finding.kind for finding in await provider.check()]
 
 
 def test_an_old_store_holds_every_kind_of_entry(store: OldStore, anyio_backend: str) -> None:

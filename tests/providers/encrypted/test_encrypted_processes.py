@@ -13,7 +13,7 @@ from factmem_file import LocalLogStorage
 
 from factmem.abc import LogName, Position
 from factmem.crypto import Keyring, Passphrase, SecretKey
-from factmem.crypto.recipes import Argon2id
+from factmem.crypto.keys import Argon2id
 from factmem.errors import FactMemError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
