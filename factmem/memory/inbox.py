@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from factmem.abc import DetectionRequest, Message
-from factmem.detection import OriginPolicy
+from factmem.abc import Message
 from factmem.memory.backend import Backend
 from factmem.memory.background import Submission
 from factmem.memory.context import Context
@@ -17,10 +15,6 @@ from factmem.memory.observed import observed
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.remembering import About, Rememberer
 from factmem.memory.streams import Streams
-from factmem.records import MetadataMerge
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
-from factmem.values import Json
 
 __all__ = ["Inbox"]
 
@@ -60,17 +54,7 @@ class Inbox:
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
-        subject: MemorySubject | str | None = None,
-        scope: MemoryScope | str | None = None,
-        looking_for: DetectionRequest | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        merge: MetadataMerge = MetadataMerge.MERGE,
-        labels: Mapping[str, str] | None = None,
-        expires_at: dt.datetime | None = None,
-        revision_ttl: dt.timedelta | None = None,
-        private: bool | None = None,
-        origins: OriginPolicy | None = None,
+        **about: Unpack[About],
     ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
 
@@ -91,18 +75,7 @@ class Inbox:
                 time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
-            subject: The subject of the facts in them.
-            scope: The scope that these hold in; see `Memory.save`.
-            looking_for: Facts to look for; by default all facts about the subject.
-            source: The source of the events.
-            metadata: Metadata of the events, and of what is found in them.
-            merge: Treatment of the metadata of a record that is updated; see `About`.
-            labels: Labels of every new revision.
-            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
-            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
-                `TtlPolicy` if None.
-            private: Keep them for this memory's viewer alone.
-            origins: Treatment of events by their origin, instead of this memory's.
+            about: Subject, scope and so on; see `About`.
 
         Returns:
             The submission; the same one for all events that are read together.
@@ -112,19 +85,6 @@ class Inbox:
                 a detail, an owner or a trigger that waits is given.
             InvalidDataError: An event lies in the future, or the stream's name is not legal.
         """
-        about = About(
-            subject=subject,
-            scope=scope,
-            source=source,
-            looking_for=looking_for,
-            metadata=metadata,
-            merge=merge,
-            labels=labels,
-            expires_at=expires_at,
-            revision_ttl=revision_ttl,
-            private=private,
-            origins=origins,
-        )
         return await self._streams.ingest(stream, events, trigger, about, flush=flush)
 
     async def flush(self) -> None:

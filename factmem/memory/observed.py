@@ -117,7 +117,7 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
             observation = self._context.observation
             if observation is None:
                 return await method(self, *args, **kwargs)
-            named = {**dict(zip(by_place, args, strict=False)), **kwargs}
+            named = {**kwargs, **dict(zip(by_place, args, strict=False))}
             call = ObservedCall(
                 observation,
                 which,

@@ -83,7 +83,7 @@ class About(TypedDict, total=False):
         categories: Labels.
         source: Source of the words.
         metadata: Other details, as JSON.
-        expires_at: Time of expiry.
+        expires_at: Time of expiry; by this memory's `TtlPolicy` if left out.
         ttl: The same, counted from now.
         private: Keep them for this memory's viewer alone.
         looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bisect
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
 from factmem.memory.byte_search import Scanner, tells
 from factmem.records import LogEntry, Recorded, StateChange
+from factmem.values import texts_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,8 +83,8 @@ def traces_of(
 def said_in(recorded: Recorded) -> Iterator[str]:
     """Yield the texts of an assertion."""
     said = recorded.assertion
-    yield from _texts(said.data)
-    yield from _texts(said.details.metadata)
+    yield from texts_in(said.data)
+    yield from texts_in(said.details.metadata)
     for item in said.details.evidence:
         yield item.quote
 
@@ -98,20 +99,6 @@ def names_in(recorded: Recorded) -> Iterator[str]:
     for item in details.evidence:
         names += [item.message_id, item.conversation_id, item.speaker]
     yield from filter(None, names)
-
-
-def _texts(data: Any) -> Iterator[str]:
-    match data:
-        case str():
-            yield data
-        case Mapping():
-            for item in data.values():
-                yield from _texts(item)
-        case list() | tuple():
-            for item in data:
-                yield from _texts(item)
-        case int() | float() if not isinstance(data, bool):
-            yield str(data)
 
 
 def _marks(recorded: Recorded) -> Iterator[bytes]:

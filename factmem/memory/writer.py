@@ -24,7 +24,7 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import AnyFact, ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
+from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.fold import Current, states_of
 from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
@@ -32,7 +32,6 @@ from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.observed import effects_of
 from factmem.memory.offload import off_loop
-from factmem.memory.profiles import ProfileSchema
 from factmem.memory.reader import Reader
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
 from factmem.memory.screening import QuarantineQuota, Screening, length_of, waits
@@ -53,7 +52,6 @@ from factmem.records import (
     record_of,
 )
 from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
 __all__ = ["UNSET", "Unset", "Writer"]
@@ -78,6 +76,22 @@ Unset: TypeAlias = Literal[_Unset.UNSET]
 UNSET: Final = _Unset.UNSET
 
 
+class _Places:
+    """The places of one call, of which many facts share a few: texts are read once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: dict[tuple[object, object], Place] = {}
+
+    def of(self, subject: Any, scope: Any) -> Place:
+        """See `Context.place`."""
+        if not (isinstance(subject, str | None) and isinstance(scope, str | None)):
+            return self._context.place(subject, scope)
+        if (place := self._known.get((subject, scope))) is None:
+            place = self._known[subject, scope] = self._context.place(subject, scope)
+        return place
+
+
 class Writer:
     """Writes facts and changes of their states; refuses every write to a read-only memory.
 
@@ -93,30 +107,7 @@ class Writer:
 
     async def save(
         self,
-        fact: Fact[T],
-        *,
-        subject: MemorySubject | str | None,
-        scope: MemoryScope | str | None,
-        details: FactDetails | None,
-        private: bool | None,
-        ttl: dt.timedelta | None,
-    ) -> tuple[FactRecord[T], ...]:
-        """See `Memory.save`."""
-        self._context.check_writable()
-        if not isinstance(fact, SingleFact | MultipleFacts):
-            raise InvalidDataError(
-                f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
-            )
-        place = self._context.place(subject, scope)
-        details = self.lasting(self._context.owned(details, private=private), ttl)
-        if self._backend.four_verbs_only:
-            return await self._save_four_verbs(self.dated(fact), place, details)
-        said = assertions_of(self.dated(fact), place, details)
-        return await self._kept([(assertion, fact.concept) for assertion in said])
-
-    async def save_many(
-        self,
-        facts: Iterable[AnyFact | tuple[AnyFact, MemorySubject | str | None, MemoryScope | str | None]],
+        facts: Iterable[Any],
         *,
         details: FactDetails | None,
         private: bool | None,
@@ -125,50 +116,26 @@ class Writer:
         """See `Memory.save_many`."""
         self._context.check_writable()
         given = self.lasting(self._context.owned(details, private=private), ttl)
-        items = [self._placed(item) for item in listed("facts", facts, object)]
+        places = _Places(self._context)
+        items = [self._placed(item, places) for item in listed("facts", facts, object)]
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
-        return await self._kept(said)
-
-    def _placed(self, item: object) -> tuple[Fact[Any], Place]:
-        fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
-        if not isinstance(fact, SingleFact | MultipleFacts):
-            raise InvalidDataError(
-                f"save_many takes facts, or tuples (fact, subject, scope), not a {type(fact).__name__}"
-            )
-        return self.dated(fact), self._context.place(subject, scope)
-
-    async def save_profile(
-        self,
-        profile: object,
-        *,
-        subject: MemorySubject | str | None,
-        scope: MemoryScope | str | None,
-        details: FactDetails | None,
-        private: bool | None,
-        ttl: dt.timedelta | None,
-    ) -> tuple[FactRecord[Any], ...]:
-        """See `Memory.save_profile`."""
-        self._context.check_writable()
-        schema = ProfileSchema.of(type(profile))
-        facts = schema.facts(profile, self._context.said_now)
-        place = self._context.place(subject, scope)
-        given = self.lasting(self._context.owned(details, private=private), ttl)
-        if self._backend.four_verbs_only:
-            return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])
-        return await self._kept(
-            [(assertion, fact.concept) for fact in facts for assertion in assertions_of(fact, place, given)]
-        )
-
-    async def _kept(self, said: Sequence[tuple[Assertion, Concept[Any, Any]]]) -> tuple[FactRecord[Any], ...]:
-        """Append assertions; return the record of each in its present state: a repeated one may be retracted by now."""
         receipts = await self.receipts([assertion for assertion, _ in said])
         states = await self.states_of_repeated(receipts)
         return tuple(
             record_of(item, concept, state=states.get(item.id, item.assertion.state))
             for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
         )
+
+    def _placed(self, item: object, places: _Places) -> tuple[Fact[Any], Place]:
+        fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
+        if not isinstance(fact, SingleFact | MultipleFacts):
+            raise InvalidDataError(
+                f"save and save_many take facts, or tuples (fact, subject, scope), not a {type(fact).__name__}: for "
+                "words there is remember()"
+            )
+        return self.dated(fact), places.of(subject, scope)
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
@@ -187,36 +154,36 @@ class Writer:
     async def update(
         self,
         record_id: str,
+        given: Mapping[str, Any],
         *,
         value: Any,
         scope: MemoryScope | str | None,
-        importance: float | None,
-        categories: Sequence[str] | None,
-        topics: Sequence[str] | None,
-        source: str | None,
-        metadata: Mapping[str, Json] | None,
         merge: MetadataMerge,
-        labels: Mapping[str, str] | None,
         expires_at: dt.datetime | Unset | None,
         ttl: dt.timedelta | None,
         revision_ttl: dt.timedelta | None,
-        origin: Origin | None,
     ) -> Change:
-        """See `Memory.update`."""
+        """See `Memory.update`.
+
+        Args:
+            record_id: The record.
+            given: New details by their names in `FactDetails`; those that are None stay.
+            value: The new value.
+            scope: The scope to move the record to.
+            merge: Treatment of the present metadata.
+            expires_at: The time of expiry.
+            ttl: The same, counted from now.
+            revision_ttl: Time to live of the new revision once it is superseded.
+        """
         self._context.check_writable()
         previous = (await self._reader.current([record_id]))[0]
-        given: dict[str, Any] = {
-            "importance": importance,
-            "categories": categories,
-            "topics": topics,
-            "source": source,
-            "origin": origin,
-            "metadata": None if metadata is None else _merged(previous, metadata, merge),
-        }
+        new = {name: item for name, item in given.items() if item is not None}
+        if "metadata" in new:
+            new["metadata"] = _merged(previous, new["metadata"], merge)
+        origin: Origin | None = new.get("origin")
         details = attrs.evolve(
             previous.details,
-            **{name: item for name, item in given.items() if item is not None},
-            labels=labels or {},
+            **{"labels": {}, **new},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
             revision_expires_at=(
                 None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
