@@ -23,10 +23,7 @@ from factmem.abc import Receipt, StateRequest
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
-from factmem.memory.backend import Backend
-from factmem.memory.context import Context
-from factmem.memory.reader import Reader
-from factmem.memory.writer import Writer
+from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
@@ -62,19 +59,8 @@ class ImportReceipt:
     accepted: int = 0
 
 
-class Exchange:
-    """Exports and imports the log.
-
-    Args:
-        context: Context of the view.
-        backend: The store.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context.everybody
-        self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(self._context, backend)
+class Exchange(WritingPart):
+    """Exports and imports the log."""
 
     async def export(self, target: Path | str | IO[str]) -> int:
         """See `Admin.export`."""

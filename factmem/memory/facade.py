@@ -39,10 +39,9 @@ from factmem.errors import (
 )
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.hints import hinted, missing_attribute
-from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.admin import Admin
-from factmem.memory.backend import Backend
-from factmem.memory.background import Background, MemoryEvent, Submission, Worker
+from factmem.memory.backend import AccessCounts, Backend, keeper_of
+from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
@@ -51,7 +50,6 @@ from factmem.memory.inbox import Inbox
 from factmem.memory.intake import ReadyFact, Words
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
-from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller

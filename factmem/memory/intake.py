@@ -17,8 +17,7 @@ from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
-from factmem.memory.jobs import Job
-from factmem.memory.journal import detailed, words_to_keep
+from factmem.memory.journal import Job, detailed, words_to_keep
 from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place
 from factmem.validators import instance_of
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -41,11 +42,10 @@ from factmem.errors import (
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, fold, states_of
 from factmem.llm import metered
-from factmem.memory.backend import Backend
-from factmem.memory.background import UnitReader
-from factmem.memory.context import Context
-from factmem.memory.jobs import Job, JobKind
+from factmem.memory.background import Remembered, UnitReader
 from factmem.memory.journal import (
+    Job,
+    JobKind,
     Unit,
     detailed,
     in_order,
@@ -56,7 +56,6 @@ from factmem.memory.journal import (
     units_in,
 )
 from factmem.memory.observed import operation
-from factmem.memory.outcomes import Remembered
 from factmem.memory.read_units import (
     ReadUnit,
     cited_message,
@@ -72,7 +71,7 @@ from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.verification import Decisions, Doubted, is_doubted, one_by_one, settled
-from factmem.memory.writer import Writer
+from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
 from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
 from factmem.records import (
@@ -93,7 +92,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Pipeline"]
+__all__ = ["Pipeline", "PipelinePart"]
 
 _log = logging.getLogger("factmem")
 
@@ -101,19 +100,8 @@ _DEEPEST_PROPOSAL: Final = 32
 """Maximum depth of a scope that a model proposes."""
 
 
-class Pipeline:
-    """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said.
-
-    Args:
-        context: The owner of the words, and the policies.
-        backend: The store and the models.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context.everybody, backend)
-        self._writer = Writer(context.everybody, backend)
+class Pipeline(WritingPart):
+    """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
 
     @property
     def unit_reader(self) -> UnitReader:
@@ -215,10 +203,10 @@ class Pipeline:
         messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
-        log = await self._reader.log(LogPart(conversations=conversations, related=True) if named else None)
+        log = await self._of_everybody.log(LogPart(conversations=conversations, related=True) if named else None)
         ready = {recorded.record_id for recorded in words if message_of(recorded.assertion.details) is None}
         if ready and named:
-            log = [*log, *await self._reader.log(LogPart(record_ids=ready, related=True))]
+            log = [*log, *await self._of_everybody.log(LogPart(record_ids=ready, related=True))]
         visible = await to_thread.run_sync(fold, log, self._context.moment)
         rows = [
             row
@@ -280,7 +268,7 @@ class Pipeline:
 
         doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
         single = [part for item in doubtful for part in one_by_one(item)]
-        decisions = Decisions(await self._reader.log(LogPart(apart=True)) if single else ())
+        decisions = Decisions(await self._of_everybody.log(LogPart(apart=True)) if single else ())
         doubted = [Doubted(item, decisions.on(said)) for item in single for said in asserted(item)]
         left, unconfirmed = await settled(doubted, conversation, self._backend, self._context.viewer)
         certain = [item for item in found if item not in doubtful]
@@ -441,12 +429,12 @@ class Pipeline:
         """Return the words of a unit that nobody has read or forgotten yet."""
         if not unit.waiting:
             return await self._not_forgotten(unit.words)
-        waiting = {recorded.id for recorded in await self._reader.recorded_in((AssertionState.PENDING,))}
+        waiting = {recorded.id for recorded in await self._of_everybody.recorded_in((AssertionState.PENDING,))}
         return tuple(recorded for recorded in unit.words if recorded.id in waiting)
 
     async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
         wanted = {recorded.id: recorded for recorded in words}
-        there = {entry.id for entry in await self._reader.recorded(LogPart(ids=wanted))}
+        there = {entry.id for entry in await self._of_everybody.recorded(LogPart(ids=wanted))}
         return tuple(recorded for id, recorded in wanted.items() if id in there)
 
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
@@ -535,7 +523,7 @@ class Pipeline:
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[ReadUnit]) -> list[Any]:
         """Embed the findings whose text differs from words that were embedded at submission."""
-        await self._reader.corpus(embedded=found[0].unit.job.consolidate)
+        await self._of_everybody.corpus(embedded=found[0].unit.job.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
         vectors = {indexed_text(recorded.assertion): self._backend.mirror.vector(recorded.id) for recorded in words}
         texts = [indexed_text(assertion) for assertion in assertions]
@@ -550,7 +538,7 @@ class Pipeline:
         words: Iterable[str],
         job: Job,
     ) -> Plan:
-        corpus = await self._reader.corpus(embedded=job.consolidate)
+        corpus = await self._of_everybody.corpus(embedded=job.consolidate)
         wanted = set(places)
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
         policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
@@ -591,9 +579,17 @@ class Pipeline:
         """Return the current, visible records of some places, and some records elsewhere."""
         log = await self._log_of(places)
         if records:
-            log += await self._reader.log(LogPart(record_ids=records, related=True))
+            log += await self._of_everybody.log(LogPart(record_ids=records, related=True))
         kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
         return await to_thread.run_sync(fold, kept, self._context.moment)
+
+
+class PipelinePart(WritingPart):
+    """A part that reads, writes, and lets models read."""
+
+    @functools.cached_property
+    def _pipeline(self) -> Pipeline:
+        return Pipeline(self._context, self._backend)
 
 
 def _instructs(details: FactDetails) -> bool:

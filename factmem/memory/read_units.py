@@ -14,8 +14,8 @@ from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, Plan
 from factmem.detection import covers
 from factmem.facts import Concept
 from factmem.fold import Current, Moment, fold, states_of
+from factmem.memory.background import Remembered
 from factmem.memory.journal import Unit, is_words, settled_state
-from factmem.memory.outcomes import Remembered
 from factmem.recall import hydrate
 from factmem.records import Assertion, AssertionState, Evidence, FactDetails, FactRecord, LogEntry, Recorded
 from factmem.showing import as_kept_apart

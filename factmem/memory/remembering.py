@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import itertools
 import logging
 import uuid
@@ -30,23 +31,16 @@ from factmem.consolidation import CandidateAssertion, duplicates_in
 from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
-from factmem.memory.backend import Backend
-from factmem.memory.background import Submission
-from factmem.memory.context import Context
+from factmem.memory.background import Remembered, Submission
 from factmem.memory.four_verbs import FourVerbs, submitted
 from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
-from factmem.memory.jobs import Job, JobKind
-from factmem.memory.journal import Unit, in_order, job_id, read_again, to_pending
+from factmem.memory.journal import Job, JobKind, Unit, in_order, job_id, read_again, to_pending
 from factmem.memory.media import MediaInbox
-from factmem.memory.offload import off_loop
-from factmem.memory.outcomes import Remembered
-from factmem.memory.pipeline import Pipeline
+from factmem.memory.pipeline import PipelinePart
 from factmem.memory.profiles import united
-from factmem.memory.reader import Reader
-from factmem.memory.screening import heard_as
+from factmem.memory.screening import heard_as, off_loop
 from factmem.memory.taint import REPEATS, Heard, repetitions
 from factmem.memory.ttl import after
-from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import (
     Assertion,
@@ -186,21 +180,12 @@ class StoredSession:
     scope: MemoryScope | str | None = None
 
 
-class Rememberer:
-    """Takes in texts, messages, conversations, and facts to consolidate.
+class Rememberer(PipelinePart):
+    """Takes in texts, messages, conversations, and facts to consolidate."""
 
-    Args:
-        context: The owner of the words, and the policies.
-        backend: The store and the models.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context.everybody, backend)
-        self._writer = Writer(context.everybody, backend)
-        self._pipeline = Pipeline(context, backend)
-        self._four_verbs = FourVerbs(context, backend)
+    @functools.cached_property
+    def _four_verbs(self) -> FourVerbs:
+        return FourVerbs(self._context, self._backend)
 
     async def remember(self, what: Words, about: About) -> Remembered:
         """See `Memory.remember`."""
@@ -250,14 +235,6 @@ class Rememberer:
                 )
             case _:
                 return await self.store_and_submit([spoken(source, self._context.said_now)], order)
-
-    async def extract(self, text: str) -> tuple[str, ...]:
-        """See `Inbox.extract`."""
-        if not text.strip():
-            return ()
-        if self._backend.analyst is None:
-            raise CapabilityError("extracting statements takes a model: open the memory with model= or analyst=")
-        return tuple(await self._backend.analyst.extract(text))
 
     def ordered(self, about: About) -> Order:
         """Return checked details of a submission.
@@ -309,8 +286,6 @@ class Rememberer:
             request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
-        if not self._backend.reads_words:
-            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         asked = {concept.keyword for concept in request.concepts}
         more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
         if not more:
@@ -445,7 +420,9 @@ class Rememberer:
         ]
         if not wanted:
             return {}
-        log = await self._reader.log(LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True))
+        log = await self._of_everybody.log(
+            LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True)
+        )
         records = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
         logs: dict[str | None, list[LogEntry]] = defaultdict(list)
         for entry in log:
@@ -540,11 +517,11 @@ class Rememberer:
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
-        failed = [entry for entry in await self._reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        failed = [entry for entry in await self._of_everybody.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
             with contextlib.suppress(StateConflictError):  # another caller lets them be read again
                 await self._writer.commit([to_pending(recorded) for recorded in failed])
-        waiting = await self._reader.recorded_in((AssertionState.PENDING,))
+        waiting = await self._of_everybody.recorded_in((AssertionState.PENDING,))
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
@@ -609,7 +586,7 @@ class Rememberer:
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
-        return await self._reader.recorded(
+        return await self._of_everybody.recorded(
             LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
         )
 

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable, Sequence
-from typing import assert_never
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, assert_never
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import Append, Message, Statement, StateRequest
 from factmem.details import UNREVIEWED, Treatment
 from factmem.detection import OriginPolicy, flags_in
 from factmem.facts import STATEMENT
-from factmem.memory.offload import SHORT
 from factmem.memory.taint import REPEATS, Heard, Listener
+from factmem.patterns import linear_engine_is_loaded
 from factmem.records import Assertion, AssertionState, Origin, Place
 from factmem.validators import positive
 from factmem.values import texts_in
 
-__all__ = ["FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "waits"]
+__all__ = ["SHORT", "FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "off_loop", "waits"]
+
+T = TypeVar("T")
+
+SHORT: Final = 4_000
+"""Number of characters that take less time than the way to a worker thread and back, some hundred microseconds."""
+
+
+async def off_loop(work: Callable[[], T], characters: int | None) -> T:
+    """Return the result of a function whose time grows with some texts.
+
+    Args:
+        work: Called at once if the texts are short, otherwise in a worker thread; and there as long as what searches
+            texts is still to be imported.
+        characters: Length of the texts; None if it is unknown.
+    """
+    if characters is not None and characters <= SHORT and linear_engine_is_loaded():
+        return work()
+    return await to_thread.run_sync(work)
 
 
 class FlaggedPolicy(enum.Enum):

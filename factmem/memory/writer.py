@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,15 +27,13 @@ from factmem.errors import (
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
 from factmem.fold import Current, states_of
-from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.observed import effects_of
-from factmem.memory.offload import off_loop
-from factmem.memory.reader import Reader
+from factmem.memory.reader import ReadingPart
 from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
-from factmem.memory.screening import QuarantineQuota, Screening, length_of, waits
+from factmem.memory.screening import QuarantineQuota, Screening, length_of, off_loop, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
 from factmem.recall import Corpus, CurrentRows, LogPart, RecallFilter, embedded, hydrate, indexed_text, value_number
@@ -54,7 +53,7 @@ from factmem.records import (
 from factmem.scopes import MemoryScope
 from factmem.values import Json, encode_value
 
-__all__ = ["UNSET", "Unset", "Writer"]
+__all__ = ["UNSET", "Unset", "Writer", "WritingPart"]
 
 T = TypeVar("T")
 _log = logging.getLogger("factmem")
@@ -92,18 +91,8 @@ class _Places:
         return place
 
 
-class Writer:
-    """Writes facts and changes of their states; refuses every write to a read-only memory.
-
-    Args:
-        context: Writer, scopes and policies.
-        backend: The store.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context, backend)
+class Writer(ReadingPart):
+    """Writes facts and changes of their states; refuses every write to a read-only memory."""
 
     async def save(
         self,
@@ -524,6 +513,14 @@ class Writer:
     ) -> list[StateRequest]:
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
         return [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
+
+
+class WritingPart(ReadingPart):
+    """A part that reads and writes."""
+
+    @functools.cached_property
+    def _writer(self) -> Writer:
+        return Writer(self._context.everybody, self._backend)
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:
