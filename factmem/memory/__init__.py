@@ -28,13 +28,12 @@ from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.inbox import Inbox
-from factmem.memory.intake import ReadyFact
 from factmem.memory.journal import Trigger
 from factmem.memory.moves import MoveReceipt, TenantMove, move
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, ProfileSource, concepts_of
 from factmem.memory.proof import ErasureReport, FileTraces, Traces, verify_erased
 from factmem.memory.recaller import RecallDepth
-from factmem.memory.remembering import About, StoredSession
+from factmem.memory.remembering import About, ReadyFact, StoredSession
 from factmem.memory.review import DeadLetter, DeadLetters, Quarantine
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota

@@ -47,13 +47,12 @@ from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import Inbox
-from factmem.memory.intake import ReadyFact, Words
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
-from factmem.memory.remembering import About, Rememberer, StoredSession
+from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
 from factmem.memory.writer import UNSET, Unset, Writer
 from factmem.names import checked_name
 from factmem.observing import Observation

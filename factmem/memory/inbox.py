@@ -24,11 +24,20 @@ from factmem.memory.background import Submission
 from factmem.memory.checks import listed
 from factmem.memory.context import Context
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.intake import conversation_from, spoken
 from factmem.memory.journal import STREAM, Job, Trigger, Unit, aims_of, in_order, is_read_again, job_id
 from factmem.memory.observed import observed
 from factmem.memory.pipeline import Pipeline, PipelinePart
-from factmem.memory.remembering import About, Order, Rememberer, StoredSession, StoredWords, settled, warn_of_not_text
+from factmem.memory.remembering import (
+    About,
+    Order,
+    Rememberer,
+    StoredSession,
+    StoredWords,
+    conversation_from,
+    settled,
+    spoken,
+    warn_of_not_text,
+)
 from factmem.memory.review import DeadLetters, Quarantine, failure_in
 from factmem.names import checked_name
 from factmem.recall import LogPart
