@@ -18,8 +18,8 @@ from factmem.errors import CapabilityError, FactMemError, ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
 from factmem.memory.background import Remembered, Unrepresented
-from factmem.memory.journal import Job, JobKind
-from factmem.memory.pipeline import PipelinePart, cited_message
+from factmem.memory.journal import Job, JobKind, cited_message
+from factmem.memory.pipeline import PipelinePart
 from factmem.observing import nested
 from factmem.providers import NoMemory
 from factmem.recall import RecallFilter, hydrate

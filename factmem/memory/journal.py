@@ -27,6 +27,7 @@ from factmem.fold import states_of
 from factmem.records import (
     Assertion,
     AssertionState,
+    Evidence,
     FactDetails,
     LogEntry,
     MetadataMerge,
@@ -50,6 +51,7 @@ __all__ = [
     "Trigger",
     "Unit",
     "aims_of",
+    "cited_message",
     "detailed",
     "given_with",
     "in_order",
@@ -58,6 +60,7 @@ __all__ = [
     "job_from",
     "job_id",
     "job_json",
+    "message_of",
     "read_again",
     "rebuilt",
     "settled_state",
@@ -570,3 +573,13 @@ def to_pending(recorded: Recorded) -> StateRequest:
         reason="to be read again",
         expected=AssertionState.FAILED,
     )
+
+
+def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
+    """Return the conversation and message that something was found in first, if any."""
+    return cited_message(details.evidence[0]) if details.evidence else None
+
+
+def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
+    """Return the conversation and message that evidence cites."""
+    return (evidence.conversation_id, evidence.message_id)

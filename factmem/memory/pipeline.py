@@ -48,10 +48,12 @@ from factmem.memory.journal import (
     Job,
     JobKind,
     Unit,
+    cited_message,
     detailed,
     in_order,
     is_read_again,
     is_words,
+    message_of,
     rebuilt,
     settled_state,
     treatment_of,
@@ -91,9 +93,7 @@ __all__ = [
     "Pipeline",
     "PipelinePart",
     "ReadUnit",
-    "cited_message",
     "forgotten_messages",
-    "message_of",
     "outcomes_of",
     "quarantined_by",
     "transaction",
@@ -114,16 +114,6 @@ class ReadUnit:
     unit: Unit
     candidates: tuple[tuple[Assertion, bool], ...]
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
-
-
-def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
-    """Return the conversation and message that something was found in first, if any."""
-    return cited_message(details.evidence[0]) if details.evidence else None
-
-
-def cited_message(evidence: Evidence) -> tuple[str | None, str | None]:
-    """Return the conversation and message that evidence cites."""
-    return (evidence.conversation_id, evidence.message_id)
 
 
 def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
