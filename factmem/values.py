@@ -9,7 +9,7 @@ import json
 import math
 import typing
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from factmem.errors import InvalidDataError
@@ -29,6 +29,7 @@ __all__ = [
     "decode_value",
     "encode_value",
     "shape_of",
+    "texts_in",
     "type_of",
 ]
 
@@ -43,6 +44,9 @@ MAX_VALUE_BYTES: Final = 1_000_000
 MAX_VALUE_DEPTH: Final = 64
 """Maximum nesting of a value or a shape, which fits on the stack of every reader."""
 
+_PLAIN: Final = (str, int, bool)
+"""Types of values that are their own JSON and are read strictly as what they are."""
+
 _MAX_INTEGER_BITS: Final = 14_000  # Python reads and writes no longer integers as text by default
 
 
@@ -53,7 +57,7 @@ def encode_value(value: object, value_type: Any) -> Json:
         InvalidDataError: the value is not of its type, holds NaN, infinity or lone surrogates, or is larger than
             `MAX_VALUE_BYTES`. The error's path locates the fault; its text holds no value.
     """
-    if value_type is str and type(value) is str:  # nearly all values
+    if isinstance(value, _PLAIN) and type(value) is value_type:  # nearly all values
         _check_size(value)
         return value
     try:
@@ -74,8 +78,8 @@ def decode_value(data: Json, value_type: type[T]) -> T:
     Raises:
         InvalidDataError: the data is not of the type; the path locates the fault.
     """
-    if value_type is str and type(data) is str:  # nearly all values
-        return typing.cast("T", data)
+    if type(data) in _PLAIN and type(data) is value_type:  # nearly all values
+        return data
     try:
         if value_type in (object, Any):
             return typing.cast("T", _plain(data))  # a copy, which the caller may change
@@ -94,9 +98,9 @@ def check_value(value: T, value_type: type[T]) -> T:
     Raises:
         InvalidDataError: see `encode_value` and `decode_value`.
     """
-    if value_type is str and isinstance(value, str) and type(value) is str:
+    if isinstance(value, _PLAIN) and type(value) is value_type:
         _check_size(value)
-        if not value.strip():
+        if isinstance(value, str) and not value.strip():
             raise InvalidDataError("a text value must not be blank: there is nothing to remember")
         return value
     read_back = decode_value(encode_value(value, value_type), value_type)
@@ -117,6 +121,8 @@ def canonical_bytes(data: Json) -> bytes:
 
     Keys are sorted and text is in NFC. ``1``, ``1.0`` and ``True`` differ.
     """
+    if type(data) is int:
+        return b"%d" % data
     return _dumps(_normalized(data)).encode()
 
 
@@ -132,6 +138,29 @@ def _normalized(data: Json) -> Json:
             return [_normalized(item) for item in data]
         case _:
             return data
+
+
+def texts_in(data: Json, *, numbers: bool = True, names: bool = False) -> Iterator[str]:
+    """Yield the texts in some JSON.
+
+    Args:
+        data: the JSON.
+        numbers: yield numbers as texts, too.
+        names: yield the keys of mappings, too.
+    """
+    match data:
+        case str():
+            yield data
+        case Mapping():
+            for name, item in data.items():
+                if names:
+                    yield name
+                yield from texts_in(item, numbers=numbers, names=names)
+        case list() | tuple():
+            for item in data:
+                yield from texts_in(item, numbers=numbers, names=names)
+        case int() | float() if numbers and not isinstance(data, bool):
+            yield str(data)
 
 
 _dumps: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -164,6 +193,8 @@ def check_json(data: Json, *, path: str = "$") -> None:
 
 def _check_size(data: Json) -> None:
     if type(data) is str and data.isascii() and 6 * len(data) + 2 <= MAX_VALUE_BYTES:
+        return
+    if type(data) is int and data.bit_length() <= _MAX_INTEGER_BITS:
         return
     check_json(data)
     size = len(_dumps(data).encode())

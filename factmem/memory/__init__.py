@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from factmem.memory.admin import Admin
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage
-from factmem.memory.background import Background, MemoryEvent, Submission, SubmissionFailed, SubmissionFinished
+from factmem.memory.background import (
+    Background,
+    MemoryEvent,
+    Remembered,
+    Submission,
+    SubmissionFailed,
+    SubmissionFinished,
+    Unrepresented,
+)
 from factmem.memory.blocking import (
     BlockingAdmin,
     BlockingDeadLetters,
@@ -15,24 +23,20 @@ from factmem.memory.blocking import (
 )
 from factmem.memory.context import FuturePolicy, MediaSettings, Policies, PolicyChanges
 from factmem.memory.converting import Conversion
-from factmem.memory.dead_letters import DeadLetter, DeadLetters
 from factmem.memory.eraser import Erasure
 from factmem.memory.exchange import ImportReceipt
 from factmem.memory.facade import Memory
 from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.inbox import Inbox
-from factmem.memory.intake import ReadyFact
-from factmem.memory.jobs import Trigger
+from factmem.memory.journal import Trigger
 from factmem.memory.moves import MoveReceipt, TenantMove, move
-from factmem.memory.outcomes import Remembered, Unrepresented
 from factmem.memory.profiles import PartialProfile, ProfileField, ProfileSchema, ProfileSource, concepts_of
-from factmem.memory.proof import ErasureReport, FileTraces, verify_erased
-from factmem.memory.quarantine import Quarantine
+from factmem.memory.proof import ErasureReport, FileTraces, Traces, verify_erased
 from factmem.memory.recaller import RecallDepth
-from factmem.memory.remembering import About, StoredSession
+from factmem.memory.remembering import About, ReadyFact, StoredSession
+from factmem.memory.review import DeadLetter, DeadLetters, Quarantine
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
-from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt, TtlOperation, TtlPolicy
 
 __all__ = [

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, Unpack
 
 import attrs
+from anyio import to_thread
 
-from factmem.abc import Access
-from factmem.errors import OutOfViewError
+from factmem.abc import Access, FeedsChanges
+from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
-from factmem.memory.audit import Audit, AuditAction, AuditPage
-from factmem.memory.backend import Backend
+from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
+from factmem.memory.backend import keeper_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
-from factmem.memory.context import Context
+from factmem.memory.checks import listed
 from factmem.memory.converting import Conversion, Converter
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.exchange import Exchange, ImportReceipt, ImportSource
-from factmem.memory.filters import Filters, RecordOrder
+from factmem.memory.filters import Filters
 from factmem.memory.observed import observed
-from factmem.memory.reader import Reader
-from factmem.memory.recaller import RecallDepth, Recaller
+from factmem.memory.proof import Traces
+from factmem.memory.reader import ReadingPart
+from factmem.memory.recaller import Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
-from factmem.memory.traces import Traces
 from factmem.memory.ttl import ExpiryReceipt
-from factmem.recall import Calibration, RecallFilter
-from factmem.records import Origin
+from factmem.recall import Calibration, LogPart, RecallFilter
+from factmem.records import LogEntry, Origin, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
+from factmem.validators import check_aware
 from factmem.values import Json
 from factmem.views import UNCONFINED
 
@@ -39,18 +43,12 @@ T = TypeVar("T")
 
 
 @observed()
-class Admin:
+class Admin(ReadingPart):
     """Administration of a memory or of a view, and never of more than the view shows. See `Memory.admin`."""
 
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context, backend)
-        self._audit = Audit(context, backend)
-        self._eraser = Eraser(context, backend)
-        self._exchange = Exchange(context, backend)
-        self._converter = Converter(context, backend)
-        self._recaller = Recaller(context, backend)
+    @functools.cached_property
+    def _eraser(self) -> Eraser:
+        return Eraser(self._context, self._backend)
 
     async def info(
         self,
@@ -125,19 +123,52 @@ class Admin:
             RecordNotFoundError: An id names no visible assertion.
             InvalidDataError: A filter cannot be met, or there is no such page.
         """
-        return await self._audit.page(
-            ids,
-            actions=actions,
-            actors=actors,
-            origins=origins,
-            flagged=flagged,
-            happened_since=happened_since,
-            happened_until=happened_until,
-            descending=descending,
-            limit=limit,
-            page=page,
-            filters=filters,
-        )
+        self._context.check_present()
+        for name, moment in (("happened_since", happened_since), ("happened_until", happened_until)):
+            if moment is not None:
+                check_aware(moment, name)
+        actions, actors = listed("actions", actions, AuditAction), listed("actors", actors, str)
+        origins = listed("origins", origins, Origin)
+        wanted = self._reader.wanted(filters)
+        log = await self._log_of(ids, wanted if filters else None)
+        context = self._context.everybody if ids else self._context
+        sees = context.sight_of(wanted).sees
+
+        def seen() -> list[Recorded]:
+            return [entry for entry in log if isinstance(entry, Recorded) and sees(entry.assertion)]
+
+        visible = await to_thread.run_sync(seen)
+        if missing := {id for id in ids if not any(id in (entry.id, entry.record_id) for entry in visible)}:
+            raise RecordNotFoundError(f"{len(missing)} of the ids name no visible assertion, or an erased one")
+
+        def passes(recorded: Recorded) -> bool:
+            details = recorded.assertion.details
+            return (
+                (not ids or recorded.id in ids or recorded.record_id in ids)
+                and (not origins or details.origin in origins)
+                and (flagged is None or bool(details.flags) is flagged)
+                and wanted.keeps(recorded)
+            )
+
+        def happened(entry: AuditEntry) -> bool:
+            return (
+                (not actions or entry.action in actions)
+                and (not actors or is_one_of(entry.actor, actors))
+                and (happened_since is None or (entry.at is not None and entry.at >= happened_since))
+                and (happened_until is None or (entry.at is not None and entry.at < happened_until))
+            )
+
+        whole = not (ids or origins or flagged is not None or filters or self._context.view != UNCONFINED)
+
+        erased = await self._erasures() if whole else ()
+
+        def entries() -> list[AuditEntry]:
+            meant = [recorded for recorded in visible if passes(recorded)]
+            found = trail([*log, *erased], meant, self._context.concepts)
+            return [entry for entry in found if happened(entry)]
+
+        found = await to_thread.run_sync(entries)
+        return await to_thread.run_sync(partial(page_at, found, limit=limit, page=page, descending=descending))
 
     async def accesses(self, *record_ids: str) -> dict[str, Access]:
         """Return how often records were recalled, and when last, by any viewer.
@@ -152,7 +183,11 @@ class Admin:
             RecordNotFoundError: An id names no record that is current and visible.
             CapabilityError: The provider keeps no such counts.
         """
-        return await self._audit.accesses(record_ids)
+        self._context.check_present()
+        keeper, counts = keeper_of(self._backend.provider), self._backend.accesses
+        ids = [record.id for record in await self._reader.current(record_ids)]
+        written = await keeper.accesses(self._context.tenant, ids)
+        return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
 
     async def export(self, target: Path | str | IO[str]) -> int:
         """Write everything that the viewer may see, with its history, as JSON Lines; return the number of lines.
@@ -160,7 +195,7 @@ class Admin:
         Args:
             target: A file opened for writing, or a path.
         """
-        return await self._exchange.export(target)
+        return await Exchange(self._context, self._backend).export(target)
 
     async def import_(
         self, source: ImportSource, *, trust: bool = False, progress: Callable[[int], None] | None = None
@@ -186,7 +221,7 @@ class Admin:
             InvalidDataError: The source is not trusted and holds another viewer's private facts, or is neither a file
                 nor entries; earlier ones are kept.
         """
-        return await self._exchange.import_(source, trust=trust, progress=progress)
+        return await Exchange(self._context, self._backend).import_(source, trust=trust, progress=progress)
 
     async def expire(self, *, revisions: dt.timedelta | None = None, dry_run: bool = False) -> ExpiryReceipt:
         """Erase expired records and superseded revisions that are older than the policy allows; finish erasures.
@@ -277,7 +312,7 @@ class Admin:
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
         """
-        return await self._converter.convert(keyword, concept, function, dry_run=dry_run)
+        return await Converter(self._context, self._backend).convert(keyword, concept, function, dry_run=dry_run)
 
     async def merge(
         self, subject: MemorySubject | str, into: MemorySubject | str, *, dry_run: bool = False
@@ -300,7 +335,7 @@ class Admin:
             StateConflictError: Some of the facts wait for a model.
             CapabilityError: The provider cannot erase.
         """
-        return await self._converter.merge(subject, into, dry_run=dry_run)
+        return await Converter(self._context, self._backend).merge(subject, into, dry_run=dry_run)
 
     async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
         """Measure how much words count beside this memory's embedder; nothing is changed.
@@ -317,15 +352,7 @@ class Admin:
         """
         embedder = self._backend.embedder
         if questions is None:
-            newest = await self._reader.list_records(
-                limit=MOST_TEXTS,
-                offset=0,
-                page=None,
-                order_by=RecordOrder.SAID,
-                descending=True,
-                strongest=False,
-                filters={},
-            )
+            newest = await self._reader.list_records(limit=MOST_TEXTS)
             return await measured(embedder, [record.value for record in newest if isinstance(record.value, str)])
 
         async def find(question: str, calibration: Calibration) -> list[str]:
@@ -334,20 +361,27 @@ class Admin:
                 lexical_weight=calibration.lexical_weight,
                 unrelated=calibration.unrelated,
             )
-            found = await self._recaller.recall(
-                question,
-                limit=10,
-                min_score=0.0,
-                depth=RecallDepth.SHALLOW,
-                lexical=True,
-                semantic=True,
-                strongest=False,
-                history=False,
-                settings=settings,
-                deep=None,
-                strict=False,
-                filters={},
-            )
+            found = await Recaller(self._context, self._backend).recall(question, settings=settings)
             return [str(match.record.value) for match in found]
 
         return await by_questions(embedder, questions, find)
+
+    async def _log_of(self, ids: Collection[str], wanted: RecallFilter | None) -> Sequence[LogEntry]:
+        """Return what the log has on some records, which may be named by their ids in the quarantine.
+
+        Args:
+            ids: Their ids; all records if empty.
+            wanted: A filter of all records.
+        """
+        log = self._backend.mirror.log
+        if not ids:
+            return await log(LogPart(kept=wanted))
+        found = [*await log(LogPart(record_ids=ids)), *await log(LogPart(ids=ids))]
+        return list({(entry.seq, type(entry)): entry for entry in found}.values())
+
+    async def _erasures(self) -> list[Tombstone]:
+        """Return the tombstones of the store; the mirror has none."""
+        provider = self._backend.provider
+        if not isinstance(provider, FeedsChanges):
+            return []
+        return [entry for entry in await provider.changes(self._context.tenant) if isinstance(entry, Tombstone)]

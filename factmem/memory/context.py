@@ -224,7 +224,7 @@ class Context:
     @property
     def visible_owners(self) -> tuple[str | None, str | None]:
         """Owners whose facts are visible: None (public) and the viewer."""
-        return self.sight.owners
+        return (None, self.viewer)
 
     def sees(self, said: Assertion) -> bool:
         """Return whether an assertion may be shown: public or the viewer's own, and in the view."""

@@ -12,10 +12,8 @@ from anyio import to_thread
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import states_of
-from factmem.memory.backend import Backend
-from factmem.memory.context import Context
 from factmem.memory.exchange import Exchange
-from factmem.memory.reader import Reader
+from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, AssertionState, Place, Recorded
@@ -46,22 +44,12 @@ class Conversion:
     dry_run: bool = False
 
 
-class Converter:
+class Converter(ReadingPart):
     """Writes facts anew under another keyword, type or subject, and erases them where they were.
 
     The new ones are written before the old ones are erased, so that a process that dies in between loses nothing. The
     next conversion of the same facts goes on: a revision that is there already is not written twice.
-
-    Args:
-        context: Context of the view.
-        backend: The store.
     """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context, backend)
-        self._exchange = Exchange(context, backend)
 
     async def convert(
         self, keyword: str, concept: Concept[T, Any], function: Callable[[Json], T] | None, *, dry_run: bool
@@ -113,7 +101,7 @@ class Converter:
         there = LogPart(kept=RecallFilter(keywords={said.keyword for said in new}))
         before, ours = {entry.id for entry in await self._reader.recorded(there)}, set(map(_said, written))
         try:
-            await self._exchange.import_(written, trust=True, progress=None)
+            await Exchange(self._context, self._backend).import_(written, trust=True, progress=None)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 found = await self._reader.recorded(there)  # others may have written meanwhile

@@ -16,15 +16,13 @@ from factmem.abc import EraseReceipt, KeepsVectors, Operation
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
-from factmem.memory.backend import Backend
 from factmem.memory.checks import listed
-from factmem.memory.context import Context
 from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import words_behind
 from factmem.memory.media import drop_kept_media
 from factmem.memory.observed import operation
-from factmem.memory.reader import Reader
-from factmem.memory.traces import Traces, traces_of
+from factmem.memory.proof import Traces, traces_of
+from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import LogPart, RecallFilter
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
@@ -64,19 +62,8 @@ class Erasure:
         return len(self.records)
 
 
-class Eraser:
-    """Erases records, and revisions that have outlived their time.
-
-    Args:
-        context: Context of the view.
-        backend: The store.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context, backend)
-        self._of_everybody = self._reader.everybody
+class Eraser(ReadingPart):
+    """Erases records, and revisions that have outlived their time."""
 
     async def forget(self, record_ids: Collection[str], filters: Filters, *, dry_run: bool) -> Erasure:
         """See `Memory.forget`."""

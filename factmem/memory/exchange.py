@@ -10,23 +10,19 @@ import contextlib
 import itertools
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, TypeAlias
 
-import anyio
 import attrs
-from anyio import AsyncFile, from_thread, to_thread
+from anyio import from_thread, to_thread
 from typing_extensions import TypeIs
 
 from factmem.abc import Receipt, StateRequest
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
-from factmem.memory.backend import Backend
-from factmem.memory.context import Context
-from factmem.memory.reader import Reader
-from factmem.memory.writer import Writer
+from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
 from factmem.recall import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
@@ -62,19 +58,8 @@ class ImportReceipt:
     accepted: int = 0
 
 
-class Exchange:
-    """Exports and imports the log.
-
-    Args:
-        context: Context of the view.
-        backend: The store.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context.everybody
-        self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(self._context, backend)
+class Exchange(WritingPart):
+    """Exports and imports the log."""
 
     async def export(self, target: Path | str | IO[str]) -> int:
         """See `Admin.export`."""
@@ -87,7 +72,7 @@ class Exchange:
     ) -> ImportReceipt:
         """See `Admin.import_`."""
         self._context.check_writable()
-        from_file = _is_file(source)
+        from_file, sees = _is_file(source), self._context.everybody.sees
         waiting: set[str] = set()
         vouched: set[bytes] = set()
         imported = accepted = 0
@@ -106,7 +91,7 @@ class Exchange:
         async def append(assertions: Sequence[Assertion]) -> list[Recorded]:
             nonlocal imported, accepted
             receipts = await self._writer.receipts(assertions)
-            imported += sum(receipt.new for receipt in receipts if self._context.sees(receipt.recorded.assertion))
+            imported += sum(receipt.new for receipt in receipts if sees(receipt.recorded.assertion))
             apart = await self._waiting(receipts)
             if trust:
                 now = [
@@ -122,7 +107,7 @@ class Exchange:
             waiting.update(apart)
             return [receipt.recorded for receipt in receipts]
 
-        entries = _entries(source) if _is_file(source) else _slices(source)
+        entries = _batches_in(source) if _is_file(source) else _batches_of(source)
         tenant = self._context.tenant
         await import_log(entries, append, tenant=tenant, admit=admit, trust=trust, progress=progress)
         if waiting and from_file:
@@ -143,7 +128,7 @@ class Exchange:
         return {
             receipt.recorded.id: receipt
             for receipt in receipts
-            if self._context.sees(receipt.recorded.assertion)
+            if self._context.everybody.sees(receipt.recorded.assertion)
             and states.get(receipt.recorded.id, receipt.recorded.assertion.state) is AssertionState.QUARANTINED
         }
 
@@ -184,7 +169,7 @@ def _written(recorded: Recorded, state: AssertionState) -> str:
 
 
 async def import_log(
-    entries: AsyncGenerator[Sequence[Recorded]],
+    batches: Generator[Sequence[Recorded]],
     append: Callable[[Sequence[Assertion]], Awaitable[Sequence[Recorded]]],
     *,
     tenant: str | None,
@@ -195,7 +180,7 @@ async def import_log(
     """Append entries in batches under a tenant.
 
     Args:
-        entries: The entries, some at a time.
+        batches: The entries, some at a time; they are taken in a worker thread.
         append: Appends a batch.
         tenant: Tenant of the imported assertions.
         admit: Returns the assertion to import for one of the source, or refuses it.
@@ -212,8 +197,8 @@ async def import_log(
         batch.clear()
 
     number = 0
-    async with contextlib.aclosing(entries) as some:
-        async for read in some:
+    with contextlib.closing(batches):
+        while read := await to_thread.run_sync(next, batches, ()):
             for recorded in read:
                 revised = recorded.assertion.revises
                 if revised is not None and any(item.record_id == revised for item in batch):
@@ -229,57 +214,44 @@ def _is_file(source: ImportSource) -> TypeIs[Path | str | IO[str]]:
     return isinstance(source, Path | str) or hasattr(source, "readline")
 
 
-async def _slices(entries: Iterable[Recorded]) -> AsyncGenerator[Sequence[Recorded]]:
-    """Yield entries some at a time; whatever makes them runs in a worker thread."""
-    if not isinstance(entries, Iterable):
-        raise InvalidDataError(f"import_ takes a file, or Recorded entries, not a {type(entries).__name__}")
-    rest = iter(entries)
-    while some := await to_thread.run_sync(lambda: list(itertools.islice(rest, _BATCH))):
+def _batches_of(entries: Iterable[Recorded]) -> Generator[Sequence[Recorded]]:
+    """Yield entries some at a time."""
+    rest = iter(entries) if isinstance(entries, Iterable) else iter([entries])
+    while some := list(itertools.islice(rest, _BATCH)):
         for entry in some:
             if not isinstance(entry, Recorded):
                 raise InvalidDataError(f"import_ takes a file, or Recorded entries, not a {type(entry).__name__}")
         yield some
 
 
-async def _entries(source: Path | str | IO[str]) -> AsyncGenerator[Sequence[Recorded]]:
-    """Yield the entries of a file that `export_log` wrote, some at a time.
+def _batches_in(source: Path | str | IO[str]) -> Generator[Sequence[Recorded]]:
+    """Yield the entries of a file that `export_log` wrote: some hundreds at a time, or fewer if their lines are long.
 
     Raises:
-        CodecError: A line is malformed; the path names it.
+        CodecError: A line is malformed; the path names it. The lines before it are yielded.
         StoreUnavailableError: The file cannot be read.
     """
-    async with _opened(source) as file:
-        with _using(source):
-            header = await to_thread.run_sync(file.wrapped.readline, _LONGEST_LINE)
-        _check_header(header)
-        number = 0
-        while lines := await _lines(source, file):
-            read: list[Recorded] = []
-            fault: CodecError | None = None
-            try:
-                for line in lines:
-                    number += 1
-                    read.append(_read(line, number))
-            except CodecError as error:  # the lines before it are kept
-                fault = error
-            yield read
-            if fault is not None:
-                raise fault
-
-
-async def _lines(source: Path | str | IO[str], file: AsyncFile[str]) -> list[str]:
-    """Return the next lines: some hundreds, or fewer if they are long."""
-
-    def read() -> list[str]:
-        lines: list[str] = []
+    with _using(source), contextlib.ExitStack() as opened:
+        file = source
+        if isinstance(file, Path | str):
+            file = opened.enter_context(Path(file).open(encoding="utf-8"))
+        _check_header(file.readline(_LONGEST_LINE))
+        some: list[Recorded] = []
         chars = 0
-        while len(lines) < _BATCH and chars < _MOST_CHARS and (line := file.wrapped.readline(_LONGEST_LINE + 1)):
-            lines.append(line)
+        for number in itertools.count(1):
+            line = file.readline(_LONGEST_LINE + 1)
             chars += len(line)
-        return lines
-
-    with _using(source):
-        return await to_thread.run_sync(read)
+            try:
+                some += [_read(line, number)] if line else []
+            except CodecError:
+                if some:
+                    yield some
+                raise
+            if some and (not line or len(some) == _BATCH or chars >= _MOST_CHARS):
+                yield some
+                some, chars = [], 0
+            if not line:
+                return
 
 
 def _was_accepted(said: Assertion) -> bool:
@@ -330,20 +302,6 @@ def _anchored(said: Assertion, tenant: str | None, record_ids: Mapping[str, str]
     place = Place(said.place.subject, said.place.scope.within(tenant))
     revises = None if said.revises is None else record_ids.get(said.revises, said.revises if trust else None)
     return attrs.evolve(said, place=place, revises=revises)
-
-
-@contextlib.asynccontextmanager
-async def _opened(file: Path | str | IO[str]) -> AsyncIterator[AsyncFile[str]]:
-    if not isinstance(file, Path | str):
-        yield anyio.wrap_file(file)
-        return
-    with _using(file):
-        opened = await anyio.open_file(file, encoding="utf-8")
-    try:
-        yield opened
-    finally:
-        with _using(file), anyio.CancelScope(shield=True):
-            await opened.aclose()
 
 
 @contextlib.contextmanager

@@ -17,7 +17,6 @@ from factmem.abc import (
     Analyst,
     Clock,
     Consolidator,
-    DetectionRequest,
     Detector,
     Embedder,
     FeedsChanges,
@@ -40,23 +39,20 @@ from factmem.errors import (
 )
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.hints import hinted, missing_attribute
-from factmem.memory.accesses import AccessCounts, keeper_of
 from factmem.memory.admin import Admin
-from factmem.memory.backend import Backend
-from factmem.memory.background import Background, MemoryEvent, Submission, Worker
+from factmem.memory.backend import AccessCounts, Backend, keeper_of
+from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, Policies, PolicyChanges
 from factmem.memory.eraser import Eraser, Erasure
 from factmem.memory.filters import Filters, RecordOrder, RecordPage, check_range
 from factmem.memory.inbox import Inbox
-from factmem.memory.intake import ReadyFact, Words
 from factmem.memory.moves import refuse_unfinished
 from factmem.memory.observed import observed
-from factmem.memory.outcomes import Remembered
 from factmem.memory.profiles import PartialProfile, ProfileSchema, ProfileSource, schemas_of, united
 from factmem.memory.reader import Reader
 from factmem.memory.recaller import RecallDepth, Recaller
-from factmem.memory.remembering import About, Rememberer, StoredSession
+from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSession, Words
 from factmem.memory.writer import UNSET, Unset, Writer
 from factmem.names import checked_name
 from factmem.observing import Observation
@@ -844,7 +840,7 @@ class Memory:
             InvalidDataError: It is not a fact, its timestamp lies in the future, or both an expiry and a ttl are given.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
-        return await self._writer.save(fact, subject=subject, scope=scope, details=details, private=private, ttl=ttl)
+        return await self._writer.save([(fact, subject, scope)], details=details, private=private, ttl=ttl)
 
     async def save_many(
         self,
@@ -872,7 +868,7 @@ class Memory:
             InvalidDataError: One of them is not a fact, or its timestamp lies in the future; nothing was saved.
             CapabilityError: The provider has the four verbs only and cannot keep these details.
         """
-        return await self._writer.save_many(facts, details=details, private=private, ttl=ttl)
+        return await self._writer.save(facts, details=details, private=private, ttl=ttl)
 
     async def save_profile(
         self,
@@ -903,8 +899,9 @@ class Memory:
             ConceptConflictError: The place holds another type under a field's name; nothing was saved.
             InvalidDataError: Its class is not a profile, or a value cannot be stored.
         """
-        return await self._writer.save_profile(
-            profile, subject=subject, scope=scope, details=details, private=private, ttl=ttl
+        facts = ProfileSchema.of(type(profile)).facts(profile, self._context.said_now)
+        return await self._writer.save(
+            [(fact, subject, scope) for fact in facts], details=details, private=private, ttl=ttl
         )
 
     async def update(
@@ -961,21 +958,24 @@ class Memory:
             StateConflictError: The metadata is not the same, as ``merge`` requires; another record of the concept has
                 this value, or the scope one of a SINGLE; or the record waits for a model and cannot be moved yet.
         """
+        details = {
+            "importance": importance,
+            "categories": categories,
+            "topics": topics,
+            "source": source,
+            "metadata": metadata,
+            "labels": labels,
+            "origin": origin,
+        }
         return await self._writer.update(
             record_id,
+            details,
             value=value,
             scope=scope,
-            importance=importance,
-            categories=categories,
-            topics=topics,
-            source=source,
-            metadata=metadata,
             merge=merge,
-            labels=labels,
             expires_at=expires_at,
             ttl=ttl,
             revision_ttl=revision_ttl,
-            origin=origin,
         )
 
     async def retract(self, *record_ids: str, reason: str | None = None) -> tuple[Change, ...]:
@@ -1115,18 +1115,8 @@ class Memory:
     async def generate(
         self,
         source: Words | Sequence[str] | Sequence[Fact[Any] | ReadyFact] | StoredSession,
-        *,
-        subject: MemorySubject | str | None = None,
-        scope: MemoryScope | str | None = None,
-        looking_for: DetectionRequest | None = None,
-        consolidate: bool = True,
-        metadata: Mapping[str, Json] | None = None,
-        merge: MetadataMerge = MetadataMerge.MERGE,
-        labels: Mapping[str, str] | None = None,
-        expires_at: dt.datetime | None = None,
-        revision_ttl: dt.timedelta | None = None,
-        private: bool | None = None,
-        origins: OriginPolicy | None = None,
+        /,
+        **about: Unpack[About],
     ) -> Submission:
         """Generate memories from words, ready facts or a stored session, in the background.
 
@@ -1140,18 +1130,8 @@ class Memory:
             source: Words: a text of the user, several of them, messages, or dicts as in `remember`, such as the
                 contents of Google's APIs and the events of Memory Bank. Or facts that are ready, with topics as
                 `ReadyFact`. Or a session that is in the store.
-            subject: The subject of the memories.
-            scope: The scope that they hold in; see `save`.
-            looking_for: Facts and topics to look for in messages; by default memories about `MANAGED_TOPICS`.
-            consolidate: Compare findings with known memories; otherwise each one is created.
-            metadata: Metadata of every memory that is created or updated.
-            merge: Treatment of the metadata of a record that is updated; see `About`.
-            labels: Labels of every new revision.
-            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
-            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
-                `TtlPolicy` if None.
-            private: Keep the memories for this memory's viewer alone.
-            origins: Treatment of messages by their origin, instead of this memory's.
+            about: Subject, scope and so on; see `About`. Without ``looking_for``, messages are searched for memories
+                about `MANAGED_TOPICS`. Metadata and labels are those of every memory that is created or updated.
 
         Raises:
             CapabilityError: The memory was not opened with ``async with``; or the provider has the four verbs only, and
@@ -1159,19 +1139,6 @@ class Memory:
             InvalidDataError: The source is empty, or of a kind that cannot be read.
             RecordNotFoundError: The store holds no such session that the viewer may see.
         """
-        about = About(
-            subject=subject,
-            scope=scope,
-            looking_for=looking_for,
-            consolidate=consolidate,
-            metadata=metadata,
-            merge=merge,
-            labels=labels,
-            expires_at=expires_at,
-            revision_ttl=revision_ttl,
-            private=private,
-            origins=origins,
-        )
         return await self._rememberer.generate(source, about)
 
     # -- Erasing --------------------------------------------------------------------------------------------------

@@ -17,14 +17,9 @@ from factmem.detection import redact_conversation
 from factmem.errors import CapabilityError, FactMemError, ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
-from factmem.memory.backend import Backend
-from factmem.memory.context import Context
-from factmem.memory.jobs import Job, JobKind
-from factmem.memory.outcomes import Remembered, Unrepresented
-from factmem.memory.pipeline import Pipeline
-from factmem.memory.read_units import cited_message
-from factmem.memory.reader import Reader
-from factmem.memory.writer import Writer
+from factmem.memory.background import Remembered, Unrepresented
+from factmem.memory.journal import Job, JobKind, cited_message
+from factmem.memory.pipeline import PipelinePart
 from factmem.observing import nested
 from factmem.providers import NoMemory
 from factmem.recall import RecallFilter, hydrate
@@ -68,20 +63,8 @@ class _Found:
     failure: str | None = None
 
 
-class FourVerbs:
-    """Remembers in a provider that has the four verbs only: nothing can wait there, so everything is read at once.
-
-    Args:
-        context: The owner of the words, and the policies.
-        backend: The store and the models.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context, backend)
-        self._writer = Writer(context, backend)
-        self._pipeline = Pipeline(context, backend)
+class FourVerbs(PipelinePart):
+    """Remembers in a provider that has the four verbs only: nothing can wait there, so everything is read at once."""
 
     def check_representable(self, given: FactDetails) -> None:
         """Refuse details that the provider cannot keep.

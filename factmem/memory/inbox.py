@@ -1,42 +1,93 @@
-"""The inbox of a memory: streams of events, words that wait for a model, and what waits for a decision of people."""
+"""The inbox of a memory: streams of events, words that wait for a model, and what waits for a decision of people.
+
+A stream is of messages that arrive one by one and are read together, when a trigger fires.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
-from typing import Any
+import functools
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Unpack
 
-from factmem.abc import DetectionRequest, Message
-from factmem.detection import OriginPolicy
-from factmem.memory.backend import Backend
+import anyio
+import attrs
+
+from factmem.abc import Conversation, DropReason, Message
+from factmem.detection import redact
+from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
+from factmem.fold import states_of
 from factmem.memory.background import Submission
+from factmem.memory.checks import listed
 from factmem.memory.context import Context
-from factmem.memory.dead_letters import DeadLetters
-from factmem.memory.jobs import Trigger
+from factmem.memory.four_verbs import FourVerbs, submitted
+from factmem.memory.journal import STREAM, Job, Trigger, Unit, aims_of, in_order, is_read_again, job_id
 from factmem.memory.observed import observed
-from factmem.memory.quarantine import Quarantine
-from factmem.memory.remembering import About, Rememberer
-from factmem.memory.streams import Streams
-from factmem.records import MetadataMerge
-from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
-from factmem.values import Json
+from factmem.memory.pipeline import Pipeline, PipelinePart
+from factmem.memory.remembering import (
+    About,
+    Order,
+    Rememberer,
+    StoredSession,
+    StoredWords,
+    conversation_from,
+    settled,
+    spoken,
+    warn_of_not_text,
+)
+from factmem.memory.review import DeadLetters, Quarantine, failure_in
+from factmem.names import checked_name
+from factmem.recall import LogPart
+from factmem.records import AssertionState, Place, Recorded, StateChange
 
-__all__ = ["Inbox"]
+__all__ = ["ABANDONED_AFTER", "Inbox", "due_at"]
+
+_FOR: Final = ":for:"
+"""Separates the id of a stream from what is looked for in it, in the id of a job; earlier versions had one job each."""
+
+ABANDONED_AFTER: Final = dt.timedelta(hours=24)
+"""Time without new events after which a stream is read, regardless of its trigger (as in Memory Bank)."""
+
+
+def due_at(unit: Unit, trigger: Trigger, now: dt.datetime) -> dt.datetime:
+    """Return the time at which waiting events are due to be read.
+
+    Args:
+        unit: The waiting events.
+        trigger: The stream's trigger.
+        now: The present.
+    """
+    handed_in = [recorded.recorded_at for recorded in unit.words]
+    events = {recorded.assertion.details.evidence[0].message_id for recorded in unit.words}
+    if trigger.immediate or (trigger.count is not None and len(events) >= trigger.count):
+        return now
+    times = [_after(max(handed_in), min(trigger.idle or ABANDONED_AFTER, ABANDONED_AFTER))]
+    if trigger.interval is not None:
+        times.append(_after(min(handed_in), trigger.interval))
+    return min(times)
+
+
+def _after(start: dt.datetime, pause: dt.timedelta) -> dt.datetime:
+    """Return the end of a pause, at most the greatest representable time."""
+    try:
+        return start + pause
+    except OverflowError:
+        return dt.datetime.max.replace(tzinfo=dt.UTC)
 
 
 @observed()
-class Inbox:
+class Inbox(PipelinePart):
     """Words and findings on their way into a memory: read later, tried again, or let in by people.
 
     See `Memory.inbox`.
     """
 
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._rememberer = Rememberer(context, backend)
-        self._streams = Streams(context, backend)
+    @functools.cached_property
+    def _rememberer(self) -> Rememberer:
+        return Rememberer(self._context, self._backend)
 
     @property
     def reads_words(self) -> bool:
@@ -60,17 +111,7 @@ class Inbox:
         *,
         trigger: Trigger | None = None,
         flush: bool = False,
-        subject: MemorySubject | str | None = None,
-        scope: MemoryScope | str | None = None,
-        looking_for: DetectionRequest | None = None,
-        source: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        merge: MetadataMerge = MetadataMerge.MERGE,
-        labels: Mapping[str, str] | None = None,
-        expires_at: dt.datetime | None = None,
-        revision_ttl: dt.timedelta | None = None,
-        private: bool | None = None,
-        origins: OriginPolicy | None = None,
+        **about: Unpack[About],
     ) -> Submission:
         """Add events to a stream. They are on disk when this returns, and are read when the trigger fires.
 
@@ -91,18 +132,7 @@ class Inbox:
                 time.
             trigger: When to read; at once if None.
             flush: Read waiting events now, regardless of the trigger.
-            subject: The subject of the facts in them.
-            scope: The scope that these hold in; see `Memory.save`.
-            looking_for: Facts to look for; by default all facts about the subject.
-            source: The source of the events.
-            metadata: Metadata of the events, and of what is found in them.
-            merge: Treatment of the metadata of a record that is updated; see `About`.
-            labels: Labels of every new revision.
-            expires_at: The time of expiry; by this memory's `TtlPolicy` if None.
-            revision_ttl: Time after which every new revision is erased once it is superseded; by this memory's
-                `TtlPolicy` if None.
-            private: Keep them for this memory's viewer alone.
-            origins: Treatment of events by their origin, instead of this memory's.
+            about: Subject, scope and so on; see `About`.
 
         Returns:
             The submission; the same one for all events that are read together.
@@ -112,20 +142,34 @@ class Inbox:
                 a detail, an owner or a trigger that waits is given.
             InvalidDataError: An event lies in the future, or the stream's name is not legal.
         """
-        about = About(
-            subject=subject,
-            scope=scope,
-            source=source,
-            looking_for=looking_for,
-            metadata=metadata,
-            merge=merge,
-            labels=labels,
-            expires_at=expires_at,
-            revision_ttl=revision_ttl,
-            private=private,
-            origins=origins,
+        self._backend.worker.check_running()
+        checked_name(stream, what="a stream")
+        messages = spoken(events, self._context.said_now).messages if events else ()
+        order = self._rememberer.ordered(about)
+        if self._backend.four_verbs_only:
+            return await self._ingested_in_four_verbs(stream, messages, order, trigger or Trigger())
+        id = _stream_id(stream, order)
+        job = self._stream_job(id, order, trigger or Trigger())
+        conversation, *words_of_media = await self._rememberer.with_words_of_media(
+            [Conversation(messages=messages)], order, lenient=True
         )
-        return await self._streams.ingest(stream, events, trigger, about, flush=flush)
+        messages = conversation_from(conversation, self._context.said_now).messages
+        if words_of_media:
+            await self._rememberer.store_and_submit(words_of_media, order)
+        submission: Submission | None = None
+        async with self._backend.worker.alone(id):
+            stored, skipped = await self._taken_in(stream, id, messages, job, order)
+            alone = self._without_words(id, messages)
+            not_text = sum(item.not_text for item in stored)
+            warn_of_not_text(alone + not_text)
+            if job is None:
+                submission = await self._rememberer.submit(stored)
+                submission.drop(DropReason.NOT_TEXT, alone)
+            else:
+                submission = await self._awaited(job.id, flush=flush)
+                submission.drop(DropReason.NOT_TEXT, alone + not_text, job.id)
+        submission.skipped = skipped
+        return submission
 
     async def flush(self) -> None:
         """Read all waiting events of this viewer's streams, regardless of their triggers, and wait for it.
@@ -133,7 +177,14 @@ class Inbox:
         Raises:
             CapabilityError: The memory was not opened with ``async with``.
         """
-        await self._streams.flush()
+        self._backend.worker.check_running()
+        self._context.check_writable()
+        ids = {unit.job.id for unit in await self._streams()}
+        for submission in (await self._read_streams(ids, flush=True)).values():
+            await submission.wait()
+        for id in ids:  # includes jobs that another task has begun meanwhile, such as `resume` at the opening
+            for submission in self._backend.worker.reading(id):
+                await submission.wait()
 
     async def resume(self, *ids: str) -> Submission:
         """Read unread words of earlier processes, of any owner, in the background, as at every opening.
@@ -161,7 +212,7 @@ class Inbox:
                 `StoredSession`, which leaves no trace but what it finds.
             OutOfViewError: Facts about subjects outside of this view are looked for in words that wait.
         """
-        return await (self._streams.found(ids) if ids else self._streams.resume())
+        return await (self._found(ids) if ids else self._resumed())
 
     async def extract(self, text: str) -> tuple[str, ...]:
         """Return the atomic statements of a text, each understandable by itself. Nothing is stored.
@@ -172,4 +223,290 @@ class Inbox:
             CapabilityError: This memory has no analyst to ask.
             ModelError: The model failed.
         """
-        return await self._rememberer.extract(text)
+        if not text.strip():
+            return ()
+        if self._backend.analyst is None:
+            raise CapabilityError("extracting statements takes a model: open the memory with model= or analyst=")
+        return tuple(await self._backend.analyst.extract(text))
+
+    async def _resumed(self) -> Submission:
+        """Read all that waits."""
+        self._backend.worker.check_running()
+        self._context.check_writable()
+        held = self._backend.worker.held  # check before and after: jobs that end meanwhile do not wait any more
+        units = await self._pipeline.readable()
+        held |= self._backend.worker.held
+        others = [unit for unit in units if not unit.job.streamed and not unit.ids <= held]
+        visible = self._context.visible_owners
+        unseen = Submission([unit.job.id for unit in others if unit.given.owner not in visible])
+        submission = Submission([unit.job.id for unit in others if unit.given.owner in visible], beside=unseen)
+        for owner in dict.fromkeys(unit.given.owner for unit in others):
+            mine = [unit for unit in others if unit.given.owner == owner]
+            chosen = submission if owner in visible else unseen
+            self._backend.worker.submit(Pipeline(self._of(owner), self._backend).unit_reader, mine, chosen)
+        streams = [unit for unit in units if unit.job.streamed]
+        for owner in dict.fromkeys(unit.given.owner for unit in streams):
+            ids = {unit.job.id for unit in streams if unit.given.owner == owner}
+            await Inbox(self._of(owner), self._backend)._read_streams(ids, flush=False)
+        return submission
+
+    def _without_words(self, id: str, events: Sequence[Message]) -> int:
+        """Count the images, audio and files of new events without words; only this process recognizes these events."""
+        new = {event.id or _event_id(event): event for event in events if _is_wordless(event)}
+        if not new:
+            return 0
+        known = self._backend.worker.read_events(f"{id}/not-text")
+        found = [event for key, event in new.items() if key not in known and event.detectable]
+        known.update(new)
+        return sum(event.not_text for event in found)
+
+    async def _ingested_in_four_verbs(
+        self, stream: str, events: Sequence[Message], order: Order, trigger: Trigger
+    ) -> Submission:
+        """Read events at once, except those that this process has read; other processes do not recognize these."""
+        four_verbs = FourVerbs(self._context, self._backend)
+        four_verbs.check_representable(self._writer.lasting(order.given))
+        if not trigger.immediate:
+            raise CapabilityError(
+                f"{type(self._backend.provider).__name__} has the four verbs only: events cannot wait there for a "
+                "count or a time. Leave these out of the Trigger, or use a provider that keeps history"
+            )
+        id = _stream_id(stream, order)
+        async with self._backend.worker.alone(id):
+            read = self._backend.worker.read_events(f"{id}{_FOR}{_digest(sorted(order.looking_for.aims))}")
+            fresh = _fresh(stream, events, read, self._context.clock())
+            alone = self._without_words(id, events)
+            warn_of_not_text(alone + fresh.not_text)
+            skipped = len(_fresh(stream, events, (), self._context.clock()).messages) - len(fresh.messages)
+            if not fresh.messages:
+                submission = settled(())
+                submission.drop(DropReason.NOT_TEXT, alone)
+                submission.skipped = skipped
+                return submission
+            found = await self._rememberer.words(fresh)
+            context = list(read.values())[-trigger.overlap :] if trigger.overlap else []
+            job = self._rememberer.job(fresh, order)
+            outcomes = await four_verbs.remember([submitted(fresh, found, order.place, job, context)])
+            read.update({message.id: message for message in fresh.messages if message.id is not None})
+            submission = settled(outcomes)
+            submission.drop(DropReason.NOT_TEXT, alone + fresh.not_text)
+            submission.skipped = skipped
+            return submission
+
+    async def _found(self, ids: Sequence[str]) -> Submission:
+        """Find submissions again by their ids."""
+        self._backend.worker.check_running()
+        self._backend.history()
+        ids = listed("ids", ids, str)
+        waiting = await self._waiting_for(ids)
+        words, failures = await self._words_of(ids)
+        if missing := words.keys() - waiting.keys() - {id for id, found in words.items() if found}:
+            raise RecordNotFoundError(
+                f"{len(missing)} of the ids name no submission whose words the viewer may see: take Submission.ids"
+            )
+        if waiting:
+            self._context.check_writable()
+        if any(unit.job.streamed for unit in waiting.values()):
+            return await self._found_stream(list(words))
+        submission = Submission(list(words))
+        for id in words.keys() - waiting.keys():
+            outcome = await self._pipeline.present_outcome(words[id])
+            submission.settle(id, attrs.evolve(outcome, failure=failures.get(id)))
+        self._backend.worker.submit(self._pipeline.unit_reader, list(waiting.values()), submission)
+        return submission
+
+    async def _found_stream(self, ids: Sequence[str]) -> Submission:
+        if len(ids) > 1:
+            raise InvalidDataError("one of the ids is that of a stream: pass it alone")
+        async with self._backend.worker.alone(ids[0]):
+            return await self._awaited(ids[0], flush=False)
+
+    async def _waiting_for(self, ids: Collection[str]) -> dict[str, Unit]:
+        """Return the visible units that wait, by the ids of their jobs."""
+        visible = self._context.visible_owners
+        units = [
+            unit
+            for unit in await self._pipeline.waiting(AssertionState.PENDING)
+            if unit.job.id in ids and unit.given.owner in visible
+        ]
+        if not all(map(self._pipeline.can_read, units)):
+            raise OutOfViewError("it looks for facts outside of this view: ask the memory that the view was made of")
+        return {unit.job.id: unit for unit in units}
+
+    async def _words_of(self, ids: Iterable[str]) -> tuple[dict[str, list[Recorded]], dict[str, str]]:
+        """Return the visible words of submissions by their ids, and the errors of those that could not be read."""
+        words: dict[str, list[Recorded]] = {id: [] for id in ids}
+        log = [*await self._of_everybody.log(LogPart(jobs=True)), *await self._of_everybody.log(LogPart(ids=words))]
+        said = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+        errors = {entry.assertion_id: entry.reason for entry in log if isinstance(entry, StateChange)}
+        states = states_of(log)
+        failures: dict[str, str] = {}
+        for entry in said.values():
+            for id in words.keys() & {job_id(entry), entry.id}:
+                words[id].append(entry)
+                if states.get(entry.id) is AssertionState.FAILED:
+                    failures[id] = failure_in(errors.get(entry.id))[0]
+        return words, failures
+
+    def _of(self, owner: str | None) -> Context:
+        return attrs.evolve(self._context, viewer=owner)
+
+    async def _taken_in(
+        self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order
+    ) -> tuple[list[StoredWords], int]:
+        """Append new events to the store, and let known ones wait again for what nobody has looked for in them.
+
+        Returns:
+            The new events, and the number of those that are skipped.
+        """
+        known: dict[str | None, list[Recorded]] = defaultdict(list)
+        for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
+            known[recorded.assertion.details.evidence[0].message_id].append(recorded)
+        fresh = _fresh(stream, events, known, self._context.clock())
+        given = _fresh(stream, events, (), self._context.clock())  # what was taken in before was heard as well
+        old = {message.id: known[message.id] for message in given.messages if message.id in known}
+        again = {} if job is None else {id: words for id, words in old.items() if not _is_read(words, job)}
+        await self._rememberer.read_again([(recorded, job) for words in again.values() for recorded in _first(words)])
+        skipped = len(old) - len(again)
+        if not fresh.messages:
+            return [], skipped
+        return await self._rememberer.journalled(
+            await self._rememberer.taken_in([(fresh, job)], order, heard=given)
+        ), skipped
+
+    def _stream_job(self, id: str, order: Order, trigger: Trigger) -> Job | None:
+        """Return the job of a stream's events; those that look for different things have different ids."""
+        job = self._rememberer.job(Conversation(messages=()), order)
+        if job is None:
+            return None
+        return attrs.evolve(job, id=f"{id}{_FOR}{_digest(sorted(job.request.aims))}", trigger=trigger)
+
+    async def _events(self, *ids: str) -> tuple[Recorded, ...]:
+        """Return every event ever submitted to streams for a model, in order, by the ids of the streams."""
+        wanted = {*ids}
+        return in_order(
+            await self._of_everybody.recorded(LogPart(jobs=True), lambda entry: _stream_of(entry) in wanted)
+        )
+
+    async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
+        """Return every event of a stream that was kept as it is, without a model."""
+        kept = await self._rememberer.words_of(StoredSession(id=stream), order)
+        return [entry for entry in kept if entry.assertion.job is None]
+
+    async def _streams(self) -> list[Unit]:
+        """Return the waiting units of this viewer's streams, including those that are being read."""
+        visible = self._context.visible_owners
+        waiting = await self._pipeline.readable()
+        return [unit for unit in waiting if unit.job.streamed and unit.given.owner in visible]
+
+    async def _unread(self, ids: Collection[str]) -> list[Unit]:
+        """Return the waiting units of streams that are not being read yet, with their context."""
+        busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile do not wait any more
+        units = [unit for unit in await self._streams() if unit.job.id in ids]
+        streams = {_stream_in(unit.job.id) for unit in units if _overlap(unit)}
+        events = await self._events(*streams) if streams else ()
+        busy |= self._backend.worker.busy
+        unread = []
+        for unit in units:
+            if words := tuple(recorded for recorded in unit.words if recorded.id not in busy):
+                left = attrs.evolve(unit, words=words)
+                before = [event for event in events if _may_precede(event, left)]
+                context = tuple(before[-_overlap(unit) :]) if _overlap(unit) else ()
+                unread.append(attrs.evolve(left, context=context))
+        return unread
+
+    async def _awaited(self, id: str, *, flush: bool) -> Submission:
+        """Read a stream if it is due, otherwise watch it. The caller must hold `Worker.alone`."""
+        found = await self._read_streams([id], flush=flush)
+        return found[id] if id in found else self._backend.worker.end_stream(id)
+
+    async def _read_streams(self, ids: Collection[str], *, flush: bool) -> dict[str, Submission]:
+        """Read the streams that are due together, and watch the others; return the unread submissions by id."""
+        unread = await self._unread(ids)
+        submissions = {unit.job.id: self._backend.worker.stream(unit.job.id) for unit in unread}
+        now = self._context.clock()
+        due = [unit for unit in unread if flush or _due_at(unit, now) <= now]
+        for owner in dict.fromkeys(unit.given.owner for unit in due):
+            mine = [unit for unit in due if unit.given.owner == owner]
+            self._backend.worker.submit_streams(self._pipeline.unit_reader, mine)
+        for id in submissions.keys() - {unit.job.id for unit in due}:
+            self._backend.worker.watch(id, self._watch)
+        return submissions
+
+    async def _watch(self, id: str, over: anyio.Event) -> None:
+        """Wait until a stream is due, and read it, unless the watch ends before that."""
+        while not over.is_set():
+            unread = await self._unread([id])
+            now = self._context.clock()
+            due = max((_due_at(unit, now) for unit in unread), default=now)
+            if due > now:
+                with anyio.move_on_after((due - now).total_seconds()):
+                    await over.wait()
+                continue
+            async with self._backend.worker.alone(id):
+                if not over.is_set():
+                    await self._awaited(id, flush=False)
+
+
+def _due_at(unit: Unit, now: dt.datetime) -> dt.datetime:
+    return due_at(unit, unit.job.trigger or Trigger(), now)
+
+
+def _stream_in(id: str) -> str:
+    return id.partition(_FOR)[0]
+
+
+def _stream_of(event: Recorded) -> str:
+    return _stream_in(job_id(event) or "")
+
+
+def _may_precede(event: Recorded, unit: Unit) -> bool:
+    """Return whether an event was submitted to the stream of a unit before it: for the same, or to an old version."""
+    return event.id not in unit.ids and job_id(event) in (unit.job.id, _stream_in(unit.job.id))
+
+
+def _is_read(words: Sequence[Recorded], job: Job) -> bool:
+    """Return whether words of one event were submitted for all that is looked for, or are kept without a model."""
+    done = [aims_of(recorded) for recorded in words if recorded.assertion.job is not None]
+    return not done or any(looked_for is None or job.request.aims <= looked_for for looked_for in done)
+
+
+def _first(words: Sequence[Recorded]) -> list[Recorded]:
+    """Return words as they were submitted first."""
+    return [recorded for recorded in words if not is_read_again(recorded)]
+
+
+def _overlap(unit: Unit) -> int:
+    """Return the number of earlier events that are shown as context."""
+    return unit.job.trigger.overlap if unit.job.trigger else 0
+
+
+def _fresh(stream: str, events: Sequence[Message], known: Collection[str | None], now: dt.datetime) -> Conversation:
+    """Return the new events, each with an id, in the order of their times."""
+    fresh: dict[str, Message] = {}
+    for event in events:
+        id = event.id or _event_id(event)
+        if id not in known and not _is_wordless(event):
+            fresh.setdefault(id, attrs.evolve(event, id=id, timestamp=event.timestamp or now))
+    ordered = sorted(fresh.values(), key=lambda event: event.timestamp or now)
+    return Conversation(messages=ordered, id=stream)
+
+
+def _is_wordless(event: Message) -> bool:
+    """Return whether an event consists of images, audio or files only."""
+    return not event.content.strip()
+
+
+def _event_id(event: Message) -> str:
+    said = [event.role, event.name, redact(event.content).text, event.timestamp and event.timestamp.isoformat()]
+    return f"content:{_digest(said)}"
+
+
+def _stream_id(stream: str, order: Order) -> str:
+    place: Place = order.place
+    walls = [place.scope.tenant, list(place.scope.segments), list(place.subject.key), order.given.owner]
+    return f"{STREAM}{_digest([stream, *walls])}"
+
+
+def _digest(data: object) -> str:
+    return hashlib.blake2b(json.dumps(data, ensure_ascii=False).encode(), digest_size=16).hexdigest()

@@ -26,8 +26,8 @@ from factmem.errors import CapabilityError, MediumError, MissingPackageError, Mo
 from factmem.llm import bounded_gather, in_turn, metered
 from factmem.media import Medium, PdfError, fingerprint, pdf_pages, points_to_media, reads_pdf
 from factmem.memory.backend import Backend
-from factmem.memory.context import Context
-from factmem.memory.reader import Reader
+from factmem.memory.context import Context, MediaSettings
+from factmem.memory.reader import ReadingPart
 from factmem.memory.screening import FlaggedPolicy
 from factmem.observing import nested
 from factmem.private_files import make_folders, replace_file
@@ -68,19 +68,12 @@ class _Found:
     said_at: dt.datetime
 
 
-class MediaInbox:
-    """Reads the media in submitted words.
+class MediaInbox(ReadingPart):
+    """Reads the media in submitted words."""
 
-    Args:
-        context: The owner of the words, and the policies.
-        backend: The store and the models.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._settings = context.policies.media
-        self._reader = Reader(context, backend)
+    @property
+    def _settings(self) -> MediaSettings:
+        return self._context.policies.media
 
     async def separated(
         self, conversations: Sequence[Conversation], place: Place, owner: str | None, *, lenient: bool = False

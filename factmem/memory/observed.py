@@ -7,14 +7,14 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar, assert_never, cast
+from typing import Any, Final, TypeVar, assert_never, cast
 
 from factmem.abc import Append, Conversation, Effect, Message, Operation, Receipt, Statement, StateRequest
 from factmem.changes import Change
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact
 from factmem.hints import unknown_keywords
-from factmem.memory.backend import Backend
+from factmem.memory.backend import Part
 from factmem.memory.context import Context
 from factmem.observing import ObservedCall
 from factmem.records import AssertionState, FactRecord
@@ -51,13 +51,7 @@ _NEW: Final[Mapping[AssertionState, Effect]] = {
 }
 """Effects of a new assertion, by its state; an import brings any of them."""
 
-_NOW: Final[Mapping[AssertionState, Effect]] = {
-    AssertionState.ACTIVE: Effect.RESTORED,
-    AssertionState.QUARANTINED: Effect.QUARANTINED,
-    AssertionState.PENDING: Effect.WAITING,
-    AssertionState.FAILED: Effect.FAILED,
-    AssertionState.RETRACTED: Effect.RETRACTED,
-}
+_NOW: Final[Mapping[AssertionState, Effect]] = {**_NEW, AssertionState.ACTIVE: Effect.RESTORED}
 """Effects of a change of state, by the state after it."""
 
 _CHANGED: Final[Mapping[tuple[AssertionState | None, AssertionState], Effect]] = {
@@ -69,11 +63,6 @@ _CHANGED: Final[Mapping[tuple[AssertionState | None, AssertionState], Effect]] =
     (AssertionState.QUARANTINED, AssertionState.RETRACTED): Effect.REJECTED,
 }
 """Effects of a change of state that depend on the state before it as well."""
-
-
-class _Observed(Protocol):
-    _context: Context
-    _backend: Backend
 
 
 def observed(group: str = "") -> Callable[[ClassT], ClassT]:
@@ -110,14 +99,14 @@ def operation(which: Operation) -> Callable[[MethodT], MethodT]:
         keywords = _keywords(method, signature)
 
         @functools.wraps(method)
-        async def notifying(self: _Observed, *args: Any, **kwargs: Any) -> Any:
+        async def notifying(self: Part, *args: Any, **kwargs: Any) -> Any:
             if not kwargs.keys() <= keywords.keys():
                 raise unknown_keywords(method.__name__, kwargs, keywords)
             self._backend.enter_loop()
             observation = self._context.observation
             if observation is None:
                 return await method(self, *args, **kwargs)
-            named = {**dict(zip(by_place, args, strict=False)), **kwargs}
+            named = {**kwargs, **dict(zip(by_place, args, strict=False))}
             call = ObservedCall(
                 observation,
                 which,

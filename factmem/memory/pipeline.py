@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, assert_never
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
 import anyio
 import attrs
@@ -20,11 +21,12 @@ from factmem.abc import (
     Candidate,
     DropReason,
     Operation,
+    Receipt,
     Statement,
     StateRequest,
 )
 from factmem.changes import Change, ChangeKind, changes_between
-from factmem.consolidation import CandidateAssertion, Plan, plan, without_duplicates
+from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, CandidateAssertion, Plan, plan, without_duplicates
 from factmem.details import Treatment
 from factmem.detection import covers, instructions_in
 from factmem.errors import (
@@ -39,46 +41,39 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import STATEMENT, Concept, FactType
-from factmem.fold import Current, fold, states_of
+from factmem.fold import Current, Moment, fold, states_of
 from factmem.llm import metered
-from factmem.memory.backend import Backend
-from factmem.memory.background import UnitReader
-from factmem.memory.context import Context
-from factmem.memory.jobs import Job, JobKind
+from factmem.memory.background import Remembered, UnitReader
 from factmem.memory.journal import (
+    Job,
+    JobKind,
     Unit,
+    cited_message,
     detailed,
     in_order,
     is_read_again,
+    is_words,
+    message_of,
     rebuilt,
     settled_state,
     treatment_of,
     units_in,
 )
 from factmem.memory.observed import operation
-from factmem.memory.outcomes import Remembered
-from factmem.memory.read_units import (
-    ReadUnit,
-    cited_message,
-    forgotten_messages,
-    message_of,
-    outcomes_of,
-    quarantined_by,
-    transaction,
-    words_taken_back,
-)
 from factmem.memory.reader import Reader
 from factmem.memory.scope_tree import ScopeInfo
 from factmem.memory.taint import REPEATS
 from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.verification import Decisions, Doubted, is_doubted, one_by_one, settled
-from factmem.memory.writer import Writer
+from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
 from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
 from factmem.records import (
     Assertion,
     AssertionState,
+    Evidence,
     FactDetails,
+    FactRecord,
     LogEntry,
     MetadataMerge,
     Origin,
@@ -87,13 +82,236 @@ from factmem.records import (
     assertions_of,
 )
 from factmem.scopes import MemoryScope
+from factmem.showing import as_kept_apart
 from factmem.views import Sight
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Pipeline"]
+__all__ = [
+    "Pipeline",
+    "PipelinePart",
+    "ReadUnit",
+    "forgotten_messages",
+    "outcomes_of",
+    "quarantined_by",
+    "transaction",
+    "words_taken_back",
+]
+
+
+@attrs.frozen(kw_only=True)
+class ReadUnit:
+    """A unit of words that was read, before anything of it is applied.
+
+    Attributes:
+        unit: The words.
+        candidates: Assertions that were found, each with whether it is a request to forget.
+        dropped: Number of findings that are not used, by reason.
+    """
+
+    unit: Unit
+    candidates: tuple[tuple[Assertion, bool], ...]
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+
+
+def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
+    """Add the changes of the words to a plan: they become current if they are kept, and are retracted otherwise.
+
+    Args:
+        planned: Plan of the findings.
+        words: Waiting words by id.
+        keep: Ids of the words to keep beside the facts found in them.
+    """
+    waiting = {recorded.assertion.fingerprint: recorded for recorded in words.values()}
+    statements: list[Statement] = []
+    stand: dict[str, AssertionState] = {}
+    for statement in planned.statements:
+        match statement:
+            case Append(assertion=said) if (recorded := waiting.get(said.fingerprint)) is not None:
+                stand[recorded.id] = said.state
+                if said.details != recorded.assertion.details:
+                    revised = attrs.evolve(said, revises=recorded.record_id, revised=recorded.seq)
+                    statements.append(attrs.evolve(statement, assertion=revised))
+            case _:
+                statements.append(statement)
+    closing = [
+        StateRequest.of(
+            recorded,
+            state=stand.get(recorded.id, settled_state(recorded) if recorded.id in keep else AssertionState.RETRACTED),
+            expected=AssertionState.PENDING,
+        )
+        for recorded in words.values()
+    ]
+    return [*closing, *statements]
+
+
+def forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
+    """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
+    candidates = [(said, removal or said.removed) for item in found for said, removal in item.candidates]
+    wishes = [said for said, removal in candidates if removal]
+    of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
+    for wish in wishes:
+        of_slots[_slot(wish)].append(wish)
+    meant = [said for said, removal in candidates if not removal and _taken_by(of_slots.get(_slot(said), ()), said)]
+    words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
+    aside = [
+        item.assertion
+        for item in planned.statements
+        if isinstance(item, Append)
+        and item.assertion.state is AssertionState.RETRACTED
+        and item.assertion.revises in words  # words merged into another record are a revision of it
+    ]
+    return {message_of(said.details) for said in (*wishes, *meant, *aside)}
+
+
+def _taken_by(wishes: Iterable[Assertion], said: Assertion) -> bool:
+    """Return whether one of some wishes about the same record takes an assertion back."""
+    return any(said.timestamp <= wish.timestamp and said.trust <= wish.trust for wish in wishes)
+
+
+def words_taken_back(
+    statements: Sequence[Statement], log: Sequence[LogEntry], moment: Moment, waiting: Collection[str]
+) -> list[StateRequest]:
+    """Return the requests that retract words with the facts found in them, so that no later reading restores them.
+
+    Words that the user asks to forget are retracted entirely. If a fact was replaced or merged, its words are retracted
+    only if its quotes cover them: the rest of the words is stored nowhere else.
+
+    Args:
+        statements: Statements of a plan.
+        log: Log of the places concerned, as the viewer sees it.
+        moment: The present.
+        waiting: Ids of the waiting words, which are settled separately.
+    """
+    states = states_of(log)
+    settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
+    recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+    removals = [item.assertion for item in statements if isinstance(item, Append) and item.assertion.removed]
+    removed: dict[tuple[object, ...], int] = {}
+    for said in removals:
+        removed[_slot(said)] = max(said.trust, removed.get(_slot(said), 0))
+    wished: set[_Source] = set()
+    replaced: dict[_Source, list[Evidence]] = defaultdict(list)
+    for row in fold(log, moment) if removals else ():
+        said = row.recorded.assertion
+        if said.trust <= removed.get(_slot(said), -1):
+            wished.update(_sources(row.details, said.details.owner))
+    for item in statements:
+        if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
+            details = recorded[item.assertion_id].assertion.details
+            if (item.reason or "").startswith(ASKED_TO_BE_FORGOTTEN):
+                wished.update(_sources(details, details.owner))
+            for evidence in details.evidence:
+                replaced[details.owner, *cited_message(evidence)].append(evidence)
+    return [
+        StateRequest.of(
+            entry,
+            state=AssertionState.RETRACTED,
+            reason="taken back with what was found in it",
+            expected=AssertionState.ACTIVE,
+        )
+        for entry in recorded.values()
+        if entry.id not in settled
+        and states.get(entry.id) is AssertionState.ACTIVE
+        and is_words(entry.assertion)
+        and any(
+            source in wished or covers(replaced.get(source, ()), entry.assertion.details.evidence[0])
+            for source in _sources(entry.assertion.details, entry.assertion.details.owner)
+        )
+    ]
+
+
+_Source: TypeAlias = tuple[str | None, str | None, str | None]
+"""Owner, conversation and message of words."""
+
+
+def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
+    return {(owner, *cited_message(item)) for item in details.evidence}
+
+
+def quarantined_by(
+    statements: Sequence[Statement], receipts: Sequence[Receipt], words: Mapping[str, Recorded]
+) -> list[Recorded]:
+    """Return the assertions that a transaction quarantined: appended ones, and the words themselves."""
+    requests = (statement for statement in statements if isinstance(statement, StateRequest))
+    stand = (request.assertion_id for request in requests if request.state is AssertionState.QUARANTINED)
+    appended = (receipt.recorded for receipt in receipts)
+    new = (recorded for recorded in appended if recorded.assertion.state is AssertionState.QUARANTINED)
+    return [*(words[id] for id in stand if id in words), *new]
+
+
+def outcomes_of(
+    findings: Sequence[ReadUnit],
+    after: Sequence[Current],
+    apart: Sequence[Recorded],
+    changed: Sequence[Change],
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> dict[str, Remembered]:
+    """Return the outcome of each job: by the messages that records cite, or else by their values.
+
+    A deleted record need not cite any words of the batch: it is reported with the first finding.
+
+    Args:
+        findings: The findings, job by job.
+        after: The current records at the places concerned.
+        apart: The quarantined assertions.
+        changed: The changes of records.
+        concepts: The declared concepts by keyword.
+    """
+    sources = _Sources.of(findings)
+    records: list[dict[str, FactRecord[Any]]] = [{} for _ in findings]
+    changes: list[list[Change]] = [[] for _ in findings]
+    reported: dict[str, set[int]] = {}
+    for row in after:
+        if numbers := sources.numbers(row.details, row.recorded):
+            reported[row.recorded.record_id] = numbers
+            record = hydrate(row, concepts)
+            for number in numbers:
+                records[number][record.id] = record
+    for recorded in apart:
+        for number in sources.numbers(recorded.assertion.details):
+            records[number][recorded.id] = as_kept_apart(recorded, AssertionState.QUARANTINED, concepts)
+    for change in changed:
+        numbers = reported.get(change.record.id) or sources.numbers(change.record.details) or {0}
+        for number in numbers:
+            changes[number].append(change)
+    return {
+        item.unit.job.id: Remembered(
+            records=tuple(records[number].values()), changes=tuple(changes[number]), dropped=item.dropped
+        )
+        for number, item in enumerate(findings)
+    }
+
+
+@attrs.frozen
+class _Sources:
+    """Index of findings by message and by slot."""
+
+    messages: Mapping[tuple[str | None, str | None], set[int]]
+    slots: Mapping[tuple[object, ...], set[int]]
+
+    @classmethod
+    def of(cls, findings: Sequence[ReadUnit]) -> _Sources:
+        messages: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
+        slots: dict[tuple[object, ...], set[int]] = defaultdict(set)
+        for number, item in enumerate(findings):
+            for recorded in item.unit.words:
+                if (message := message_of(recorded.assertion.details)) is not None:
+                    messages[message].add(number)
+            for said, _ in item.candidates:
+                slots[_slot(said)].add(number)
+        return cls(messages, slots)
+
+    def numbers(self, details: FactDetails, recorded: Recorded | None = None) -> set[int]:
+        found = set[int]().union(*(self.messages.get(cited_message(item), ()) for item in details.evidence))
+        return found if recorded is None else found.union(self.slots.get(_slot(recorded.assertion), ()))
+
+
+def _slot(said: Assertion) -> tuple[object, ...]:
+    return (*said.track, said.slot)
+
 
 _log = logging.getLogger("factmem")
 
@@ -101,19 +319,8 @@ _DEEPEST_PROPOSAL: Final = 32
 """Maximum depth of a scope that a model proposes."""
 
 
-class Pipeline:
-    """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said.
-
-    Args:
-        context: The owner of the words, and the policies.
-        backend: The store and the models.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context.everybody, backend)
-        self._writer = Writer(context.everybody, backend)
+class Pipeline(WritingPart):
+    """Reads words that wait. Each batch is applied in one transaction; words that fail are kept as they were said."""
 
     @property
     def unit_reader(self) -> UnitReader:
@@ -215,10 +422,10 @@ class Pipeline:
         messages = {message_of(recorded.assertion.details) for recorded in words} - {None}
         conversations = [message[0] for message in messages if message is not None and message[0] is not None]
         named = len(conversations) == len(messages)
-        log = await self._reader.log(LogPart(conversations=conversations, related=True) if named else None)
+        log = await self._of_everybody.log(LogPart(conversations=conversations, related=True) if named else None)
         ready = {recorded.record_id for recorded in words if message_of(recorded.assertion.details) is None}
         if ready and named:
-            log = [*log, *await self._reader.log(LogPart(record_ids=ready, related=True))]
+            log = [*log, *await self._of_everybody.log(LogPart(record_ids=ready, related=True))]
         visible = await to_thread.run_sync(fold, log, self._context.moment)
         rows = [
             row
@@ -280,7 +487,7 @@ class Pipeline:
 
         doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
         single = [part for item in doubtful for part in one_by_one(item)]
-        decisions = Decisions(await self._reader.log(LogPart(apart=True)) if single else ())
+        decisions = Decisions(await self._of_everybody.log(LogPart(apart=True)) if single else ())
         doubted = [Doubted(item, decisions.on(said)) for item in single for said in asserted(item)]
         left, unconfirmed = await settled(doubted, conversation, self._backend, self._context.viewer)
         certain = [item for item in found if item not in doubtful]
@@ -441,12 +648,12 @@ class Pipeline:
         """Return the words of a unit that nobody has read or forgotten yet."""
         if not unit.waiting:
             return await self._not_forgotten(unit.words)
-        waiting = {recorded.id for recorded in await self._reader.recorded_in((AssertionState.PENDING,))}
+        waiting = {recorded.id for recorded in await self._of_everybody.recorded_in((AssertionState.PENDING,))}
         return tuple(recorded for recorded in unit.words if recorded.id in waiting)
 
     async def _not_forgotten(self, words: Iterable[Recorded]) -> tuple[Recorded, ...]:
         wanted = {recorded.id: recorded for recorded in words}
-        there = {entry.id for entry in await self._reader.recorded(LogPart(ids=wanted))}
+        there = {entry.id for entry in await self._of_everybody.recorded(LogPart(ids=wanted))}
         return tuple(recorded for id, recorded in wanted.items() if id in there)
 
     async def _read_left(self, unit: Unit, left: tuple[Recorded, ...]) -> Remembered | FactMemError:
@@ -535,7 +742,7 @@ class Pipeline:
 
     async def _vectors_beside(self, assertions: Sequence[Assertion], found: Sequence[ReadUnit]) -> list[Any]:
         """Embed the findings whose text differs from words that were embedded at submission."""
-        await self._reader.corpus(embedded=found[0].unit.job.consolidate)
+        await self._of_everybody.corpus(embedded=found[0].unit.job.consolidate)
         words = [recorded for item in found for recorded in item.unit.words]
         vectors = {indexed_text(recorded.assertion): self._backend.mirror.vector(recorded.id) for recorded in words}
         texts = [indexed_text(assertion) for assertion in assertions]
@@ -550,7 +757,7 @@ class Pipeline:
         words: Iterable[str],
         job: Job,
     ) -> Plan:
-        corpus = await self._reader.corpus(embedded=job.consolidate)
+        corpus = await self._of_everybody.corpus(embedded=job.consolidate)
         wanted = set(places)
         known = await to_thread.run_sync(_known_at, corpus, self._context.viewer, wanted)
         policy = attrs.evolve(self._context.policies.consolidation, metadata=job.merge)
@@ -591,9 +798,17 @@ class Pipeline:
         """Return the current, visible records of some places, and some records elsewhere."""
         log = await self._log_of(places)
         if records:
-            log += await self._reader.log(LogPart(record_ids=records, related=True))
+            log += await self._of_everybody.log(LogPart(record_ids=records, related=True))
         kept = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
         return await to_thread.run_sync(fold, kept, self._context.moment)
+
+
+class PipelinePart(WritingPart):
+    """A part that reads, writes, and lets models read."""
+
+    @functools.cached_property
+    def _pipeline(self) -> Pipeline:
+        return Pipeline(self._context, self._backend)
 
 
 def _instructs(details: FactDetails) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -11,9 +12,8 @@ from anyio import to_thread
 from factmem.errors import InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, fold, never_accepted, revisions
-from factmem.memory.backend import Backend
+from factmem.memory.backend import Part
 from factmem.memory.checks import listed
-from factmem.memory.context import Context
 from factmem.memory.filters import (
     Filters,
     RecordOrder,
@@ -37,7 +37,7 @@ from factmem.showing import shown_record
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "ReadingPart"]
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -46,17 +46,11 @@ _FEW: Final = 100
 """Number of log entries up to which they are folded without a worker thread."""
 
 
-class Reader:
-    """Reads current records, and the log behind them.
+_EVERYTHING: Final = Filters()
 
-    Args:
-        context: Context of the view and its moment.
-        backend: The store.
-    """
 
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
+class Reader(Part):
+    """Reads current records, and the log behind them."""
 
     @property
     def everybody(self) -> Reader:
@@ -179,12 +173,12 @@ class Reader:
         self,
         *,
         limit: int | None,
-        offset: int,
-        page: str | None,
-        order_by: RecordOrder,
-        descending: bool,
-        strongest: bool,
-        filters: Filters,
+        offset: int = 0,
+        page: str | None = None,
+        order_by: RecordOrder = RecordOrder.SAID,
+        descending: bool = True,
+        strongest: bool = False,
+        filters: Filters = _EVERYTHING,
     ) -> RecordPage:
         """See `Memory.list_records`."""
         check_range(limit=limit, offset=offset)
@@ -353,6 +347,20 @@ class Reader:
             for recorded, state in revisions(log, self._context.moment)
             if recorded.id not in apart and not recorded.assertion.removed
         ]
+
+
+class ReadingPart(Part):
+    """A part that reads."""
+
+    @functools.cached_property
+    def _reader(self) -> Reader:
+        """The reader of what the view shows."""
+        return Reader(self._context, self._backend)
+
+    @functools.cached_property
+    def _of_everybody(self) -> Reader:
+        """The reader of what ids name."""
+        return self._reader.everybody
 
 
 def _in_full(corpus: Corpus, found: CurrentRows) -> list[Current]:

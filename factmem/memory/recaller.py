@@ -8,7 +8,7 @@ import functools
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import anyio
 import attrs
@@ -18,10 +18,8 @@ from factmem.abc import Embedder, QuestionRequest, number_of_id
 from factmem.detection import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
 from factmem.facts import STATEMENT, Concept
-from factmem.memory.backend import Backend
-from factmem.memory.context import Context
 from factmem.memory.filters import Filters, check_query
-from factmem.memory.reader import Reader
+from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
 from factmem.recall import (
     COMPARED,
@@ -72,6 +70,7 @@ _Found: TypeAlias = "tuple[list[RecallMatch], list[RecallMatch]]"
 """The matches of a search, and those that a reranker reads."""
 
 _log = logging.getLogger("factmem")
+_EVERYTHING: Final = Filters()
 
 
 class RecallDepth(enum.Enum):
@@ -86,34 +85,24 @@ class RecallDepth(enum.Enum):
     DEEP = "deep"
 
 
-class Recaller:
-    """Finds the records that answer a question.
-
-    Args:
-        context: Context of the view and its moment.
-        backend: The store and the models.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context, backend)
+class Recaller(ReadingPart):
+    """Finds the records that answer a question."""
 
     async def recall(
         self,
         query: str,
         *,
-        limit: int,
-        min_score: float,
-        depth: RecallDepth | Literal["shallow", "deep"],
-        lexical: bool,
-        semantic: bool,
-        strongest: bool,
-        history: bool,
-        settings: RecallSettings | None,
-        deep: DeepSettings | None,
-        strict: bool,
-        filters: Filters,
+        limit: int = 10,
+        min_score: float = 0.0,
+        depth: RecallDepth | Literal["shallow", "deep"] = RecallDepth.SHALLOW,
+        lexical: bool = True,
+        semantic: bool = True,
+        strongest: bool = False,
+        history: bool = False,
+        settings: RecallSettings | None = None,
+        deep: DeepSettings | None = None,
+        strict: bool = False,
+        filters: Filters = _EVERYTHING,
     ) -> RecallMatches:
         """See `Memory.recall`."""
         settings = self._context.settings if settings is None else settings

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import itertools
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypeAlias, TypedDict
 
 import attrs
 from anyio import to_thread
@@ -27,26 +28,20 @@ from factmem.abc import (
 )
 from factmem.changes import Change, ChangeKind
 from factmem.consolidation import CandidateAssertion, duplicates_in
+from factmem.conversations import conversations_of
+from factmem.details import Treatment
 from factmem.detection import OriginPolicy, VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
-from factmem.memory.backend import Backend
-from factmem.memory.background import Submission
-from factmem.memory.context import Context
+from factmem.memory.background import Remembered, Submission
 from factmem.memory.four_verbs import FourVerbs, submitted
-from factmem.memory.intake import Found, Intake, ReadyFact, Taken, Words, conversation_from, spoken
-from factmem.memory.jobs import Job, JobKind
-from factmem.memory.journal import Unit, in_order, job_id, read_again, to_pending
+from factmem.memory.journal import Job, JobKind, Unit, detailed, in_order, job_id, read_again, to_pending, words_to_keep
 from factmem.memory.media import MediaInbox
-from factmem.memory.offload import off_loop
-from factmem.memory.outcomes import Remembered
-from factmem.memory.pipeline import Pipeline
+from factmem.memory.pipeline import PipelinePart
 from factmem.memory.profiles import united
-from factmem.memory.reader import Reader
-from factmem.memory.screening import heard_as
+from factmem.memory.screening import heard_as, off_loop
 from factmem.memory.taint import REPEATS, Heard, repetitions
 from factmem.memory.ttl import after
-from factmem.memory.writer import Writer
 from factmem.recall import LogPart
 from factmem.records import (
     Assertion,
@@ -63,9 +58,286 @@ from factmem.records import (
 from factmem.scopes import MemoryScope
 from factmem.showing import as_kept_apart
 from factmem.subjects import MemorySubject
+from factmem.validators import instance_of
 from factmem.values import Json
 
-__all__ = ["About", "Order", "Rememberer", "StoredSession", "StoredWords", "settled", "warn_of_not_text"]
+__all__ = [
+    "About",
+    "Found",
+    "Intake",
+    "Order",
+    "ReadyFact",
+    "Rememberer",
+    "StoredSession",
+    "StoredWords",
+    "Taken",
+    "Words",
+    "conversation_from",
+    "settled",
+    "spoken",
+    "warn_of_not_text",
+]
+
+_LEVELS: Final = 4
+"""Mappings in one another that may be other types than dicts: a session, its events, their contents, the parts."""
+
+
+def _topics(topics: Sequence[str]) -> tuple[str, ...]:
+    return FactDetails(topics=topics).topics  # checked there, like those of any fact
+
+
+Words: TypeAlias = "str | Message | Conversation | Sequence[Message] | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+"""Words to remember: a text, a message, a conversation, or messages as dicts with ``role`` and ``content``.
+
+The dicts may also be the contents and events of Google's APIs; see `factmem.conversations.read_conversations`.
+"""
+
+
+@attrs.frozen
+class ReadyFact:
+    """A fact that needs no reading, with its topics.
+
+    Attributes:
+        fact: The fact; a text is a statement, said now.
+        topics: Its topics, such as the labels of `MANAGED_TOPICS`.
+
+    Raises:
+        InvalidDataError: It is neither a fact nor a text, or a topic is not legal.
+    """
+
+    fact: Fact[Any] | str = attrs.field(repr=False, validator=instance_of(SingleFact, MultipleFacts, str))
+    topics: Sequence[str] = attrs.field(default=(), converter=_topics, kw_only=True)
+
+    def candidate(self, now: dt.datetime) -> Candidate:
+        """Return it as a candidate for consolidation."""
+        fact = STATEMENT.fact([self.fact], timestamp=now) if isinstance(self.fact, str) else self.fact
+        return Candidate(fact=fact, details=FactDetails(topics=tuple(self.topics)))
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """One submitted item, and the statements in it.
+
+    Those of the assistant are compared with the conversation before they are kept.
+
+    Attributes:
+        conversation: The item as a conversation.
+        words: Its statements.
+        treatments: Treatment of each message that is kept with it.
+        job: Job that it waits for; None if no model reads it.
+        is_text: Whether it is a plain text.
+    """
+
+    conversation: Conversation
+    words: Detection
+    treatments: Sequence[Treatment | None]
+    job: Job | None
+    is_text: bool
+
+    @property
+    def of_assistant(self) -> bool:
+        """Whether there are statements of the assistant."""
+        return any(candidate.details.origin is Origin.ASSISTANT for candidate in self.words.candidates)
+
+
+@attrs.frozen(kw_only=True)
+class Taken:
+    """One submitted item, ready to be stored.
+
+    Attributes:
+        assertions: What keeps it until it is read, or for good.
+        job: Job that it waits for; None if no model reads it.
+        compared: Whether it is a plain text that is kept once only, if others of its batch say the same.
+        dropped: Number of parts that are not kept, by reason.
+        not_text: Number of images, audio and files that came with it.
+    """
+
+    assertions: Sequence[Assertion]
+    job: Job | None
+    compared: bool = False
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    not_text: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Intake:
+    """The settings of one submission, for all of its items.
+
+    Attributes:
+        place: Place of the words.
+        waiting: Details of the caller, for words that wait for a model.
+        lasting: The same with their expiry, for words that are kept as they are.
+        origins: Treatment of messages by their origin.
+        keeps_treatments: Whether the treatments are stored with the words, because the call gave the policy.
+        compares: Whether plain texts that say the same are kept once.
+        dated: Returns a fact with a legal timestamp, or raises.
+        verbatim: Finds the statements.
+        now: The present.
+    """
+
+    place: Place
+    waiting: FactDetails
+    lasting: FactDetails
+    origins: OriginPolicy
+    keeps_treatments: bool
+    compares: bool
+    dated: Callable[[Fact[Any]], Fact[Any]]
+    verbatim: VerbatimDetector
+    now: dt.datetime
+
+    def read(self, items: Iterable[tuple[Words, Job | None]]) -> list[Taken | Found]:
+        """Return words of any form, each with the job that it waits for; as `Found` if the assistant says some."""
+        found = (self._found(what, job) for what, job in items)
+        return [item if item.of_assistant else self._taken(item) for item in found]
+
+    def taken(self, found: Iterable[Found]) -> list[Taken]:
+        """Return the assertions that keep statements."""
+        return [self._taken(item) for item in found]
+
+    def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
+        """Take in facts that are ready, to be compared with known records."""
+        given = [attrs.evolve(item, details=detailed(self.waiting, item.details)) for item in candidates]
+        return Taken(assertions=words_to_keep(given, self.place, job), job=job)
+
+    def _found(self, what: Words, job: Job | None) -> Found:
+        conversation = conversation_from(what, self.now)
+        treatments: Sequence[Treatment | None] = ()
+        kept = conversation
+        if not isinstance(what, str):  # a text is a memory itself, whatever the policy
+            kept, treatments = self._kept(conversation, reads=job is not None)
+        words = self.verbatim.read(kept, self.lasting if job is None else self.waiting)
+        return Found(
+            conversation=conversation, words=words, treatments=treatments, job=job, is_text=isinstance(what, str)
+        )
+
+    def _taken(self, found: Found) -> Taken:
+        in_time = (self._in_time(candidate) for candidate in found.words.candidates)
+        assertions = words_to_keep(in_time, self.place, found.job, found.treatments)
+        return Taken(
+            assertions=assertions if found.job else [_vouched(said, found.treatments) for said in assertions],
+            job=found.job,
+            compared=self.compares and found.job is None and found.is_text,
+            dropped=found.words.dropped,
+            not_text=found.conversation.not_text,
+        )
+
+    def _in_time(self, candidate: Candidate) -> Candidate:
+        fact = self.dated(candidate.fact)
+        return candidate if fact is candidate.fact else attrs.evolve(candidate, fact=fact)
+
+    def _kept(self, conversation: Conversation, *, reads: bool) -> tuple[Conversation, list[Treatment | None]]:
+        """Return a conversation in the form to keep, and the treatment of each message that is kept with it.
+
+        Without a reader, messages of CONTEXT are dropped if the message itself says so; by its origin they are kept.
+        """
+        dropped = (Treatment.IGNORE,) if reads else (Treatment.IGNORE, Treatment.CONTEXT)
+        messages: list[Message] = []
+        treatments: list[Treatment | None] = []
+        for message in conversation.messages:
+            treatment = (
+                self.origins.treatment(message)
+                if reads
+                else message.treatment or _without_model(self.origins.of(message.origin))
+            )
+            ignored = Treatment.IGNORE if treatment in dropped else None
+            messages.append(message if message.treatment is ignored else attrs.evolve(message, treatment=ignored))
+            said = self.keeps_treatments or treatment is Treatment.CONTEXT
+            treatments.append(treatment if said else message.treatment)
+        if tuple(messages) == conversation.messages:
+            return conversation, treatments
+        return attrs.evolve(conversation, messages=messages), treatments
+
+
+def _vouched(said: Assertion, treatments: Sequence[Treatment | None]) -> Assertion:
+    """Return what stands in a medium as current, if the user points to it; there is no model to find facts in it."""
+    first = said.details.evidence[0]
+    if first.medium is None or first.position is None or treatments[first.position] is not Treatment.FACTS:
+        return said
+    return attrs.evolve(said, state=AssertionState.ACTIVE)
+
+
+def _without_model(treatment: Treatment) -> Treatment:
+    """Return the treatment of words of an origin without a model."""
+    return treatment if treatment is Treatment.IGNORE else Treatment.STATEMENTS
+
+
+def conversation_from(what: Words, now: dt.datetime) -> Conversation:
+    """Return submitted words as a conversation.
+
+    Raises:
+        InvalidDataError: They are of another type, blank, or malformed.
+    """
+    match what:
+        case Conversation():
+            return what
+        case Message():
+            return Conversation(messages=(what,), started_at=what.timestamp or now)
+        case str():
+            if not what.strip():
+                raise InvalidDataError("there is nothing to remember in a blank text")
+            return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
+        case [Message() as first, *_]:
+            return attrs.evolve(_conversation_of(what), started_at=first.timestamp or now)
+        case [first, *_] if _is_record(first):
+            return _read([_plain(item) for item in what])
+        case _ if _is_record(what):
+            return _read(_plain(what))
+        case _:
+            raise InvalidDataError(
+                f"cannot remember a {type(what).__name__}: give a text, a Message, a Conversation, or message dicts"
+            )
+
+
+def spoken(source: Any, now: dt.datetime) -> Conversation:
+    """Return words as a conversation; see `conversation_from`. Each text of a list is a message of the user.
+
+    Raises:
+        InvalidDataError: They are of another type, blank, or malformed.
+    """
+    match source:
+        case [str(), *_]:
+            return _read([_plain(item) for item in source])
+        case _:
+            return conversation_from(source, now)
+
+
+def _conversation_of(messages: Sequence[Any]) -> Conversation:
+    """Return messages as a conversation.
+
+    Raises:
+        InvalidDataError: One of them is something else.
+    """
+    for message in messages:
+        if not isinstance(message, Message):
+            raise InvalidDataError(f"cannot generate from messages and a {type(message).__name__} together")
+    return Conversation(messages=messages)
+
+
+def _is_record(item: object) -> bool:
+    """Return whether an item is a mapping, or a pydantic model such as the contents of Google's SDK."""
+    return isinstance(item, Mapping) or hasattr(type(item), "model_dump")
+
+
+def _plain(item: Any, levels: int = _LEVELS) -> Any:
+    """Return mappings and pydantic models as dicts, down to some levels, and anything else as it is."""
+    if levels == 0:
+        return item
+    match item:
+        case Mapping():
+            return {key: _plain(value, levels - 1) for key, value in item.items()}
+        case list() | tuple():
+            return [_plain(value, levels) for value in item]
+        case _:
+            return item.model_dump(exclude_none=True) if _is_record(item) else item
+
+
+def _read(value: object) -> Conversation:
+    match list(conversations_of([("$", value)])):
+        case [conversation]:
+            return conversation
+        case several:
+            raise InvalidDataError(f"expected one conversation, got {len(several)}: pass them one by one")
+
 
 _log = logging.getLogger("factmem")
 
@@ -83,7 +355,7 @@ class About(TypedDict, total=False):
         categories: Labels.
         source: Source of the words.
         metadata: Other details, as JSON.
-        expires_at: Time of expiry.
+        expires_at: Time of expiry; by this memory's `TtlPolicy` if left out.
         ttl: The same, counted from now.
         private: Keep them for this memory's viewer alone.
         looking_for: Facts to look for in a conversation; by default all facts about the subject, those of the declared
@@ -186,21 +458,12 @@ class StoredSession:
     scope: MemoryScope | str | None = None
 
 
-class Rememberer:
-    """Takes in texts, messages, conversations, and facts to consolidate.
+class Rememberer(PipelinePart):
+    """Takes in texts, messages, conversations, and facts to consolidate."""
 
-    Args:
-        context: The owner of the words, and the policies.
-        backend: The store and the models.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
-        self._context = context
-        self._backend = backend
-        self._reader = Reader(context.everybody, backend)
-        self._writer = Writer(context.everybody, backend)
-        self._pipeline = Pipeline(context, backend)
-        self._four_verbs = FourVerbs(context, backend)
+    @functools.cached_property
+    def _four_verbs(self) -> FourVerbs:
+        return FourVerbs(self._context, self._backend)
 
     async def remember(self, what: Words, about: About) -> Remembered:
         """See `Memory.remember`."""
@@ -250,14 +513,6 @@ class Rememberer:
                 )
             case _:
                 return await self.store_and_submit([spoken(source, self._context.said_now)], order)
-
-    async def extract(self, text: str) -> tuple[str, ...]:
-        """See `Inbox.extract`."""
-        if not text.strip():
-            return ()
-        if self._backend.analyst is None:
-            raise CapabilityError("extracting statements takes a model: open the memory with model= or analyst=")
-        return tuple(await self._backend.analyst.extract(text))
 
     def ordered(self, about: About) -> Order:
         """Return checked details of a submission.
@@ -309,8 +564,6 @@ class Rememberer:
             request = attrs.evolve(request, subjects=(subject,))
         for wanted in request.subjects:
             self._context.named(wanted)
-        if not self._backend.reads_words:
-            raise CapabilityError("looking_for takes a model: open the memory with model=, or leave it out")
         asked = {concept.keyword for concept in request.concepts}
         more = [concept for concept in united(self._context.profiles).values() if concept.keyword not in asked]
         if not more:
@@ -445,7 +698,9 @@ class Rememberer:
         ]
         if not wanted:
             return {}
-        log = await self._reader.log(LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True))
+        log = await self._of_everybody.log(
+            LogPart(record_ids={recorded.record_id for recorded, _ in wanted}, related=True)
+        )
         records = {entry.id: entry.record_id for entry in log if isinstance(entry, Recorded)}
         logs: dict[str | None, list[LogEntry]] = defaultdict(list)
         for entry in log:
@@ -540,11 +795,11 @@ class Rememberer:
     async def _left_unread(self, ids: Collection[str]) -> dict[str, Recorded]:
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
-        failed = [entry for entry in await self._reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        failed = [entry for entry in await self._of_everybody.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
         if failed:
             with contextlib.suppress(StateConflictError):  # another caller lets them be read again
                 await self._writer.commit([to_pending(recorded) for recorded in failed])
-        waiting = await self._reader.recorded_in((AssertionState.PENDING,))
+        waiting = await self._of_everybody.recorded_in((AssertionState.PENDING,))
         busy |= self._backend.worker.busy
         return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
 
@@ -609,7 +864,7 @@ class Rememberer:
 
     async def words_of(self, session: StoredSession, order: Order) -> list[Recorded]:
         """Return the visible words of a conversation at the place of an order."""
-        return await self._reader.recorded(
+        return await self._of_everybody.recorded(
             LogPart(conversations=[session.id]), lambda entry: _is_of(session, entry, order)
         )
 

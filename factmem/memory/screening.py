@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, assert_never
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, assert_never
 
 import attrs
+from anyio import to_thread
 
 from factmem.abc import Append, Message, Statement, StateRequest
 from factmem.details import UNREVIEWED, Treatment
 from factmem.detection import OriginPolicy, flags_in
 from factmem.facts import STATEMENT
-from factmem.memory.offload import SHORT
 from factmem.memory.taint import REPEATS, Heard, Listener
+from factmem.patterns import linear_engine_is_loaded
 from factmem.records import Assertion, AssertionState, Origin, Place
 from factmem.validators import positive
+from factmem.values import texts_in
 
-__all__ = ["FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "waits"]
+__all__ = ["SHORT", "FlaggedPolicy", "QuarantineQuota", "Screening", "heard_as", "length_of", "off_loop", "waits"]
+
+T = TypeVar("T")
+
+SHORT: Final = 4_000
+"""Number of characters that take less time than the way to a worker thread and back, some hundred microseconds."""
+
+
+async def off_loop(work: Callable[[], T], characters: int | None) -> T:
+    """Return the result of a function whose time grows with some texts.
+
+    Args:
+        work: Called at once if the texts are short, otherwise in a worker thread; and there as long as what searches
+            texts is still to be imported.
+        characters: Length of the texts; None if it is unknown.
+    """
+    if characters is not None and characters <= SHORT and linear_engine_is_loaded():
+        return work()
+    return await to_thread.run_sync(work)
 
 
 class FlaggedPolicy(enum.Enum):
@@ -115,7 +135,7 @@ class Screening:
         counts = said.state in (AssertionState.ACTIVE, AssertionState.PENDING) and not said.removed
         if self._listener is None or not counts:
             return said
-        text = " ".join(_values_in(said.data))
+        text = " ".join(texts_in(said.data))
         found = self._listener.repeated_in if said.keyword == STATEMENT.keyword else self._listener.repeated_as
         origin, flags = found(text), said.details.flags
         if origin is None or REPEATS[origin] in flags:
@@ -126,10 +146,13 @@ class Screening:
     def _searched(self, said: Assertion) -> Assertion:
         if self._policy is FlaggedPolicy.IGNORE:
             return said
-        found = (*_flags_around(said), *flags_in(_joined(_words_of(said))))
+        details, words = said.details, _words_of(said)
+        labels = (*details.categories, *details.topics)
+        found = _flags_of_names(said.place, said.keyword, said.description, labels)
+        if words:
+            found += flags_in(_joined(words))
         if not found:
             return said
-        details = said.details
         if not (new := [flag for flag in dict.fromkeys(found) if flag not in details.flags]):
             return said
         of_user, active = details.origin is Origin.USER, said.state is AssertionState.ACTIVE
@@ -173,11 +196,6 @@ def _joined(texts: Iterable[str]) -> str:
 # Every text of an assertion that may be shown to a model is in one of these two.
 
 
-def _flags_around(said: Assertion) -> tuple[str, ...]:
-    labels = (*said.details.categories, *said.details.topics)
-    return _flags_of_names(said.place, said.keyword, said.description, labels)
-
-
 @functools.lru_cache(maxsize=1024)
 def _flags_of_names(place: Place, keyword: str, description: str, labels: tuple[str, ...]) -> tuple[str, ...]:
     subject = place.subject
@@ -185,41 +203,12 @@ def _flags_of_names(place: Place, keyword: str, description: str, labels: tuple[
     return flags_in(_joined(names))
 
 
-def _words_of(said: Assertion) -> Iterator[str]:
-    yield from _texts_in(said.data)
+def _words_of(said: Assertion) -> list[str]:
+    texts = [said.data] if type(said.data) is str else [*texts_in(said.data, numbers=False, names=True)]
     if said.details.metadata:
-        yield from _texts_in(said.details.metadata)
+        texts += texts_in(said.details.metadata, numbers=False, names=True)
     for item in said.details.evidence:
-        yield item.quote
+        texts.append(item.quote)
         if item.speaker:
-            yield item.speaker
-
-
-def _values_in(data: Any) -> Iterator[str]:
-    """Yield the texts and numbers in a value, without the names of fields."""
-    match data:
-        case str():
-            yield data
-        case bool():
-            pass
-        case int() | float():
-            yield str(data)
-        case dict():
-            for item in data.values():
-                yield from _values_in(item)
-        case list() | tuple():
-            for item in data:
-                yield from _values_in(item)
-
-
-def _texts_in(data: Any) -> Iterator[str]:
-    match data:
-        case str():
-            yield data
-        case dict():
-            for name, item in data.items():
-                yield name
-                yield from _texts_in(item)
-        case list() | tuple():
-            for item in data:
-                yield from _texts_in(item)
+            texts.append(item.speaker)
+    return texts

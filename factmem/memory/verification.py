@@ -17,7 +17,7 @@ from factmem.errors import BudgetSpentError, FactMemError
 from factmem.facts import STATEMENT, MultipleFacts, SingleFact
 from factmem.fold import never_accepted, states_of
 from factmem.memory.backend import Backend
-from factmem.memory.read_units import cited_message
+from factmem.memory.journal import cited_message
 from factmem.observing import nested
 from factmem.records import Assertion, AssertionState, Evidence, LogEntry, Recorded
 from factmem.values import canonical_bytes, encode_value

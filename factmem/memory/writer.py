@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import functools
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,18 +25,14 @@ from factmem.errors import (
     RecordNotFoundError,
     StateConflictError,
 )
-from factmem.facts import AnyFact, ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
-from factmem.fold import Current, states_of
-from factmem.memory.backend import Backend
+from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact
+from factmem.fold import Current, Moment, deciding_order, fold, has_expired, record_key, states_of
 from factmem.memory.checks import listed
 from factmem.memory.context import Context, FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.observed import effects_of
-from factmem.memory.offload import off_loop
-from factmem.memory.profiles import ProfileSchema
-from factmem.memory.reader import Reader
-from factmem.memory.rollback import changed_log, current_of, restore_requests, revision_in, rollback_requests
-from factmem.memory.screening import QuarantineQuota, Screening, length_of, waits
+from factmem.memory.reader import ReadingPart
+from factmem.memory.screening import QuarantineQuota, Screening, length_of, off_loop, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
 from factmem.recall import Corpus, CurrentRows, LogPart, RecallFilter, embedded, hydrate, indexed_text, value_number
@@ -44,19 +41,245 @@ from factmem.records import (
     AssertionState,
     FactDetails,
     FactRecord,
+    LogEntry,
     MetadataMerge,
     Origin,
     Place,
     Recorded,
+    StateChange,
     assertions_of,
     merged_metadata,
     record_of,
 )
 from factmem.scopes import MemoryScope
-from factmem.subjects import MemorySubject
 from factmem.values import Json, encode_value
 
-__all__ = ["UNSET", "Unset", "Writer"]
+__all__ = [
+    "UNSET",
+    "Unset",
+    "Writer",
+    "WritingPart",
+    "changed_log",
+    "current_of",
+    "restore_requests",
+    "revision_in",
+    "rollback_requests",
+]
+
+_ROLLED_BACK: Final = "rolled back"
+"""Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
+
+
+def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
+    """Return a revision that may become current again.
+
+    Args:
+        log: Log that the viewer may see.
+        revision: Number of the revision, or the record of a history.
+
+    Raises:
+        InvalidDataError: The revision is neither.
+        RecordNotFoundError: There is no such revision.
+    """
+    if not isinstance(revision, int | FactRecord) or isinstance(revision, bool):
+        raise InvalidDataError(
+            f"a revision is a record of a history or its number, not a {type(revision).__name__}: take one of "
+            "await memory.history(concept)"
+        )
+    number = revision if isinstance(revision, int) else revision.revision
+    record_id = None if isinstance(revision, int) else revision.id
+    for entry in log:
+        if not isinstance(entry, Recorded) or entry.seq != number or record_id not in (None, entry.record_id):
+            continue
+        if not entry.assertion.removed and _ever_counted(log, entry):
+            return entry
+    raise RecordNotFoundError("no visible revision of a record has this number: see its history")
+
+
+def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
+    """Return whether an assertion ever counted: a rollback must not accept quarantined ones."""
+    states = [change.state for change in log if isinstance(change, StateChange) and change.assertion_id == target.id]
+    return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
+
+
+def rollback_requests(
+    log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None
+) -> list[StateRequest]:
+    """Return the changes of state that make a revision current: what stands before it is retracted, of any origin.
+
+    Args:
+        log: Log that the viewer may see.
+        target: Revision to make current.
+        moment: The present.
+        reason: Reason, for the audit trail.
+
+    Raises:
+        RecordNotFoundError: It has expired or was erased, or another record has its value by now.
+        StateConflictError: Words that wait for a model would have to be retracted.
+    """
+    if has_expired(target.assertion, moment):
+        raise RecordNotFoundError("the revision has expired: save its value anew")
+    states = states_of(log)
+    if target.id not in states:
+        raise RecordNotFoundError("the revision was erased")
+    reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
+    requests = [
+        _request(item, states[item.id], AssertionState.RETRACTED, reason)
+        for item in log
+        if isinstance(item, Recorded)
+        and record_key(item) == record_key(target)
+        and deciding_order(item) > deciding_order(target)
+        and item.id in states
+        and item.assertion.counts(states[item.id])
+    ]
+    if any(request.expected is AssertionState.PENDING for request in requests):
+        raise StateConflictError("words said since then wait for a model: let them be read before")
+    if not target.assertion.counts(states[target.id]):
+        requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
+    if current_of(changed_log(log, requests, moment), target, moment) is None:
+        raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
+    return requests
+
+
+def restore_requests(
+    log: Sequence[LogEntry], record_ids: Collection[str], moment: Moment, reason: str | None
+) -> list[StateRequest]:
+    """Return the changes of state that bring records back after a retraction or a removal.
+
+    A removal at the end of a record, as "forget that …" leaves it, is retracted: the value before it counts again. The
+    revisions of the last retraction of a record are restored, unless a value counts already.
+
+    Args:
+        log: Log that the viewer may see.
+        record_ids: Ids of the records.
+        moment: The present.
+        reason: Reason, for the audit trail.
+
+    Raises:
+        RecordNotFoundError: A record is neither retracted nor removed, or it would still not be current.
+    """
+    taken, ends = _last_taken(log, record_ids), _removals(log, record_ids)
+    if missing := [id for id, entries in taken.items() if not entries and not ends[id].removals]:
+        raise RecordNotFoundError(
+            f"{len(missing)} of the ids name no visible record of which anything is retracted or removed: see history()"
+        )
+    requests = [
+        _request(entry, ends[id].states[entry.id], AssertionState.RETRACTED, reason)
+        for id in taken
+        for entry in ends[id].removals
+    ]
+    requests += [
+        _request(entry, AssertionState.RETRACTED, AssertionState.ACTIVE, reason)
+        for id, entries in taken.items()
+        if not (ends[id].removals and ends[id].value)
+        for entry in entries
+    ]
+    current = {row.recorded.record_id for row in fold(changed_log(log, requests, moment), moment)}
+    if missing := [id for id in taken if id not in current]:
+        raise RecordNotFoundError(
+            f"{len(missing)} of the records would still not be current: they have expired, or another record "
+            "has their value by now; save them anew"
+        )
+    return requests
+
+
+@attrs.frozen(kw_only=True)
+class _End:
+    """The end of a record: the removals that count and decide before any value that counts."""
+
+    removals: tuple[Recorded, ...]
+    value: bool
+    states: Mapping[str, AssertionState]
+
+
+def _removals(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, _End]:
+    """Return the end of each record."""
+    states = states_of(log)
+    counting: dict[str, list[Recorded]] = {id: [] for id in record_ids}
+    for entry in log:
+        if not isinstance(entry, Recorded) or entry.record_id not in counting or entry.id not in states:
+            continue
+        if entry.assertion.counts(states[entry.id]):
+            counting[entry.record_id].append(entry)
+    return {id: _end(sorted(said, key=deciding_order), states) for id, said in counting.items()}
+
+
+def _end(said: Sequence[Recorded], states: Mapping[str, AssertionState]) -> _End:
+    newest_first = reversed(said)
+    removals = tuple(itertools.takewhile(lambda entry: entry.assertion.removed, newest_first))
+    return _End(removals=removals, value=len(said) > len(removals), states=states)
+
+
+def _last_taken(log: Sequence[LogEntry], record_ids: Collection[str]) -> dict[str, list[Recorded]]:
+    """Return the revisions that the last retraction of each record took and that are still retracted.
+
+    A retraction takes all that counts at the time, so nothing is said or restored between two of its changes.
+    """
+    wanted = set(record_ids)
+    entries = {entry.id: entry for entry in log if isinstance(entry, Recorded) and entry.record_id in wanted}
+    states = {id: entry.assertion.state for id, entry in entries.items()}
+    runs = {id: _Run() for id in wanted}
+    for event in sorted(log, key=lambda item: item.seq):
+        match event:
+            case Recorded(id=id, assertion=said) if id in entries and said.counts(said.state):
+                runs[event.record_id].over = True
+            case StateChange(assertion_id=id, state=state) if id in entries:
+                said, run = entries[id].assertion, runs[entries[id].record_id]
+                if state is AssertionState.RETRACTED and said.counts(states[id]):
+                    run.take(id, event.reason)
+                elif said.counts(state):
+                    run.over = True
+                states[id] = state
+            case _:
+                pass
+    retracted = {id for id, state in states.items() if state is AssertionState.RETRACTED}
+    return {id: [entries[taken] for taken in runs[id].taken if taken in retracted] for id in record_ids}
+
+
+@attrs.define
+class _Run:
+    """The last retraction of a record up to a point of the log."""
+
+    taken: list[str] = attrs.field(factory=list)
+    reason: str | None = None
+    over: bool = True
+
+    def take(self, id: str, reason: str | None) -> None:
+        if self.over or reason != self.reason:
+            self.taken = []
+        self.taken.append(id)
+        self.reason, self.over = reason, False
+
+
+def _request(recorded: Recorded, before: AssertionState, after: AssertionState, reason: str | None) -> StateRequest:
+    return StateRequest.of(recorded, state=after, reason=reason, expected=before)
+
+
+def changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
+    """Return a log as it will be after some changes of state."""
+    newest = max((entry.seq for entry in log), default=0)
+    return [
+        *log,
+        *(
+            StateChange(
+                assertion_id=request.assertion_id,
+                state=request.state,
+                seq=newest + number,
+                recorded_at=moment.now,
+                reason=request.reason,
+            )
+            for number, request in enumerate(requests, start=1)
+        ),
+    ]
+
+
+def current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
+    """Return the present state of the record of a revision, or None."""
+    track = [
+        entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.track == target.assertion.track
+    ]
+    return next((row for row in fold(track, moment) if record_key(row.recorded) == record_key(target)), None)
+
 
 T = TypeVar("T")
 _log = logging.getLogger("factmem")
@@ -78,45 +301,28 @@ Unset: TypeAlias = Literal[_Unset.UNSET]
 UNSET: Final = _Unset.UNSET
 
 
-class Writer:
-    """Writes facts and changes of their states; refuses every write to a read-only memory.
+class _Places:
+    """The places of one call, of which many facts share a few: texts are read once."""
 
-    Args:
-        context: Writer, scopes and policies.
-        backend: The store.
-    """
-
-    def __init__(self, context: Context, backend: Backend) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
-        self._backend = backend
-        self._reader = Reader(context, backend)
+        self._known: dict[tuple[object, object], Place] = {}
+
+    def of(self, subject: Any, scope: Any) -> Place:
+        """See `Context.place`."""
+        if not (isinstance(subject, str | None) and isinstance(scope, str | None)):
+            return self._context.place(subject, scope)
+        if (place := self._known.get((subject, scope))) is None:
+            place = self._known[subject, scope] = self._context.place(subject, scope)
+        return place
+
+
+class Writer(ReadingPart):
+    """Writes facts and changes of their states; refuses every write to a read-only memory."""
 
     async def save(
         self,
-        fact: Fact[T],
-        *,
-        subject: MemorySubject | str | None,
-        scope: MemoryScope | str | None,
-        details: FactDetails | None,
-        private: bool | None,
-        ttl: dt.timedelta | None,
-    ) -> tuple[FactRecord[T], ...]:
-        """See `Memory.save`."""
-        self._context.check_writable()
-        if not isinstance(fact, SingleFact | MultipleFacts):
-            raise InvalidDataError(
-                f"save takes a SingleFact or MultipleFacts, not a {type(fact).__name__}: for words there is remember()"
-            )
-        place = self._context.place(subject, scope)
-        details = self.lasting(self._context.owned(details, private=private), ttl)
-        if self._backend.four_verbs_only:
-            return await self._save_four_verbs(self.dated(fact), place, details)
-        said = assertions_of(self.dated(fact), place, details)
-        return await self._kept([(assertion, fact.concept) for assertion in said])
-
-    async def save_many(
-        self,
-        facts: Iterable[AnyFact | tuple[AnyFact, MemorySubject | str | None, MemoryScope | str | None]],
+        facts: Iterable[Any],
         *,
         details: FactDetails | None,
         private: bool | None,
@@ -125,50 +331,26 @@ class Writer:
         """See `Memory.save_many`."""
         self._context.check_writable()
         given = self.lasting(self._context.owned(details, private=private), ttl)
-        items = [self._placed(item) for item in listed("facts", facts, object)]
+        places = _Places(self._context)
+        items = [self._placed(item, places) for item in listed("facts", facts, object)]
         if self._backend.four_verbs_only:
             return tuple([record for item in items for record in await self._save_four_verbs(*item, given)])
         said = [(assertion, fact.concept) for fact, place in items for assertion in assertions_of(fact, place, given)]
-        return await self._kept(said)
-
-    def _placed(self, item: object) -> tuple[Fact[Any], Place]:
-        fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
-        if not isinstance(fact, SingleFact | MultipleFacts):
-            raise InvalidDataError(
-                f"save_many takes facts, or tuples (fact, subject, scope), not a {type(fact).__name__}"
-            )
-        return self.dated(fact), self._context.place(subject, scope)
-
-    async def save_profile(
-        self,
-        profile: object,
-        *,
-        subject: MemorySubject | str | None,
-        scope: MemoryScope | str | None,
-        details: FactDetails | None,
-        private: bool | None,
-        ttl: dt.timedelta | None,
-    ) -> tuple[FactRecord[Any], ...]:
-        """See `Memory.save_profile`."""
-        self._context.check_writable()
-        schema = ProfileSchema.of(type(profile))
-        facts = schema.facts(profile, self._context.said_now)
-        place = self._context.place(subject, scope)
-        given = self.lasting(self._context.owned(details, private=private), ttl)
-        if self._backend.four_verbs_only:
-            return tuple([record for fact in facts for record in await self._save_four_verbs(fact, place, given)])
-        return await self._kept(
-            [(assertion, fact.concept) for fact in facts for assertion in assertions_of(fact, place, given)]
-        )
-
-    async def _kept(self, said: Sequence[tuple[Assertion, Concept[Any, Any]]]) -> tuple[FactRecord[Any], ...]:
-        """Append assertions; return the record of each in its present state: a repeated one may be retracted by now."""
         receipts = await self.receipts([assertion for assertion, _ in said])
         states = await self.states_of_repeated(receipts)
         return tuple(
             record_of(item, concept, state=states.get(item.id, item.assertion.state))
             for item, (_, concept) in zip((receipt.recorded for receipt in receipts), said, strict=True)
         )
+
+    def _placed(self, item: object, places: _Places) -> tuple[Fact[Any], Place]:
+        fact, subject, scope = (*item, None, None)[:3] if isinstance(item, tuple) else (item, None, None)
+        if not isinstance(fact, SingleFact | MultipleFacts):
+            raise InvalidDataError(
+                f"save and save_many take facts, or tuples (fact, subject, scope), not a {type(fact).__name__}: for "
+                "words there is remember()"
+            )
+        return self.dated(fact), places.of(subject, scope)
 
     async def states_of_repeated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
         """Return the present states, by id, of assertions that were in the store before; log which are retracted."""
@@ -187,36 +369,36 @@ class Writer:
     async def update(
         self,
         record_id: str,
+        given: Mapping[str, Any],
         *,
         value: Any,
         scope: MemoryScope | str | None,
-        importance: float | None,
-        categories: Sequence[str] | None,
-        topics: Sequence[str] | None,
-        source: str | None,
-        metadata: Mapping[str, Json] | None,
         merge: MetadataMerge,
-        labels: Mapping[str, str] | None,
         expires_at: dt.datetime | Unset | None,
         ttl: dt.timedelta | None,
         revision_ttl: dt.timedelta | None,
-        origin: Origin | None,
     ) -> Change:
-        """See `Memory.update`."""
+        """See `Memory.update`.
+
+        Args:
+            record_id: The record.
+            given: New details by their names in `FactDetails`; those that are None stay.
+            value: The new value.
+            scope: The scope to move the record to.
+            merge: Treatment of the present metadata.
+            expires_at: The time of expiry.
+            ttl: The same, counted from now.
+            revision_ttl: Time to live of the new revision once it is superseded.
+        """
         self._context.check_writable()
         previous = (await self._reader.current([record_id]))[0]
-        given: dict[str, Any] = {
-            "importance": importance,
-            "categories": categories,
-            "topics": topics,
-            "source": source,
-            "origin": origin,
-            "metadata": None if metadata is None else _merged(previous, metadata, merge),
-        }
+        new = {name: item for name, item in given.items() if item is not None}
+        if "metadata" in new:
+            new["metadata"] = _merged(previous, new["metadata"], merge)
+        origin: Origin | None = new.get("origin")
         details = attrs.evolve(
             previous.details,
-            **{name: item for name, item in given.items() if item is not None},
-            labels=labels or {},
+            **{"labels": {}, **new},
             expires_at=self._updated_expiry(previous.details.expires_at, expires_at, ttl),
             revision_expires_at=(
                 None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
@@ -557,6 +739,14 @@ class Writer:
     ) -> list[StateRequest]:
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
         return [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
+
+
+class WritingPart(ReadingPart):
+    """A part that reads and writes."""
+
+    @functools.cached_property
+    def _writer(self) -> Writer:
+        return Writer(self._context.everybody, self._backend)
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:

@@ -17,7 +17,7 @@ from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import RecordNotFoundError
 from factmem.facts import STATEMENT
 from factmem.memory import concepts_of
-from factmem.memory.jobs import Job, JobKind
+from factmem.memory.journal import Job, JobKind
 from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, opened, said, talk, well, words

@@ -23,8 +23,8 @@ from factmem import (
 )
 from factmem.errors import CapabilityError
 from factmem.memory import Traces, verify_erased
-from factmem.memory import byte_search as searching
-from factmem.memory.byte_search import Scanner, tells
+from factmem.memory import proof as searching
+from factmem.memory.proof import Scanner, tells
 from factmem.recall import indexed_text
 from factmem.records import Assertion, Evidence, FactDetails, Place, assertions_of
 from tests.forgetting.stores import DenseEmbedder, likes, vector_of, word

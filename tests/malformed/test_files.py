@@ -23,7 +23,7 @@ from factmem.conversations import conversations_in, read_conversations
 from factmem.errors import CodecError, ConversationFormatError, FactMemError, InvalidDataError
 from factmem.facts import Concept
 from factmem.fold import Moment, fold, revisions
-from factmem.memory.jobs import Job, JobKind, Trigger, job_json
+from factmem.memory.journal import Job, JobKind, Trigger, job_json
 from factmem.records import AssertionState, Evidence, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.shapes import accepts, shape_of, type_of

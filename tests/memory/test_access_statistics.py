@@ -94,7 +94,7 @@ async def test_a_full_batch_is_written_in_the_background(
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")
-        monkeypatch.setattr("factmem.memory.accesses._LONGEST", 0.0)
+        monkeypatch.setattr("factmem.memory.backend._LONGEST", 0.0)
         await memory.recall("seats")
         kept: Mapping[str, Access] = {}
         while record.id not in kept:

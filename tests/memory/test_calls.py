@@ -11,7 +11,7 @@ from anyio.from_thread import start_blocking_portal
 
 from factmem import BlockingMemory, Memory
 from factmem.errors import InvalidDataError, ProviderClosedError, WrongLoopError
-from factmem.memory.calls import Calls
+from factmem.memory.blocking import Calls
 
 
 def test_threads_call_at_the_same_time() -> None:

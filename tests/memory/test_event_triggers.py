@@ -14,8 +14,8 @@ from factmem.abc import Prompt
 from factmem.errors import InvalidDataError
 from factmem.fold import states_of
 from factmem.memory import Trigger
+from factmem.memory.inbox import ABANDONED_AFTER, due_at
 from factmem.memory.journal import units_in
-from factmem.memory.streams import ABANDONED_AFTER, due_at
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import Gated, log_of, opened, said, until, well

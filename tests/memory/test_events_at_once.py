@@ -11,7 +11,7 @@ import pytest
 from factmem import AgentMemoryProvider, InMemoryProvider, Message
 from factmem.abc import KeepsHistory, Receipt, Statement
 from factmem.memory import Background, Trigger
-from factmem.memory.streams import ABANDONED_AFTER, Streams
+from factmem.memory.inbox import ABANDONED_AFTER, Inbox
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import USER, Gated, log_of, opened, said, until, well
@@ -54,12 +54,12 @@ async def test_two_processes_that_take_in_an_event_at_once_read_it_once(
     """Each dates an event without a time; the model is shown it once, and its finding is stored once."""
     model = ScriptedModel(well)
 
-    async def looked_before(streams: Streams, *ids: str) -> tuple[Recorded, ...]:
+    async def looked_before(inbox: Inbox, *ids: str) -> tuple[Recorded, ...]:
         return ()
 
     async with opened(provider, model) as memory, opened(provider, model) as other:
         with monkeypatch.context() as patch:
-            patch.setattr(Streams, "_events", looked_before)
+            patch.setattr(Inbox, "_events", looked_before)
             for each in (memory, other):
                 await add_events(each, NOW, trigger=LATER)
         assert (await log_of(provider))[1] == {AssertionState.PENDING: 2}

@@ -23,8 +23,7 @@ from factmem.abc import (
 from factmem.detection import VerbatimDetector, redact_conversation, utterances
 from factmem.detection.verbatim import verbatim_candidates
 from factmem.errors import CodecError, InvalidDataError
-from factmem.memory.jobs import Job, JobKind, Trigger, job_from, job_json
-from factmem.memory.journal import rebuilt, units_in, words_to_keep
+from factmem.memory.journal import Job, JobKind, Trigger, job_from, job_json, rebuilt, units_in, words_to_keep
 from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded
 from factmem.values import encode_value
 

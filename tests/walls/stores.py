@@ -18,7 +18,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem import InMemoryProvider
 from factmem.abc import Append, Receipt, Statement, StateRequest
 from factmem.crypto import SecretKey
-from factmem.memory.jobs import Job, JobKind, job_json
+from factmem.memory.journal import Job, JobKind, job_json
 from factmem.records import Assertion, AssertionState, Place, assertions_of
 from factmem.testing import FakeClock
 from tests.postgres import postgres_address

@@ -12,7 +12,7 @@ from factmem.abc import Append, Statement, StateRequest
 from factmem.errors import ConceptConflictError, InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.facts import STATEMENT
 from factmem.memory import MemoryEvent
-from factmem.memory.jobs import STREAM, Job, JobKind, job_json
+from factmem.memory.journal import STREAM, Job, JobKind, job_json
 from factmem.records import AssertionState, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.testing import ScriptedModel
