@@ -159,9 +159,7 @@ class _Marks:
         """Return the record of a winning row."""
         if row is None:
             return None
-        rows = np.array([row], np.intp)
-        (found,) = [part.segment.current_rows(at) for part in self.corpus.parts if len(at := part.locate(rows))]
-        (current,) = self.corpus.currents(found)
+        (current,) = self.corpus.currents(self.corpus.at(np.array([row], np.intp)))
         return None if current is None else hydrate(current, concepts)
 
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
@@ -273,10 +271,8 @@ class _Marks:
 
     def _standing(self, rows: NDArray[np.intp]) -> int | None:
         """Return the current row among those of one record, if there is one."""
-        for part in self.corpus.parts:
-            if len(at := part.locate(rows)):
-                return int(part.segment.rows[at[0]])
-        return None
+        standing = rows[self.corpus.layout.current[rows]]
+        return int(standing[0]) if len(standing) else None
 
     def _read(self, rows: Sequence[int]) -> dict[int, Recorded]:
         """Read the rows that the caller may see, at the filter's places."""
