@@ -55,6 +55,8 @@ def marked(
         concepts: The declared concepts by keyword.
     """
     marks = _Marks.of(corpus, sight, wanted)
+    if not (len(marks.corpus.retired) or len(marks.corpus.overtaken)):
+        return list(matches)
     found = _results(marks.corpus, [match.record for match in matches])
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
@@ -165,7 +167,7 @@ class _Marks:
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
         """Return the newest statement that overtakes each result, by rows; only results that have one."""
         found = self._newest([item.row for item in results])
-        read = self._read(list(dict.fromkeys(found.values())))
+        read = self._read(list(dict.fromkeys(found.values()))) if found else {}
         return {row: by for row, by in found.items() if by in read and not self._is_taken_back(by, read[by])}
 
     def _newest(self, rows: Sequence[int]) -> dict[int, int]:
@@ -182,6 +184,8 @@ class _Marks:
         whether a fact was retracted.
         """
         near = self._retired_near(np.array([item.row for item in results], np.intp))
+        if not near:
+            return {}
         gone = {row: item for row, item in self._read(near).items() if _found(item)}
         by_message: dict[_Message, list[int]] = {}
         for row, item in gone.items():

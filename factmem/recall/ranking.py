@@ -157,7 +157,7 @@ class QueryTerm:
     """
 
     term: Term
-    shares: tuple[float, ...]
+    shares: Sequence[float]
     covers: float = attrs.field(kw_only=True)
     levels: tuple[Hits, Hits, Hits] = attrs.field(kw_only=True)
 
@@ -207,30 +207,18 @@ class CorpusQuery:
 def _weighed(corpus: Corpus, query: Query, seen: Seen, among: NDArray[np.bool_] | None) -> list[QueryTerm]:
     """Weigh the terms that visible documents hold; the other terms only raise the attainable score."""
     found = [corpus.term(term, seen, among) for term in query.terms]
-    weights = [
-        tuple(
-            _asking_weight(term) * scoring.idf(df, count)
-            for df, count in zip(known.documents, seen.counts, strict=True)
-        )
-        for term, known in zip(query.terms, found, strict=True)
-    ]
-    attainable = [sum(of_level) + 1e-9 for of_level in zip(*weights, strict=True)]
-    held = [of[0] for known, of in zip(found, weights, strict=True) if known.documents[0]]
-    whole = sum(held) / max(len(held), 1) * len(found)
+    if not found:
+        return []
+    weights = np.array([known.weights for known in found])
+    weights[[term.number in _asking_terms() for term in query.terms]] *= scoring.ASKING
+    held = [known.documents[0] > 0 for known in found]
+    shares = (weights / (weights.sum(0) + 1e-9)).tolist()
+    covers = (weights[:, 0] / max(weights[held, 0].sum() / max(sum(held), 1) * len(found), 1e-9)).tolist()
     return [
-        QueryTerm(
-            term,
-            tuple(part / total for part, total in zip(of, attainable, strict=True)),
-            covers=of[0] / whole,
-            levels=known.levels,
-        )
-        for term, known, of in zip(query.terms, found, weights, strict=True)
-        if known.documents[0]
+        QueryTerm(term, share, covers=cover, levels=known.levels)
+        for term, known, share, cover, is_held in zip(query.terms, found, shares, covers, held, strict=True)
+        if is_held
     ]
-
-
-def _asking_weight(term: Term) -> float:
-    return scoring.ASKING if term.number in _asking_terms() else 1.0
 
 
 @functools.cache
@@ -706,8 +694,8 @@ def _match(record: FactRecord[Any], score: float, parts: ScoreParts, newest: boo
         ("important", parts.importance > 0.5),
         ("newest", newest),
     )
-    held = tuple(name for name, holds in reasons if holds)
-    return RecallMatch(record=record, score=score, parts=parts, reasons=held)
+    held = [name for name, holds in reasons if holds]
+    return RecallMatch(record=record, score=score, parts=parts, reasons=tuple(held))
 
 
 def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int, diversity: float) -> _Ranking | None:

@@ -105,7 +105,7 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         terms = memory._backend.mirror.terms("Ann Ben saw sold pear plum user")
 
         first, *others = [[corpus.term(term, seen).documents for term in terms] for seen in callers]
-        held = [hits for found in corpus._terms.occurrences.values() for hits in found.levels]
+        held = [hits for found in corpus._terms.whole.values() for hits in found.levels]
         assert 0 < sum(len(hits.rows) for hits in held) <= 100
         assert others == [first] * 3
         assert [corpus.term(term, callers[0]).documents for term in terms] == first

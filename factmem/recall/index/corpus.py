@@ -32,10 +32,10 @@ from factmem.recall.index.outline_codec import (
     microseconds,
     term_numbers,
 )
-from factmem.recall.index.postings import Block, Hits, occurrences, summed
+from factmem.recall.index.postings import NO_HITS, Block, Hits, occurrences, summed
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
-from factmem.recall.scoring import DAY, context_weight, says_little, words_weight
+from factmem.recall.scoring import DAY, context_weight, idf, says_little, words_weight
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
@@ -66,6 +66,9 @@ _VIEWS_ROOM: Final = 4_000_000
 
 _LEAST_VIEWS: Final = 4
 _MOST_VIEWS: Final = 128
+
+
+_NO_HITS: Final = (NO_HITS, NO_HITS, NO_HITS)
 
 
 class Documents(Protocol):
@@ -232,10 +235,12 @@ class Occurrences:
         levels: The records, exchanges and conversations that hold it.
         documents: Document frequencies at the three levels. A document that holds related words only counts as the
             part of an occurrence that they are.
+        weights: The term's idf at the three levels.
     """
 
     levels: tuple[Hits, Hits, Hits]
     documents: tuple[float, ...]
+    weights: tuple[float, ...]
 
 
 @attrs.define(eq=False)
@@ -243,31 +248,31 @@ class _KnownTerms:
     """A cache of terms by caller and number, bounded in terms and in rows.
 
     Attributes:
-        documents: Document frequencies; see `Occurrences`.
-        occurrences: Occurrences in all rows that the caller sees.
+        common: Terms that many rows hold, without these.
+        whole: Terms with their occurrences in all rows that the caller sees.
     """
 
-    documents: dict[tuple[Hashable, int], tuple[float, ...]] = attrs.field(factory=dict)
-    occurrences: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
+    common: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
+    whole: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
     _rows: int = 0
 
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        return 12 * self._rows + _KNOWN_TERM * len(self.occurrences) + 2 * OBJECT * len(self.documents)
+        return 12 * self._rows + _KNOWN_TERM * len(self.whole) + 4 * OBJECT * len(self.common)
 
     def keep(self, key: tuple[Hashable, int], found: Occurrences) -> None:
-        """Keep a term; common ones by their document frequencies alone."""
-        if len(self.documents) >= _KNOWN_TERMS:
-            self.documents.clear()
-        self.documents[key] = found.documents
+        """Keep a term."""
         size = sum(len(hits.rows) for hits in found.levels)
         if size * 8 > _KNOWN_ROWS:
+            if len(self.common) >= _KNOWN_TERMS:
+                self.common.clear()
+            self.common[key] = attrs.evolve(found, levels=_NO_HITS)
             return
-        if self._rows + size > _KNOWN_ROWS or len(self.occurrences) >= _KNOWN_TERMS:
-            self.occurrences.clear()
+        if self._rows + size > _KNOWN_ROWS or len(self.whole) >= _KNOWN_TERMS:
+            self.whole.clear()
             self._rows = 0
-        self.occurrences[key] = found
+        self.whole[key] = found
         self._rows += size
 
 
@@ -391,14 +396,15 @@ class Corpus:
                 those of all visible rows.
         """
         key = (seen.key, term.number)
-        whole = self._terms.occurrences.get(key)
+        whole = self._terms.whole.get(key)
         if whole is not None:
             return whole
-        documents = self._terms.documents.get(key)
-        if documents is not None and among is not None:
-            return Occurrences(self._levels(term, among), documents)
+        common = self._terms.common.get(key)
+        if common is not None:
+            return attrs.evolve(common, levels=self._levels(term, seen.mask if among is None else among))
         levels = self._levels(term, seen.mask)
-        found = Occurrences(levels, tuple(map(_documents, levels)))
+        documents = tuple(map(_documents, levels))
+        found = Occurrences(levels, documents, tuple(map(idf, documents, seen.counts)))
         self._terms.keep(key, found)
         return found
 
@@ -550,11 +556,13 @@ class Corpus:
             records: Records of this corpus.
             beside: Other rows, to be read with them because they may be needed next.
         """
-        rows: list[list[int]] = [[row] for row in records.rows.tolist()]
-        for at in np.flatnonzero(records.counts > 1).tolist():
-            rows[at] += said_the_same(self.columns, rows[at][0], self.counts, self.moment).tolist()
-        read = iter(self.documents.read([*(row for group in rows for row in group), *beside]))
-        return [_current([next(read) for _ in group]) for group in rows]
+        rows = records.rows.tolist()
+        several = np.flatnonzero(records.counts > 1).tolist()
+        same = {at: said_the_same(self.columns, rows[at], self.counts, self.moment).tolist() for at in several}
+        read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
+        said = iter(read[len(rows) :])
+        united = {at: tuple([item for item in (next(said) for _ in others) if item]) for at, others in same.items()}
+        return [item and Current(item, united.get(at) or (item,)) for at, item in enumerate(read[: len(rows)])]
 
     def embeddings(self, records: CurrentRows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
@@ -570,8 +578,3 @@ def _roles() -> frozenset[int]:
 
 def _documents(hits: Hits) -> float:
     return float(np.minimum(hits.counts, 1).sum(dtype=np.float64))
-
-
-def _current(read: Sequence[Recorded | None]) -> Current | None:
-    winner, said = read[0], tuple(item for item in read[1:] if item is not None)
-    return None if winner is None else Current(winner, said or (winner,))

@@ -18,7 +18,7 @@ from factmem.recall.text.related_words import Term
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Block", "Hits", "extended", "occurrences", "summed"]
+__all__ = ["NO_HITS", "Block", "Hits", "extended", "occurrences", "summed"]
 
 _GROWTH: Final = 24
 """New rows are posted together with a block before them that is at most this many times as large."""
@@ -51,6 +51,9 @@ class Hits:
         counts = self.counts[at].astype(np.float64)
         counts *= self.rows[at] == rows
         return counts
+
+
+NO_HITS: Final = Hits(np.empty(0, np.intp), np.empty(0, np.float32))
 
 
 @attrs.frozen(kw_only=True, eq=False)
