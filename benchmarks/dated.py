@@ -36,8 +36,7 @@ from rich.progress import track
 from rich.table import Table
 
 from factmem import Embedder, Memory, Message, RecallSettings
-from factmem.recall import analyse, embedded, embedder_named, scoring
-from factmem.recall.index.segments import Segment
+from factmem.recall import Corpus, analyse, embedded, embedder_named, scoring
 from factmem.testing import FakeClock
 
 FACTMEM: Final = "factmem"
@@ -181,8 +180,8 @@ def _left_out(name: str) -> Iterator[None]:
         return whole(attrs.evolve(given, **changed), lexical_weight)
 
     replaced: dict[str, Any] = {"similarity": similarity, **constants}
-    weights = property(lambda segment: segment.weights(np.arange(len(segment))))  # a segment keeps those it had
-    with mock.patch.multiple(scoring, **replaced), mock.patch.object(Segment, "short_weights", weights):
+    weights = property(lambda corpus: corpus.weights(slice(None)))  # a corpus keeps those it had
+    with mock.patch.multiple(scoring, **replaced), mock.patch.object(Corpus, "short_weights", weights):
         yield
 
 

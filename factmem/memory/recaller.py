@@ -179,8 +179,8 @@ class Recaller(ReadingPart):
     ) -> _Found:
         """Return the matches of a search, and the best of all that the caller sees for a reranker, if there is one."""
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
-        wide = attrs.evolve(search, limit=max(search.limit, top))
-        whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top)
+        wide = attrs.evolve(search, limit=top) if top > search.limit else search
+        whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
         asked = functools.cache(lambda text: search.query(text, vectors.get(text)))  # slow: in worker threads only
 
         def rank(corpus: Corpus) -> _Found:

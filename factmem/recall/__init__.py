@@ -2,7 +2,7 @@
 
 - `scoring` holds all formulas, `ranking` the two passes of a search, `filters` and `strength` what narrows it, and
   `results` the matches.
-- `index` is the searchable copy of a tenant's log: codec, columns, fold, segments, corpus, mirror.
+- `index` is the searchable copy of a tenant's log: codec, columns, fold, postings, corpus, mirror.
 - `text` reads English: terms, times, signs, related words, updates.
 - `deep` is recall with a model, `overtaken` the marks on results, `hops` what links lead to, `events` dates by events,
   `embedders` the vectors.

@@ -23,6 +23,7 @@ from factmem.errors import EmbedderError, InvalidDataError
 from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
 from factmem.observing import current_call
 from factmem.patterns import lazy_pattern
+from factmem.tables import table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,14 +136,28 @@ def _openai_form(
     *,
     dimension: str = "dimensions",
     field: str = "input_type",
-    words: Callable[[str], _Words] = _nothing,
+    document: str = "",
+    query: str = "",
+    models: str = "",
     prefixes: Callable[[str], _Words] = _nothing,
     most: int = 256,
 ) -> WireForm:
-    """Return OpenAI's form, which most vendors take, with the fields in which they differ.
+    """Return OpenAI's form, which most vendors take, with what differs.
 
     No ``encoding_format`` is sent: some servers refuse any, and floats are the default everywhere.
+
+    Args:
+        dimension: Name of the field for a dimension.
+        field: Name of the field for the side of a text.
+        document: Value of this field for documents.
+        query: Value of this field for queries.
+        models: Pattern of the models that take this field.
+        prefixes: Returns the prefixes of texts, by model.
+        most: Maximum number of texts in a request.
     """
+
+    def words(model: str) -> _Words:
+        return _Words(document, query) if lazy_pattern(models).search(model) else _Words()
 
     def body(request: _Request) -> dict[str, Any]:
         word = words(request.model).of(request.side)
@@ -235,59 +250,61 @@ def _roboflow_body(request: _Request) -> dict[str, Any]:
     return {"clip_version_id": request.model, "text": request.texts, "api_key": key}
 
 
-_OPENAI: Final = _openai_form()
 _OPEN_MODELS: Final = _openai_form(prefixes=trained_with, most=32)
-_COHERE_FORM: Final = WireForm(
-    path=lambda request: "/v2/embed",
-    body=lambda request: {"model": request.model, **_cohere_body(request)},
-    read=_cohere_read,
-    most=lambda model: 96,
-    field=_COHERE,
-)
-_GEMINI_FORM: Final = WireForm(
-    path=lambda request: f"/models/{request.model}:batchEmbedContents",
-    body=_gemini_body,
-    read=lambda answer: ([item["values"] for item in answer["embeddings"]], None),
-    most=lambda model: 100,
-    field=_GOOGLE,
-)
-_VERTEX_FORM: Final = WireForm(
-    path=lambda request: f"/models/{request.model}:predict",
-    body=_vertex_body,
-    read=_vertex_read,
-    most=lambda model: 1 if model.startswith("gemini") else 100,
-    field=_GOOGLE,
-)
-_BEDROCK_FORM: Final = WireForm(
-    path=lambda request: f"/model/{urllib.parse.quote(request.model, safe='')}/invoke",
-    body=_bedrock_body,
-    read=_bedrock_read,
-    most=lambda model: 96 if "cohere." in model else 1,
-    field=lambda model: _COHERE(model) if "cohere." in model else _Words(),
-)
-_HUGGING_FACE_FORM: Final = WireForm(
-    path=lambda request: f"/{request.model}/pipeline/feature-extraction",
-    body=lambda request: {"inputs": request.texts},
-    read=lambda answer: (answer, None),
-    most=lambda model: 64,
-    prefixes=trained_with,
-    shortens=False,
-)
-_WATSONX_FORM: Final = WireForm(
-    path=lambda request: "/ml/v1/text/embeddings?version=2024-05-31",
-    body=_watsonx_body,
-    read=lambda answer: ([item["embedding"] for item in answer["results"]], answer.get("input_token_count")),
-    most=lambda model: 256,
-    prefixes=trained_with,
-    shortens=False,
-)
-_ROBOFLOW_FORM: Final = WireForm(
-    path=lambda request: "/clip/embed_text",
-    body=_roboflow_body,
-    read=lambda answer: (answer["embeddings"], None),
-    most=lambda model: 32,
-    shortens=False,
-)
+_FORMS: Final[Mapping[str, WireForm]] = {
+    "cohere": WireForm(
+        path=lambda request: "/v2/embed",
+        body=lambda request: {"model": request.model, **_cohere_body(request)},
+        read=_cohere_read,
+        most=lambda model: 96,
+        field=_COHERE,
+    ),
+    "gemini": WireForm(
+        path=lambda request: f"/models/{request.model}:batchEmbedContents",
+        body=_gemini_body,
+        read=lambda answer: ([item["values"] for item in answer["embeddings"]], None),
+        most=lambda model: 100,
+        field=_GOOGLE,
+    ),
+    "vertex": WireForm(
+        path=lambda request: f"/models/{request.model}:predict",
+        body=_vertex_body,
+        read=_vertex_read,
+        most=lambda model: 1 if model.startswith("gemini") else 100,
+        field=_GOOGLE,
+    ),
+    "bedrock": WireForm(
+        path=lambda request: f"/model/{urllib.parse.quote(request.model, safe='')}/invoke",
+        body=_bedrock_body,
+        read=_bedrock_read,
+        most=lambda model: 96 if "cohere." in model else 1,
+        field=lambda model: _COHERE(model) if "cohere." in model else _Words(),
+    ),
+    "huggingface": WireForm(
+        path=lambda request: f"/{request.model}/pipeline/feature-extraction",
+        body=lambda request: {"inputs": request.texts},
+        read=lambda answer: (answer, None),
+        most=lambda model: 64,
+        prefixes=trained_with,
+        shortens=False,
+    ),
+    "watsonx": WireForm(
+        path=lambda request: "/ml/v1/text/embeddings?version=2024-05-31",
+        body=_watsonx_body,
+        read=lambda answer: ([item["embedding"] for item in answer["results"]], answer.get("input_token_count")),
+        most=lambda model: 256,
+        prefixes=trained_with,
+        shortens=False,
+    ),
+    "roboflow": WireForm(
+        path=lambda request: "/clip/embed_text",
+        body=_roboflow_body,
+        read=lambda answer: (answer["embeddings"], None),
+        most=lambda model: 32,
+        shortens=False,
+    ),
+}
+"""Forms of single vendors."""
 
 
 @attrs.define
@@ -425,7 +442,7 @@ _KNOWN: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072,
 """Dimensions of OpenAI's models, so that none of them is asked for it."""
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(RemoteEmbedder):
     """Embeddings of OpenAI, or of any server that takes its form of requests.
 
     Args:
@@ -457,7 +474,7 @@ class OpenAIEmbedder:
         timeout: float = 30.0,
         max_retries: int = 2,
     ) -> None:
-        self._remote = RemoteEmbedder(
+        super().__init__(
             model,
             _openai_form(prefixes=_always(document_prefix, query_prefix)),
             base_url=base_url,
@@ -468,22 +485,6 @@ class OpenAIEmbedder:
             timeout=timeout,
             max_retries=max_retries,
         )
-
-    async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
-        return await self._remote.identity()
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
-        return await self._remote.embed(texts)
-
-    async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.EmbedsQueries.embed_query`."""
-        return await self._remote.embed_query(texts)
-
-    async def aclose(self) -> None:
-        """See `RemoteEmbedder.aclose`."""
-        await self._remote.aclose()
 
 
 @attrs.frozen
@@ -519,7 +520,7 @@ class Vendor:
 
     names: tuple[str, ...]
     base_url: str
-    form: WireForm = _OPENAI
+    form: WireForm
     keys: tuple[str, ...] = ()
     header: str = "Authorization"
     settings: Mapping[str, str | None] = attrs.field(factory=dict)
@@ -530,123 +531,24 @@ class Vendor:
         return self.names[0].upper().replace("-", "_") + "_BASE_URL"
 
 
-def _server(name: str, base_url: str = "") -> Vendor:
-    """Return a server that people run themselves, without a key."""
-    return Vendor(names=(name,), base_url=base_url, form=_OPEN_MODELS)
+def _vendor(name: str, given: Mapping[str, Any]) -> Vendor:
+    """Return a vendor of the table."""
+    form = _FORMS[given["form"]] if "form" in given else _openai_form(**given["wire"]) if "wire" in given else None
+    return Vendor(
+        names=tuple(given.get("names", [name])),
+        base_url=given.get("base_url", ""),
+        form=form or _OPEN_MODELS,
+        keys=tuple(given.get("keys", ())),
+        header=given.get("header", "Authorization"),
+        settings=dict.fromkeys(given.get("needs", ())) | given.get("defaults", {}),
+    )
 
 
-def _hosted(name: str, base_url: str, key: str, form: WireForm = _OPEN_MODELS) -> Vendor:
-    return Vendor(names=(name,), base_url=base_url, form=form, keys=(key,))
-
-
-def _jina(model: str) -> _Words:
-    return _Words("retrieval.passage", "retrieval.query") if lazy_pattern("v[3-9]").search(model) else _Words()
-
-
-_ALL: Final = (
-    Vendor(names=("openai",), base_url="https://api.openai.com/v1", keys=("OPENAI_API_KEY",)),
-    Vendor(
-        names=("azure",),
-        base_url="{AZURE_OPENAI_ENDPOINT}/openai/v1",
-        keys=("AZURE_OPENAI_API_KEY",),
-        header="api-key",
-        settings={"AZURE_OPENAI_ENDPOINT": None},
-    ),
-    Vendor(
-        names=("bedrock", "amazon-bedrock"),
-        base_url="https://bedrock-runtime.{AWS_REGION}.amazonaws.com",
-        form=_BEDROCK_FORM,
-        keys=("AWS_BEARER_TOKEN_BEDROCK",),
-        settings={"AWS_REGION": "us-east-1"},
-    ),
-    Vendor(
-        names=("cohere",),
-        base_url="https://api.cohere.com",
-        form=_COHERE_FORM,
-        keys=("CO_API_KEY", "COHERE_API_KEY"),
-    ),
-    Vendor(
-        names=("google", "google-generativeai"),
-        base_url="https://generativelanguage.googleapis.com/v1beta",
-        form=_GEMINI_FORM,
-        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-        header="x-goog-api-key",
-    ),
-    Vendor(
-        names=("vertex", "google-vertex"),
-        base_url="https://{GOOGLE_CLOUD_LOCATION}-aiplatform.googleapis.com/v1/projects/{GOOGLE_CLOUD_PROJECT}"
-        "/locations/{GOOGLE_CLOUD_LOCATION}/publishers/google",
-        form=_VERTEX_FORM,
-        keys=("GOOGLE_OAUTH_ACCESS_TOKEN",),
-        settings={"GOOGLE_CLOUD_PROJECT": None, "GOOGLE_CLOUD_LOCATION": "us-central1"},
-    ),
-    Vendor(
-        names=("huggingface",),
-        base_url="https://router.huggingface.co/hf-inference/models",
-        form=_HUGGING_FACE_FORM,
-        keys=("HF_TOKEN", "HUGGINGFACE_API_KEY"),
-    ),
-    Vendor(
-        names=("jina",),
-        base_url="https://api.jina.ai/v1",
-        form=_openai_form(field="task", words=_jina),
-        keys=("JINA_API_KEY",),
-    ),
-    Vendor(
-        names=("roboflow",),
-        base_url="https://infer.roboflow.com",
-        form=_ROBOFLOW_FORM,
-        settings={"ROBOFLOW_API_KEY": None},
-    ),
-    Vendor(
-        names=("voyage", "voyageai"),
-        base_url="https://api.voyageai.com/v1",
-        form=_openai_form(dimension="output_dimension", words=_always("document", "query"), most=128),
-        keys=("VOYAGE_API_KEY",),
-    ),
-    Vendor(
-        names=("watsonx",),
-        base_url="{WATSONX_URL}",
-        form=_WATSONX_FORM,
-        settings={
-            "WATSONX_API_KEY": None,
-            "WATSONX_PROJECT_ID": None,
-            "WATSONX_URL": "https://us-south.ml.cloud.ibm.com",
-            "WATSONX_IAM_URL": "https://iam.cloud.ibm.com/identity/token",
-        },
-    ),
-    _hosted(
-        "dashscope",
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        "DASHSCOPE_API_KEY",
-        _openai_form(most=10),
-    ),
-    _hosted("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
-    _hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    _hosted("github", "https://models.github.ai/inference", "GITHUB_TOKEN"),
-    _hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", _openai_form(dimension="output_dimension")),
-    _hosted("nebius", "https://api.studio.nebius.com/v1", "NEBIUS_API_KEY"),
-    _hosted(
-        "nvidia",
-        "https://integrate.api.nvidia.com/v1",
-        "NVIDIA_API_KEY",
-        _openai_form(words=_always("passage", "query")),
-    ),
-    _hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    _hosted("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    _server("llamacpp", "http://localhost:8080/v1"),
-    _server("lmstudio", "http://localhost:1234/v1"),
-    _server("ollama", "http://localhost:11434/v1"),
-    _server("tei", "http://localhost:8080/v1"),
-    _server("vllm", "http://localhost:8000/v1"),
-    # Models that people run in their program, or behind any server of embeddings.
-    _server("instructor"),
-    _server("openclip"),
-    _server("sentence-transformer"),
-    _server("text2vec"),
-)
-
-VENDORS: Final[Mapping[str, Vendor]] = {name: vendor for vendor in _ALL for name in vendor.names}
+VENDORS: Final[Mapping[str, Vendor]] = {
+    name: vendor
+    for vendor in (_vendor(*of) for of in table("recall/embedding_vendors").items())
+    for name in vendor.names
+}
 """Vendors by name."""
 
 

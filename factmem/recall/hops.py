@@ -237,7 +237,7 @@ def followed(corpus: Corpus, asking: Asking) -> Linked:
         asking: The question, and what its search needs.
     """
     corpus = corpus.shown(asking.sight)
-    if not any((part.segment.kinds & Kind.PERSON).any() for part in corpus.parts):
+    if not corpus.kinds_held & Kind.PERSON:
         return Linked()
     words = _words_of(asking.text)
     search = _Links(corpus, asking, words)
@@ -256,13 +256,10 @@ def _words_of(text: str) -> list[_Word]:
 def _named(corpus: Corpus, sight: Sight, words: Sequence[_Word]) -> list[_Path]:
     """Begin with the subjects that the question names, as far as any of them is named."""
     numbers = term_numbers(sorted(frozenset().union(*(word.terms for word in words))))
-    named: set[str] = set()
-    columns = corpus.columns
-    for part, mask in zip(corpus.parts, corpus.seen(sight).masks, strict=True):
-        speakers = [speaker for _, speaker in part.segment.leading(numbers)]
-        held = np.isin(part.segment.speakers[1], speakers)
-        rows = part.segment.rows[np.flatnonzero(held if mask is None else held & mask)]
-        named |= {columns.subjects.texts[number] for number in np.unique(columns.of_rows("subject", rows)).tolist()}
+    columns, mask = corpus.columns, corpus.seen(sight).mask
+    held = np.isin(corpus.leads, [number for term in numbers if (number := columns.leads.get(term))])
+    rows = np.flatnonzero(held if mask is None else held & mask)
+    named = {columns.subjects.texts[number] for number in np.unique(columns.of_rows("subject", rows)).tolist()}
     found: list[tuple[float, _Path]] = []
     for text in sorted(named - {MemorySubject.EVERYTHING.name}):
         name, _, individual = text.partition("\0")

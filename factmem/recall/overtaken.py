@@ -55,6 +55,8 @@ def marked(
         concepts: The declared concepts by keyword.
     """
     marks = _Marks.of(corpus, sight, wanted)
+    if not (len(marks.corpus.retired) or len(marks.corpus.overtaken)):
+        return list(matches)
     found = _results(marks.corpus, [match.record for match in matches])
     drawn = marks.drawn([item for item in found if item is not None])
     later = marks.later([item for item in found if item is not None])
@@ -159,15 +161,13 @@ class _Marks:
         """Return the record of a winning row."""
         if row is None:
             return None
-        rows = np.array([row], np.intp)
-        (found,) = [part.segment.current_rows(at) for part in self.corpus.parts if len(at := part.locate(rows))]
-        (current,) = self.corpus.currents(found)
+        (current,) = self.corpus.currents(self.corpus.at(np.array([row], np.intp)))
         return None if current is None else hydrate(current, concepts)
 
     def later(self, results: Sequence[_Result]) -> dict[int, int]:
         """Return the newest statement that overtakes each result, by rows; only results that have one."""
         found = self._newest([item.row for item in results])
-        read = self._read(list(dict.fromkeys(found.values())))
+        read = self._read(list(dict.fromkeys(found.values()))) if found else {}
         return {row: by for row, by in found.items() if by in read and not self._is_taken_back(by, read[by])}
 
     def _newest(self, rows: Sequence[int]) -> dict[int, int]:
@@ -184,6 +184,8 @@ class _Marks:
         whether a fact was retracted.
         """
         near = self._retired_near(np.array([item.row for item in results], np.intp))
+        if not near:
+            return {}
         gone = {row: item for row, item in self._read(near).items() if _found(item)}
         by_message: dict[_Message, list[int]] = {}
         for row, item in gone.items():
@@ -273,10 +275,8 @@ class _Marks:
 
     def _standing(self, rows: NDArray[np.intp]) -> int | None:
         """Return the current row among those of one record, if there is one."""
-        for part in self.corpus.parts:
-            if len(at := part.locate(rows)):
-                return int(part.segment.rows[at[0]])
-        return None
+        standing = rows[self.corpus.layout.current[rows]]
+        return int(standing[0]) if len(standing) else None
 
     def _read(self, rows: Sequence[int]) -> dict[int, Recorded]:
         """Read the rows that the caller may see, at the filter's places."""

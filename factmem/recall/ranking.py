@@ -2,7 +2,7 @@
 
 A search runs in two passes over the same evidence and the same formulas (`factmem.recall.scoring`).
 
-1. The first pass scores every row of a segment in single precision, with a bounded error.
+1. The first pass scores every row in single precision, with a bounded error.
 2. The second pass scores the rows that may still be among the best, in double precision. Its scores are functions of
    the query, the record, its conversation and the statistics of what the caller sees, to the last bit. They depend
    neither on other records nor on the layout.
@@ -25,11 +25,11 @@ from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
 from factmem.recall.index.column_fold import CurrentRows
-from factmem.recall.index.corpus import Corpus, Seen
-from factmem.recall.index.matters import Overtaken, among
+from factmem.recall.index.corpus import Corpus, RowWeights, Seen
+from factmem.recall.index.matters import Overtaken, among, united
 from factmem.recall.index.outline_codec import term_numbers
-from factmem.recall.index.segments import Hits, RowWeights, Segment, conversation_keys, row_before
-from factmem.recall.index.selection import kept_by_part, without
+from factmem.recall.index.postings import Hits
+from factmem.recall.index.selection import kept_rows
 from factmem.recall.results import RecallMatch, ScoreParts, hydrate
 from factmem.recall.scoring import Calibration, Evidence, RecallSettings
 from factmem.recall.text.analysis import analyse
@@ -59,7 +59,7 @@ _FEW: Final = 16
 """A filter leaves few rows if it keeps less than one row in this many."""
 
 _SMALL: Final = 512
-"""Number of rows up to which the second pass scores all rows of a segment."""
+"""Number of rows up to which the second pass scores all rows that a filter keeps."""
 
 _BLOCK: Final = 128
 """Number of rows whose best score stands for them when the cut of the first pass is estimated."""
@@ -153,13 +153,13 @@ class QueryTerm:
         term: The term.
         shares: Its weight at each level, as a share of the attainable score.
         covers: Its weight as a share of the query's; a word that no document holds counts as the mean of the others.
-        levels: Its occurrences by part and level; see `factmem.recall.index.corpus.Occurrences`.
+        levels: Its occurrences by level; see `factmem.recall.index.corpus.Occurrences`.
     """
 
     term: Term
-    shares: tuple[float, ...]
+    shares: Sequence[float]
     covers: float = attrs.field(kw_only=True)
-    levels: Sequence[tuple[Hits, Hits, Hits]] = attrs.field(kw_only=True)
+    levels: tuple[Hits, Hits, Hits] = attrs.field(kw_only=True)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -184,13 +184,13 @@ class CorpusQuery:
     others: NDArray[np.bool_] | None
 
     @classmethod
-    def of(cls, corpus: Corpus, query: Query, *, among: Sequence[NDArray[np.bool_]] | None) -> CorpusQuery:
+    def of(cls, corpus: Corpus, query: Query, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
         """Weigh a query against a corpus.
 
         Args:
             corpus: The corpus.
             query: The query.
-            among: By part, the rows that matter, whole conversations; None for all rows.
+            among: The rows that matter, whole conversations; None for all rows.
         """
         seen = corpus.seen(query.sight)
         terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
@@ -204,33 +204,21 @@ class CorpusQuery:
         )
 
 
-def _weighed(corpus: Corpus, query: Query, seen: Seen, among: Sequence[NDArray[np.bool_]] | None) -> list[QueryTerm]:
+def _weighed(corpus: Corpus, query: Query, seen: Seen, among: NDArray[np.bool_] | None) -> list[QueryTerm]:
     """Weigh the terms that visible documents hold; the other terms only raise the attainable score."""
     found = [corpus.term(term, seen, among) for term in query.terms]
-    weights = [
-        tuple(
-            _asking_weight(term) * scoring.idf(df, count)
-            for df, count in zip(known.documents, seen.counts, strict=True)
-        )
-        for term, known in zip(query.terms, found, strict=True)
-    ]
-    attainable = [sum(of_level) + 1e-9 for of_level in zip(*weights, strict=True)]
-    held = [of[0] for known, of in zip(found, weights, strict=True) if known.documents[0]]
-    whole = sum(held) / max(len(held), 1) * len(found)
+    if not found:
+        return []
+    weights = np.array([known.weights for known in found])
+    weights[[term.number in _asking_terms() for term in query.terms]] *= scoring.ASKING
+    held = [known.documents[0] > 0 for known in found]
+    shares = (weights / (weights.sum(0) + 1e-9)).tolist()
+    covers = (weights[:, 0] / max(weights[held, 0].sum() / max(sum(held), 1) * len(found), 1e-9)).tolist()
     return [
-        QueryTerm(
-            term,
-            tuple(part / total for part, total in zip(of, attainable, strict=True)),
-            covers=of[0] / whole,
-            levels=known.levels,
-        )
-        for term, known, of in zip(query.terms, found, weights, strict=True)
-        if known.documents[0]
+        QueryTerm(term, share, covers=cover, levels=known.levels)
+        for term, known, share, cover, is_held in zip(query.terms, found, shares, covers, held, strict=True)
+        if is_held
     ]
-
-
-def _asking_weight(term: Term) -> float:
-    return scoring.ASKING if term.number in _asking_terms() else 1.0
 
 
 @functools.cache
@@ -271,26 +259,23 @@ def _named_concepts(corpus: Corpus, query: Query, weighed: Sequence[QueryTerm]) 
 # Evidence
 
 
-def _evidence(
-    corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None, weights: RowWeights
-) -> Evidence[Floats]:
-    """Return the evidence of rows of a part.
+def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: RowWeights) -> Evidence[Floats]:
+    """Return the evidence of rows.
 
     Args:
         corpus: The corpus.
-        number: The part.
         asked: The query.
         rows: The rows, in double precision; None for all rows, in single precision.
         weights: The weights of the rows.
     """
-    segment, query = corpus.parts[number].segment, asked.query
-    own, exchange, conversation = _shares(corpus, number, asked, rows)
-    cosine, near = _cosines(corpus, segment, asked, rows)
-    lead, concept, covered = _names(segment, asked, rows)
+    query, of = asked.query, slice(None) if rows is None else rows
+    own, exchange, conversation = _shares(corpus, asked, rows)
+    cosine, near = _cosines(corpus, asked, rows)
+    lead, concept, covered = _names(corpus, asked, rows)
     question, question_cosine = (
-        (None, None) if weights.answered is None else _questions(corpus, number, asked, rows, own, cosine)
+        (None, None) if weights.answered is None else _questions(corpus, asked, rows, own, cosine)
     )
-    dated = scoring.closeness(_of(segment.said_at, rows), query.times) if query.times else None
+    dated = scoring.closeness(corpus.said_at[of], query.times) if query.times else None
     return Evidence(
         own=own,
         exchange=exchange,
@@ -304,146 +289,133 @@ def _evidence(
         question_cosine=question_cosine,
         answered=weights.answered,
         little=weights.little,
-        misfit=_misfit(segment, query, rows),
+        misfit=_misfit(corpus, query, of),
         lead=lead,
         concept=concept,
         covered=covered,
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
         timed=query.timed,
-        kind=(_of(segment.kinds, rows) & query.kinds) != 0 if query.kinds else None,
-        other=_others(segment, asked, rows, lead),
+        kind=(corpus.kinds[of] & query.kinds) != 0 if query.kinds else None,
+        other=_others(corpus, asked, of, lead),
     )
 
 
-def _of(values: NDArray[Any], rows: Rows | None) -> NDArray[Any]:
-    return values if rows is None else values[rows]
-
-
-def _misfit(segment: Segment, query: Query, rows: Rows | None) -> NDArray[np.bool_] | None:
+def _misfit(corpus: Corpus, query: Query, of: Rows | slice) -> NDArray[np.bool_] | None:
     """Return whether rows are of a role that the query does not ask for; None if none are."""
-    if not query.asks_assistant and not segment.has_assistant:
-        return None
-    misfit: NDArray[np.bool_] = _of(segment.assistant, rows) != query.asks_assistant
+    if corpus.assistant is None:
+        return np.ones(1, np.bool_) if query.asks_assistant else None
+    misfit: NDArray[np.bool_] = corpus.assistant[of] != query.asks_assistant
     return misfit
 
 
 def _others(
-    segment: Segment, asked: CorpusQuery, rows: Rows | None, lead: NDArray[np.bool_] | None
+    corpus: Corpus, asked: CorpusQuery, of: Rows | slice, lead: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_] | None:
     """Return whether rows are facts about somebody whom the query does not ask about; None if none are."""
     if asked.others is None:
         return None
-    others: NDArray[np.bool_] = asked.others[_of(segment.heads, rows)]
+    others: NDArray[np.bool_] = asked.others[corpus.heads[of]]
     return others if lead is None else others & ~lead
 
 
 def _names(
-    segment: Segment, asked: CorpusQuery, rows: Rows | None
+    corpus: Corpus, asked: CorpusQuery, rows: Rows | None
 ) -> tuple[NDArray[np.bool_] | None, Floats | None, Floats | None]:
     """Return whether the query names the speaker or subject of rows, and their concept, and how much names cover."""
-    lead, covered_by_lead = None, None
-    found = segment.leading([item.term.number for item in asked.terms])
+    lead, covered_by_lead, of = None, None, slice(None) if rows is None else rows
+    numbers = corpus.columns.leads
+    found = {number: item.covers for item in asked.terms if (number := numbers.get(item.term.number))}
+    precision: Any = np.float32 if rows is None else np.float64
     if found:
-        covers = np.zeros(len(segment.speakers[0]))
-        for place, speaker in found:
-            covers[speaker] = asked.terms[place].covers
+        covers = np.zeros(len(numbers), precision)
+        covers[list(found)] = list(found.values())
         named = np.zeros(len(covers), np.bool_)
-        named[[speaker for _, speaker in found]] = True
-        speakers = _of(segment.speakers[1], rows)
-        lead, covered_by_lead = named[speakers], covers[speakers]
+        named[list(found)] = True
+        leads = corpus.leads[of]
+        lead, covered_by_lead = named[leads], covers[leads]
     if asked.concepts is None:
         return lead, None, None
-    covered = asked.concepts[_of(segment.heads, rows)].astype(np.float64)
-    concept = (covered > 0).astype(np.float64)
+    covered: Floats = asked.concepts[corpus.heads[of]].astype(precision)
+    concept = (covered > 0).astype(precision)
     if covered_by_lead is not None:
         covered += covered_by_lead
     np.minimum(covered, 1, out=covered)
-    return (
-        (lead, concept, covered) if rows is not None else (lead, concept.astype(np.float32), covered.astype(np.float32))
-    )
+    return lead, concept, covered
 
 
 def _questions(
-    corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None, own: Floats, cosine: Floats
+    corpus: Corpus, asked: CorpusQuery, rows: Rows | None, own: Floats, cosine: Floats
 ) -> tuple[Floats, Floats]:
     """Return the evidence of the statement before each row; that of rows that answer no question is arbitrary."""
+    before = corpus.layout.before
     if rows is None:
-        return row_before(own), row_before(cosine)
-    segment = corpus.parts[number].segment
-    answers = segment.answers[rows]
-    questions = rows[answers] - 1
-    question, question_cosine = np.zeros((2, len(rows)))
-    question[answers] = _share(segment, number, asked, questions, 0)
-    question_cosine[answers] = _cosine(corpus, segment, asked, questions)
-    return question, question_cosine
+        return own[before] if len(own) > 1 else own, cosine[before] if len(cosine) > 1 else cosine
+    asking = np.maximum(before[rows], 0).astype(np.intp)
+    return _share(corpus, asked, asking, 0), _cosine(corpus, asked, asking)
 
 
-def _cosines(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats]:
+def _cosines(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats]:
     """Return the cosine of rows, and the mean cosine of their exchanges; negative cosines count as 0."""
     if rows is None:
         if asked.dots is None or asked.query.lexical_weight == 1:
             none: Floats = np.zeros(1, np.float32)
             return none, none
-        cosine = segment.of_slots(asked.dots)
+        cosine = corpus.cosines(asked.dots)
         np.maximum(cosine, 0, out=cosine)
-        return cosine, segment.near(cosine)
-    if segment.single or asked.query.vector is None:
-        cosine = _cosine(corpus, segment, asked, rows)
+        return cosine, corpus.near(cosine)
+    if corpus.single or asked.query.vector is None:
+        cosine = _cosine(corpus, asked, rows)
         return cosine, cosine
-    before, after = segment.beside(rows)
-    around = np.stack([rows - before, rows, rows + after])  # a row stands in for a missing neighbour
-    cosines = _cosine(corpus, segment, asked, around.ravel()).reshape(around.shape)
-    together = cosines[0] * before + cosines[1] + cosines[2] * after
-    return cosines[1], together / (1 + before + after)
+    before, after = corpus.layout.before[rows], corpus.layout.after[rows]
+    has_before, has_after = before >= 0, after >= 0
+    # A row stands in for a missing neighbour.
+    around = np.stack([np.where(has_before, before, rows), rows, np.where(has_after, after, rows)])
+    cosines = _cosine(corpus, asked, around.ravel()).reshape(around.shape)
+    together = cosines[0] * has_before + cosines[1] + cosines[2] * has_after
+    return cosines[1], together / (1 + has_before + has_after)
 
 
-def _cosine(corpus: Corpus, segment: Segment, asked: CorpusQuery, rows: Rows) -> Floats:
+def _cosine(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Floats:
     """Return the cosine of rows; a negative one counts as 0."""
     vector = asked.query.vector
-    return np.zeros(len(rows)) if vector is None else np.maximum(corpus.vectors.exact(segment.slots[rows], vector), 0)
+    if vector is None:
+        return np.zeros(len(rows))
+    return np.maximum(corpus.vectors.exact(np.maximum(corpus.slots[rows], 0), vector), 0)
 
 
-def _shares(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats, Floats]:
-    """Return the attained shares of BM25 at the three levels; those of context are 0 outside conversations."""
+def _shares(corpus: Corpus, asked: CorpusQuery, rows: Rows | None) -> tuple[Floats, Floats, Floats]:
+    """Return the attained shares of BM25 at the three levels; those of context count in conversations only."""
     if not asked.terms:
         none = np.zeros(1, np.float32) if rows is None else np.zeros(len(rows))
         return none, none, none
-    segment = corpus.parts[number].segment
     if rows is None:
-        return _all_shares(segment, number, asked)
-    own, exchange, conversation = (_share(segment, number, asked, rows, level) for level in range(3))
-    exchange[rows < segment.alone] = conversation[rows < segment.alone] = 0
+        return _all_shares(corpus, asked)
+    own, exchange, conversation = (_share(corpus, asked, rows, level) for level in range(3))
     return own, exchange, conversation
 
 
-def _all_shares(segment: Segment, number: int, asked: CorpusQuery) -> tuple[Floats, Floats, Floats]:
-    shares = [np.zeros(len(segment), np.float32), np.zeros(len(segment), np.float32)]
-    conversations = np.zeros(len(segment.keys), np.float32)
-    for weighed in asked.terms:
-        for level, hits in enumerate(weighed.levels[number]):
-            start = int(hits.rows.searchsorted(segment.alone)) if level else 0
-            rows, counts = hits.rows[start:], hits.counts[start:]
-            fixed, factor = asked.norms[level]
-            norm = np.float32(fixed) + np.float32(factor) * segment.short_lengths[level][rows]
-            gained = np.float32(weighed.shares[level]) * scoring.term_share(counts, norm)
-            if level < 2:
-                shares[level][rows] += gained
-            else:
-                conversations[rows - segment.alone] += gained
-    whole = np.zeros(len(segment), np.float32)
-    if len(segment.keys):
-        whole[segment.alone :] = np.repeat(conversations, np.diff(segment.starts))
-    return shares[0], shares[1], whole
+def _all_shares(corpus: Corpus, asked: CorpusQuery) -> tuple[Floats, Floats, Floats]:
+    levels = 1 if corpus.single else 3
+    shares = [np.zeros(len(corpus.layout), np.float32) for _ in range(levels)]
+    for level, (share, lengths) in enumerate(zip(shares, corpus.short_lengths, strict=False)):
+        fixed, factor = map(np.float32, asked.norms[level])
+        for weighed in asked.terms:
+            hits = weighed.levels[level]
+            norm = fixed + factor * lengths[hits.rows]
+            share[hits.rows] += np.float32(weighed.shares[level]) * scoring.term_share(hits.counts, norm)
+    if corpus.single:
+        return shares[0], shares[0], shares[0]
+    return shares[0], shares[1], shares[2][corpus.layout.session]
 
 
-def _share(segment: Segment, number: int, asked: CorpusQuery, rows: Rows, level: int) -> Floats:
+def _share(corpus: Corpus, asked: CorpusQuery, rows: Rows, level: int) -> Floats:
     """Return the attained shares of rows at a level, in double precision."""
-    documents = segment.session[rows] if level == 2 else rows
+    documents = corpus.layout.session[rows].astype(np.intp) if level == 2 else rows
     fixed, factor = asked.norms[level]
-    norm = fixed + factor * segment.lengths[level][documents]
+    norm = fixed + factor * corpus.lengths[level][documents]
     shares = np.zeros(len(rows))
     for weighed in asked.terms:
-        shares += weighed.shares[level] * scoring.term_share(weighed.levels[number][level].of(documents), norm)
+        shares += weighed.shares[level] * scoring.term_share(weighed.levels[level].of(documents), norm)
     return shares
 
 
@@ -456,8 +428,8 @@ class Scored:
 
     Attributes:
         rows: The assertions, as rows of the columns.
-        counts: See `Segment`.
-        slots: See `Segment`.
+        counts: See `Layout`.
+        slots: The slots of their vectors; 0 for none.
         said_at: When each was said, in seconds since 1970.
         score: The composite; see `search`.
         newest: Whether a statement that this one overtakes answers better, and raises its score.
@@ -488,12 +460,11 @@ _COLUMNS: Final = tuple(field.name for field in attrs.fields(Scored))
 _PARTS: Final = tuple(field.name for field in attrs.fields(ScoreParts) if field.name in _COLUMNS)
 
 
-def _first_pass(corpus: Corpus, number: int, asked: CorpusQuery) -> NDArray[np.float32]:
-    """Return approximate scores of all rows of a part; see `_slack` for their error."""
-    segment, query = corpus.parts[number].segment, asked.query
-    weights = segment.short_weights
-    alike = scoring.similarity(_evidence(corpus, number, asked, None, weights), query.lexical_weight)
-    recency = segment.recency(query.settings.half_life_days, query.now)
+def _first_pass(corpus: Corpus, asked: CorpusQuery) -> NDArray[np.float32]:
+    """Return approximate scores of all rows; see `_slack` for their error."""
+    query, weights = asked.query, corpus.short_weights
+    alike = scoring.similarity(_evidence(corpus, asked, None, weights), query.lexical_weight)
+    recency = corpus.recency(query.settings.half_life_days, query.now)
     scores: Any = scoring.composite(alike, recency, weights.importance, query.settings)
     approximate: NDArray[np.float32] = scores
     return approximate
@@ -508,19 +479,18 @@ def _slack(asked: CorpusQuery) -> float:
     return 2 * (wrong + 4e-6)
 
 
-def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) -> Scored:
-    """Return rows of a part with their exact scores."""
-    segment, query = corpus.parts[number].segment, asked.query
-    weights = segment.weights(rows)
-    evidence = _evidence(corpus, number, asked, rows, weights)
+def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
+    """Return rows with their exact scores."""
+    query, weights = asked.query, corpus.weights(rows)
+    evidence = _evidence(corpus, asked, rows, weights)
     alike = scoring.similarity(evidence, query.lexical_weight)
-    said_at, none = segment.said_at[rows], np.zeros(len(rows))
+    said_at, none = corpus.said_at[rows], np.zeros(len(rows))
     recency = scoring.recency(query.now - said_at, query.settings.half_life_days)
     lead, concept = (none if sign is None else sign for sign in (evidence.lead, evidence.concept))
     return Scored(
-        rows=segment.rows[rows].astype(np.intp),
-        counts=segment.counts[rows].astype(np.intp),
-        slots=segment.slots[rows],
+        rows=rows,
+        counts=corpus.layout.counts[rows].astype(np.intp),
+        slots=np.maximum(corpus.slots[rows], 0),
         said_at=said_at,
         score=scoring.composite(alike, recency, weights.importance, query.settings),
         similarity=alike,
@@ -535,7 +505,7 @@ def _second_pass(corpus: Corpus, number: int, asked: CorpusQuery, rows: Rows) ->
     )
 
 
-def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int) -> Scored | None:
+def search(corpus: Corpus, query: Query, keep: Rows | None, limit: int) -> Scored | None:
     """Return the best rows and all that equal the last of them, in no order; None if there are none.
 
     A statement that overtakes others scores like the best of them, and they score just below it, whatever the filter.
@@ -544,91 +514,61 @@ def search(corpus: Corpus, query: Query, keep: Sequence[Rows | None], limit: int
     Args:
         corpus: The corpus, as `Corpus.shown` to the caller.
         query: The query.
-        keep: By part, the rows that a filter keeps, ascending; None for all that the caller sees.
+        keep: The rows that a filter keeps, ascending; None for all that the caller sees.
         limit: Number of best rows.
     """
     seen = corpus.seen(query.sight)
-    keep = [few if rows is None else rows for rows, few in zip(keep, seen.rows, strict=True)]
-    few = [rows is not None and _is_few(rows, part.segment) for part, rows in zip(corpus.parts, keep, strict=True)]
-    chosen = {number: rows for number, rows in enumerate(keep) if rows is not None and few[number]}
-    groups = seen.overtaken.none() if query.times else seen.overtaken
-    if all(few):
-        scored = groups.whole(chosen)
-        asked = CorpusQuery.of(corpus, query, among=_around(corpus, scored))
+    keep = seen.few if keep is None else keep
+    groups = seen.overtaken.at(slice(0, 0 if query.times else None))
+    if keep is not None and (len(keep) * _FEW <= len(corpus.layout) or len(corpus.layout) <= _SMALL):
+        chosen, scored = keep, groups.whole(keep)
+        asked = CorpusQuery.of(corpus, query, among=corpus.around(scored))
     else:
         asked = CorpusQuery.of(corpus, query, among=None)
-        approximate: list[tuple[int, NDArray[np.float32]]] = []
-        best = np.full(len(groups), np.inf, np.float32)
-        for number, rows in enumerate(keep):
-            if number in chosen:
-                continue
-            scores, mask = _first_pass(corpus, number, asked), seen.masks[number]
-            groups.read(number, scores, best)
-            if rows is not None:
-                mask = np.zeros(len(scores), np.bool_)
-                mask[rows] = True
-            if mask is not None:
-                scores[~mask] = _HIDDEN
-            approximate.append((number, scores))
-        cut, candidates = _candidates(approximate, limit, _slack(asked))
-        chosen |= groups.with_newest(dict(candidates), best >= cut, keep)
+        scores, mask = _first_pass(corpus, asked), seen.mask
+        best = scores[groups.older]
+        if keep is not None:
+            mask = np.zeros(len(scores), np.bool_)
+            mask[keep] = True
+        if mask is not None:
+            scores[~mask] = _HIDDEN
+        cut, chosen = _candidates(scores, limit, _slack(asked))
+        raised = groups.newest[best >= cut]
+        chosen = united(chosen, raised if mask is None else raised[mask[raised]])
         scored = groups.whole(chosen)
-    parts = [_second_pass(corpus, number, asked, rows) for number, rows in scored.items() if len(rows)]
-    if not parts:
+    if not len(scored):
         return None
-    found = parts[0] if len(parts) == 1 else _joined(parts)
-    return found if not len(groups) else _newest_first(found, groups, _of_columns(corpus, chosen))
+    found = _second_pass(corpus, asked, scored)
+    return _newest_first(found, groups, chosen) if len(groups) else found
 
 
 def _newest_first(scored: Scored, overtaken: Overtaken, kept: Rows) -> Scored:
     """Return the kept rows, the newest statement of each matter scored like the best one; see `scoring.outranked`."""
-    order = np.argsort(scored.rows)
-    known = scored.rows[order]
-    there = among(overtaken.older, known)
+    there = among(overtaken.older, scored.rows)
     if not there.any():
         return scored
-    older, newest = (order[known.searchsorted(rows[there])] for rows in (overtaken.older, overtaken.newest))
+    older, newest = (scored.rows.searchsorted(rows[there]) for rows in (overtaken.older, overtaken.newest))
     score = scored.score.copy()
     np.maximum.at(score, newest, scored.score[older])
     raised = score > scored.score
     score[older] = scoring.outranked(score[older], score[newest])
-    left = among(scored.rows, kept)
-    return attrs.evolve(scored, score=score, newest=raised).at(np.flatnonzero(left))
+    return attrs.evolve(scored, score=score, newest=raised).at(np.flatnonzero(among(scored.rows, kept)))
 
 
-def _of_columns(corpus: Corpus, chosen: Mapping[int, Rows]) -> Rows:
-    found = [corpus.parts[number].segment.rows[rows].astype(np.intp) for number, rows in chosen.items()]
-    return np.concatenate([np.empty(0, np.intp), *found])
-
-
-def _around(corpus: Corpus, scored: Mapping[int, Rows]) -> list[NDArray[np.bool_]]:
-    return [corpus.parts[number].segment.around(rows) for number, rows in sorted(scored.items())]
-
-
-def _joined(parts: Sequence[Scored]) -> Scored:
-    return Scored(**{name: np.concatenate([getattr(item, name) for item in parts]) for name in _COLUMNS})
-
-
-def _is_few(rows: Rows, segment: Segment) -> bool:
-    return len(rows) * _FEW <= len(segment) or len(segment) <= _SMALL
-
-
-def _candidates(
-    approximate: Sequence[tuple[int, NDArray[np.float32]]], limit: int, slack: float
-) -> tuple[float, list[tuple[int, Rows]]]:
-    """Return the least score of the best, and the rows of each part that may be among them.
+def _candidates(scores: NDArray[np.float32], limit: int, slack: float) -> tuple[float, Rows]:
+    """Return the least score of the best, and the rows that may be among them.
 
     The scores have an error of at most half the slack.
     """
-    cut = max(_last_of_best([_highest(scores, limit) for _, scores in approximate], limit) - slack, _HIDDEN / 2)
-    found = [(number, scores, np.flatnonzero(scores >= cut)) for number, scores in approximate]
-    cut = _last_of_best([scores[rows] for _, scores, rows in found], limit) - slack
-    return cut, [(number, rows[scores[rows] >= cut]) for number, scores, rows in found]
+    cut = max(_last_of_best(_highest(scores, limit), limit) - slack, _HIDDEN / 2)
+    rows = np.flatnonzero(scores >= cut)
+    best = scores[rows]
+    cut = _last_of_best(best, limit) - slack
+    return cut, rows[best >= cut]
 
 
-def _last_of_best(several: Sequence[NDArray[np.float32]], limit: int) -> float:
+def _last_of_best(scores: NDArray[np.float32], limit: int) -> float:
     """Return the last of the best scores, or minus infinity if there are not more than these."""
-    scores = np.concatenate([np.empty(0, np.float32), *several])
     return float(np.partition(scores, -limit)[-limit]) if limit < len(scores) else -math.inf
 
 
@@ -681,7 +621,7 @@ def ranked(
     """
     corpus = corpus.shown(query.sight)
     beside = beside if corpus.documents.far else None
-    best = functools.partial(_best, corpus, query, kept_by_part(corpus, query.sight, wanted), min_score, beside)
+    best = functools.partial(_best, corpus, query, kept_rows(corpus, query.sight, wanted), min_score, beside)
     diversity = query.settings.diversity
     ranking = _diverse(corpus, best, limit, diversity) if diversity else best(limit)
     return [] if ranking is None else _matches(ranking, concepts)
@@ -690,12 +630,12 @@ def ranked(
 def _best(
     corpus: Corpus,
     query: Query,
-    keep: Sequence[Rows | None],
+    keep: Rows | None,
     min_score: float,
     beside: Callable[[Rows], Sequence[int]] | None,
     limit: int,
 ) -> _Ranking | None:
-    """Return the best of some rows of each part; None if there are none."""
+    """Return the best of some rows; None if there are none."""
     while (scored := search(corpus, query, keep, limit)) is not None:
         best = scored.at(_top(scored, limit, min_score))
         if not len(best.rows):
@@ -706,7 +646,8 @@ def _best(
         if len(currents) == len(read):
             return _in_order(best, currents, limit)
         # Some were erased since the corpus was made: others take their places.
-        keep = without(corpus, query.sight, keep, best.rows[[current is None for current in read]])
+        left = corpus.seen(query.sight).rows if keep is None else keep
+        keep = left[~among(left, best.rows[[current is None for current in read]])]
     return None
 
 
@@ -753,8 +694,8 @@ def _match(record: FactRecord[Any], score: float, parts: ScoreParts, newest: boo
         ("important", parts.importance > 0.5),
         ("newest", newest),
     )
-    held = tuple(name for name, holds in reasons if holds)
-    return RecallMatch(record=record, score=score, parts=parts, reasons=held)
+    held = [name for name, holds in reasons if holds]
+    return RecallMatch(record=record, score=score, parts=parts, reasons=tuple(held))
 
 
 def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int, diversity: float) -> _Ranking | None:
@@ -783,7 +724,7 @@ def _diverse(corpus: Corpus, best: Callable[[int], _Ranking | None], limit: int,
 def _chosen(corpus: Corpus, pool: Scored, limit: int, diversity: float, *, whole: bool) -> Rows | None:
     """Choose from a pool; return None if a record outside it could gain more."""
     vectors = corpus.vectors.take(pool.slots).astype(np.float64)
-    talks = conversation_keys(corpus.columns, pool.rows)
+    talks = corpus.columns["talk"][pool.rows]
     overlap = np.zeros(len(pool.rows))
     left = np.ones(len(pool.rows), np.bool_)
     chosen: list[int] = []

@@ -90,7 +90,6 @@ __all__ = [
     "Composite",
     "Evidence",
     "RecallSettings",
-    "aged",
     "closeness",
     "composite",
     "confidence",
@@ -506,16 +505,6 @@ def recency(age: Floats, half_life_days: float) -> Floats:
     halved: Any = np.exp2(np.maximum(age, 0) / (-DAY * half_life_days))
     recent: Floats = halved
     return recent
-
-
-def aged(recency: Floats, seconds: float, half_life_days: float) -> Floats:
-    """Return recencies as they are some seconds later.
-
-    That a factor does it is a property of the exponential: with another formula of `recency`, this function goes, and
-    `factmem.recall.index.segments.Segment.recency` computes all rows at every search.
-    """
-    older: Floats = recency * 0.5 ** (seconds / (DAY * half_life_days))
-    return older
 
 
 def composite(similarity: Floats, recency: Floats, importance: Floats, settings: RecallSettings) -> Floats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import struct
 
 import attrs
 import numpy as np
@@ -12,10 +11,6 @@ import pytest
 import factmem.recall.index.corpus
 from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts, RecallSettings
 from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
-from factmem.recall.index.column_fold import CurrentRows
-from factmem.recall.index.columns import Columns, Rows
-from factmem.recall.index.outline_codec import BODY, BODY_FIELDS
-from factmem.recall.index.segments import Segment
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight
@@ -74,10 +69,8 @@ async def test_the_recency_of_a_corpus_is_that_of_each_row(days: int) -> None:
             said_at = NOW - dt.timedelta(days=age)
             await memory.save(MultipleFacts(STATEMENT, (text,), timestamp=said_at))
         corpus = await memory._backend.mirror.corpus()
-        segments = [part.segment for part in corpus.parts]
-        for now in (NOW.timestamp() + days * DAY, NOW.timestamp() + days * DAY + 60):  # the second time from a cache
-            for segment in segments:
-                assert segment.recency(30, now) == pytest.approx(recency(now - segment.said_at, 30), rel=1e-5)
+        now = NOW.timestamp() + days * DAY
+        assert corpus.recency(30, now) == pytest.approx(recency(now - corpus.said_at, 30), rel=1e-5)
 
 
 async def test_viewers_who_have_nothing_of_their_own_share_one_view() -> None:
@@ -112,7 +105,7 @@ async def test_terms_are_cached_within_bounds_and_count_the_same(monkeypatch: py
         terms = memory._backend.mirror.terms("Ann Ben saw sold pear plum user")
 
         first, *others = [[corpus.term(term, seen).documents for term in terms] for seen in callers]
-        held = [hits for found in corpus._terms.occurrences.values() for levels in found.levels for hits in levels]
+        held = [hits for found in corpus._terms.whole.values() for hits in found.levels]
         assert 0 < sum(len(hits.rows) for hits in held) <= 100
         assert others == [first] * 3
         assert [corpus.term(term, callers[0]).documents for term in terms] == first
@@ -168,19 +161,3 @@ async def test_updates_are_searched_anew_for_another_view_and_after_a_write() ->
             matches = await memory.scope(f"/product/{view}").recall("I live in Oslo.")
             (old,) = (match for match in matches if match.record.value == "I live in Oslo.")
             assert (old.newer and old.newer.value) == newer
-
-
-def test_what_was_not_embedded_lies_with_what_has_no_embedding() -> None:
-    columns = Columns()
-    columns.add(
-        Rows(
-            seqs=[1],
-            ids=[1],
-            records=[1],
-            recorded_at=[0],
-            shared=[b'["/agent/a","user",null,0,"word",null]'],
-            own=[BODY.pack(0, 0, 0.5, *(0 for _ in range(len(BODY_FIELDS) - 3))) + struct.pack("<Q", 7)],
-        )
-    )
-    row = np.zeros(1, np.intp)
-    assert Segment.build(columns, CurrentRows(row, row, counts=np.ones(1, np.intp))).slots.tolist() == [0]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import struct
-from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from factmem.recall.index import segments
+from factmem.recall.index import postings
 from factmem.recall.index.columns import Columns, Rows
 from factmem.recall.index.outline_codec import BODY, BODY_FIELDS
-from factmem.recall.index.segments import post
+from factmem.recall.index.postings import Block, extended, occurrences
+from factmem.recall.text.related_words import Term
 
 _TERMS = st.lists(st.integers(0, 2**64 - 1) | st.sampled_from([7 << 40, (7 << 40) + 1, (7 << 40) + 2]), max_size=6)
 """Some differ in their lowest bits only, which are cut to make room for the row number."""
@@ -39,25 +38,36 @@ def columns_of(terms: list[list[int]]) -> Columns:
     return columns
 
 
-@example([[5] * 255, [5, 6], [6] * 256], random.Random(0))
-@given(st.lists(_TERMS, min_size=1, max_size=40), st.randoms())
-def test_each_term_is_posted_with_its_rows_and_counts(terms: list[list[int]], chance: random.Random) -> None:
-    order = list(range(len(terms)))
-    chance.shuffle(order)
-    expected: dict[int, dict[int, int]] = defaultdict(dict)
-    for row, held in enumerate(order):
-        for term, count in Counter(terms[held]).items():
-            expected[term][row] = count
-
+@example([[5] * 255, [5, 6], [6] * 256], [0, 1, 2])
+@given(st.lists(_TERMS, min_size=1, max_size=40), st.lists(st.integers(0, 40)))
+def test_each_term_is_posted_with_its_rows_and_counts(terms: list[list[int]], ends: list[int]) -> None:
+    """Rows are posted in some steps, each of which ends a block or makes small ones anew."""
+    columns, blocks = columns_of(terms), tuple[Block, ...]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segments, "_ROWS_AT_ONCE", 7)
-        distinct, begins, rows, counts = post(columns_of(terms), np.array(order, np.intp))
+        patch.setattr(postings, "_ROWS_AT_ONCE", 7)
+        patch.setattr(postings, "_GROWTH", 1)
+        for end in sorted({*(end for end in ends if 0 < end < len(terms)), len(terms)}):
+            blocks = extended(blocks, columns, end)
 
-    assert len(begins) == len(distinct) + 1
-    assert begins[-1] == len(rows) == len(counts)
-    found = [
-        (term, dict(zip(rows[start:end].tolist(), counts[start:end].tolist(), strict=True)))
-        for term, start, end in zip(distinct.tolist(), begins[:-1].tolist(), begins[1:].tolist(), strict=True)
-    ]
-    assert found == sorted(expected.items())
-    assert all(list(held) == sorted(held) for _, held in found)
+    assert [block.first for block in blocks] == [0, *(block.end for block in blocks[:-1])]
+    for term in {term for held in terms for term in held}:
+        expected = {row: held.count(term) for row, held in enumerate(terms) if term in held}
+        one = Term(term, np.array([term], np.uint64), np.ones(1, np.float32))
+        hits = occurrences(blocks, one, None, len(terms))
+        assert dict(zip(hits.rows.tolist(), hits.counts.tolist(), strict=True)) == expected
+        assert hits.rows.tolist() == sorted(hits.rows.tolist())
+        even = occurrences(blocks, one, np.arange(len(terms)) % 2 == 0, len(terms))
+        assert even.rows.tolist() == [row for row in sorted(expected) if row % 2 == 0]
+
+
+@given(st.lists(_TERMS, min_size=1, max_size=40))
+def test_related_terms_count_by_their_weights(terms: list[list[int]]) -> None:
+    columns = columns_of(terms)
+    blocks = extended(extended((), columns, (len(terms) + 1) // 2), columns, len(terms))
+    related = Term(7 << 40, np.array([7 << 40, (7 << 40) + 1], np.uint64), np.array([1, 0.5], np.float32))
+    counts = [held.count(7 << 40) + held.count((7 << 40) + 1) / 2 for held in terms]
+
+    hits = occurrences(blocks, related, None, len(terms))
+    assert hits.rows.tolist() == np.flatnonzero(counts).tolist()
+    assert hits.counts.tolist() == [count for count in counts if count]
+    assert hits.of(np.arange(len(terms))).tolist() == counts

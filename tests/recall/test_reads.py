@@ -65,5 +65,5 @@ async def test_an_update_reads_no_records_of_other_values(provider: Counting) ->
 def test_rows_that_score_alike_and_lie_together_are_not_all_candidates() -> None:
     scores = np.linspace(0.1, 0.2, 10_000, dtype=np.float32)
     scores[300:400] = np.linspace(0.5, 0.6, 100, dtype=np.float32)
-    _, ((_, rows),) = _candidates([(0, scores)], 10, 1e-6)
+    _, rows = _candidates(scores, 10, 1e-6)
     assert rows.tolist() == list(range(390, 400))

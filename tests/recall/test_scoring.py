@@ -18,7 +18,6 @@ from factmem.recall.scoring import (
     ALONE,
     DAY,
     Evidence,
-    aged,
     closeness,
     confidence,
     context_weight,
@@ -50,12 +49,6 @@ def test_the_additive_composite_is_that_of_crewai() -> None:
 
 def test_two_half_lives_leave_a_quarter_of_recency() -> None:
     assert recency(60 * DAY, 30) == pytest.approx(0.25)
-
-
-@given(st.floats(0, 3000), st.floats(0, 3000), st.floats(0.5, 400))
-def test_recency_ages_by_a_factor(age: float, later: float, half_life: float) -> None:
-    then, now = recency(age * DAY, half_life), recency((age + later) * DAY, half_life)
-    assert aged(then, later * DAY, half_life) == pytest.approx(now, abs=1e-12)
 
 
 def test_the_future_is_as_recent_as_now() -> None:

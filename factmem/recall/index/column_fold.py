@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.columns import Columns
 
-__all__ = ["Changes", "CurrentRows", "affected", "counting", "current_rows", "joined", "said_the_same", "takes_part"]
+__all__ = ["Changes", "CurrentRows", "affected", "counting", "current_rows", "said_the_same", "takes_part"]
 
 _ACTIVE, _PENDING, _FAILED = map(STATES.index, (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED))
 _NOTHING: Final = np.empty(0, np.intp)
@@ -57,18 +56,14 @@ class CurrentRows:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @classmethod
+    def none(cls) -> CurrentRows:
+        """Return no records."""
+        return cls(_NOTHING, _NOTHING, counts=_NOTHING)
+
     def at(self, which: NDArray[Any] | slice) -> CurrentRows:
         """Return some of the records, by a mask or by positions."""
         return CurrentRows(self.rows[which], self.firsts[which], counts=self.counts[which])
-
-
-def joined(several: Sequence[CurrentRows]) -> CurrentRows:
-    """Concatenate current records."""
-    return CurrentRows(
-        np.concatenate([_NOTHING, *(item.rows for item in several)]),
-        np.concatenate([_NOTHING, *(item.firsts for item in several)]),
-        counts=np.concatenate([_NOTHING, *(item.counts for item in several)]),
-    )
 
 
 def takes_part(states: Any, flags: Any) -> Any:
@@ -171,7 +166,7 @@ def _repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 def _winners(columns: Columns, ended: NDArray[np.bool_], rows: NDArray[np.intp]) -> CurrentRows:
     """Fold records of several assertions."""
     if not len(rows):
-        return CurrentRows(_NOTHING, _NOTHING, counts=_NOTHING)
+        return CurrentRows.none()
     track, fold = columns.of_rows("track", rows), columns["fold"][rows]
     order = np.lexsort((columns["seq"][rows], columns["said_at"][rows], track, fold))
     rows, track, fold = rows[order], track[order], fold[order]

@@ -3,7 +3,8 @@
 Columns are append-only. One thread at a time appends; others read without a lock, because whatever a row refers to is
 there before the row. Two columns read one after the other may differ in length; `Columns.all_of_heads` is consistent.
 Only ``state`` and ``slot`` change in place, for the writing thread. Texts are stored once each (`Numbered`); ids are
-64-bit keys.
+64-bit keys. ``talk`` is the key of a row's conversation: its id, place and owner, since words never cross a partition;
+0 for none.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from factmem.recall.index.outline_codec import (
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.text.analysis import analyse, spaced
 from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 from factmem.views import Sight, View
 
 if TYPE_CHECKING:
@@ -63,6 +65,8 @@ _TYPES: Final = {
     "head": np.int32,
     "labels": np.int32,
     "conversation": np.int32,
+    "talk": np.uint64,
+    "lead": np.int32,
     "slot": np.int32,
     "terms_start": np.int64,
     "terms_count": np.int32,
@@ -77,6 +81,7 @@ _HEAD_TYPES: Final = {
     "owner": np.int32,
     "priority": np.int64,
 }
+_KEYS: Final = ("id", "record", "fold", "stands", "talk")
 _TAGS: Final = ("categories", "topics", "sources", "cited")
 _SPARE: Final = 32
 """Room for one term more in this many is made in advance, for the rows that follow may be longer."""
@@ -137,12 +142,14 @@ class Columns:
         self.cited: Numbered = Numbered()
         self.conversations: Numbered = Numbered([""])
         self.metadata: dict[int, str] = {}
+        self.leads: dict[int, int] = {0: 0}
+        """Numbers of the first terms of rows, which name the speaker or the subject; 0 for none."""
         self.concept_names: ConceptNames = ConceptNames()
         self._columns = Growing(_TYPES)
         self._of_heads = Growing(_HEAD_TYPES)
         self._terms = Growing({"terms": np.uint64})
         self._tags = {name: Growing({"tag": np.int32, "label": np.int32}) for name in _TAGS}
-        self._finders: dict[str, Finder] = {name: Finder() for name in ("id", "record", "fold", "stands")}
+        self._finders: dict[str, Finder] = {name: Finder() for name in _KEYS}
         self._reached: dict[Hashable, NDArray[np.bool_]] = {}
         self._individuals = np.empty(0, np.bool_)
         self._called: dict[str, list[int]] = {}
@@ -171,6 +178,11 @@ class Columns:
     def terms(self) -> NDArray[np.uint64]:
         """The terms of all rows, one after the other; see ``terms_start`` and ``terms_count``."""
         return self._terms["terms"]
+
+    def terms_of(self, first: int, end: int) -> NDArray[np.uint64]:
+        """Return the terms of successive rows, given by the first one and the one after the last."""
+        starts, counts = self["terms_start"], self["terms_count"]
+        return self.terms[starts[first] : starts[end - 1] + counts[end - 1]] if end > first else self.terms[:0]
 
     def scope(self, number: int) -> MemoryScope:
         """Return a scope by its number, anchored at the tenant."""
@@ -232,7 +244,7 @@ class Columns:
         return known
 
     def find(self, name: str, keys: Iterable[int] | NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the rows whose ``id``, ``record``, ``fold`` or ``stands`` is one of some keys, ascending."""
+        """Return the rows whose ``id``, ``record``, ``fold``, ``stands`` or ``talk`` is one of some keys, ascending."""
         wanted = keys if isinstance(keys, np.ndarray) else np.fromiter(keys, np.uint64)
         return self._finders[name].find(self[name], wanted)
 
@@ -253,6 +265,8 @@ class Columns:
         numbers = np.fromiter(map(self.conversations.number, said_in), np.int32, len(said_in))
         head = self._numbered_heads([text.decode(errors="surrogatepass") for text in heads])[of_heads]
         records = np.array(rows.records, np.uint64)
+        given, starts = np.frombuffer(terms, "<u8"), np.cumsum(counts) - counts
+        leads = given.take(starts, mode="clip") if len(given) else np.zeros(len(counts), np.uint64)
         self._columns.append(
             rows.ahead,
             **{name: body[name] for name, _ in BODY_FIELDS if name != "tail"},
@@ -261,16 +275,17 @@ class Columns:
             recorded_at=rows.recorded_at,
             id=np.array(rows.ids, np.uint64),
             record=records,
-            **self._keys(head, (body["flags"] & MULTIPLE) != 0, records, body["value"]),
+            **self._keys(head, (body["flags"] & MULTIPLE) != 0, records, body["value"], numbers[of_tails]),
+            lead=self._numbered_leads(head, np.where(counts > 0, leads, np.uint64(0))),
             head=head,
             labels=self._numbered_labels(labelled)[of_tails],
             conversation=numbers[of_tails],
             slot=-1,
-            terms_start=self._terms.length + np.cumsum(counts) - counts,
+            terms_start=self._terms.length + starts,
             terms_count=counts,
         )
         terms_ahead = len(terms) // 8 * rows.ahead // len(rows.seqs)
-        self._terms.append(terms_ahead + terms_ahead // _SPARE, terms=np.frombuffer(terms, "<u8"))
+        self._terms.append(terms_ahead + terms_ahead // _SPARE, terms=given)
 
     def without(self, erased: NDArray[np.intp]) -> tuple[Columns, NDArray[np.intp]]:
         """Return columns without some rows, and the rows that are left.
@@ -312,7 +327,21 @@ class Columns:
         counts = kept["terms_count"].astype(np.int64)
         kept["terms_start"] = np.cumsum(counts) - counts
         several = (kept["flags"] & MULTIPLE) != 0
-        return kept | new._keys(kept["head"], several, kept["record"], kept["value"])
+        kept["lead"] = new._numbered_leads(kept["head"], np.fromiter(self.leads, np.uint64)[self["lead"][left]])
+        return kept | new._keys(kept["head"], several, kept["record"], kept["value"], kept["conversation"])
+
+    def _numbered_leads(self, heads: NDArray[np.int32], leads: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the numbers of first terms; those of a fact about everything name nobody."""
+        everything = self.subjects.find(subject_text(MemorySubject.EVERYTHING.name, None))
+        statement = self.keywords.find(STATEMENT.keyword)
+        if everything is not None:
+            of_nobody = (self.of_heads("subject") == everything) & (
+                self.of_heads("keyword") != (-1 if statement is None else statement)
+            )
+            leads = np.where(of_nobody[heads], np.uint64(0), leads)
+        distinct, places = np.unique(leads, return_inverse=True)
+        numbers = [self.leads.setdefault(lead, len(self.leads)) for lead in distinct.tolist()]
+        return np.array(numbers, np.int32)[places]
 
     def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.heads)
@@ -373,11 +402,16 @@ class Columns:
         several: NDArray[np.bool_],
         records: NDArray[np.uint64],
         values: NDArray[np.uint64],
+        conversations: NDArray[np.int32],
     ) -> dict[str, NDArray[np.uint64]]:
-        """Return the fold key and the uniqueness key of each row; both are the track for a SINGLE."""
+        """Return keys of each row: of the fold and of uniqueness, both the track for a SINGLE, and of the talk."""
         track = (self.of_heads("track")[heads].astype(np.uint64) + _ONE) * _ODD
-        none = np.uint64(0)
-        return {"fold": track ^ np.where(several, records, none), "stands": track ^ np.where(several, values, none)}
+        none, place = np.uint64(0), self.of_heads("place")[heads].astype(np.uint64)
+        return {
+            "fold": track ^ np.where(several, records, none),
+            "stands": track ^ np.where(several, values, none),
+            "talk": np.where(conversations > 0, (conversations.astype(np.uint64) << np.uint64(32)) | place, none),
+        }
 
 
 def subject_text(name: str, individual: str | None) -> str:

@@ -1,34 +1,41 @@
 """A snapshot of everything that can be recalled at one moment, read without a lock.
 
-A corpus is immutable but for caches; its columns may grow, and erased vectors are overwritten.
-
-It consists of a few `Segment`s. A write lays out the records that it changes, with their conversations, as a new small
-segment, and marks these rows as gone in the others. Small segments are merged (`grown`), so that each record is laid
-out a few times only.
+A corpus is immutable but for caches; its columns may grow, and erased vectors are overwritten. It holds one item per
+row of the columns at its moment: which rows are current (`Layout`), and where their neighbours are. A write copies
+these arrays and links the conversations that it changes anew; postings are shared.
 
 Statistics are those of what a caller sees (`Corpus.seen`): their own and public records, in the scopes of their view.
-They are sums of whole numbers over whole conversations, cached for each segment, so that they are exact after any
-write and cost little.
+They are sums of whole numbers over whole conversations, so that they are exact whatever the order of writes.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import attrs
 import numpy as np
 
 from factmem.details import Origin
 from factmem.fold import Current, Moment
-from factmem.recall.index.column_fold import CurrentRows, joined, said_the_same
+from factmem.recall.index.column_fold import CurrentRows, said_the_same
 from factmem.recall.index.columns import Columns
 from factmem.recall.index.matters import NO_PAIRS, Overtaken, Pairs
-from factmem.recall.index.outline_codec import JOB, REMOVED, UNREVIEWED, microseconds, term_numbers
-from factmem.recall.index.segments import Hits, Segment, VisibleRows, max_views
+from factmem.recall.index.outline_codec import (
+    ASKS,
+    ASSISTANT,
+    JOB,
+    KINDS_FROM,
+    REMOVED,
+    UNREVIEWED,
+    microseconds,
+    term_numbers,
+)
+from factmem.recall.index.postings import NO_HITS, Block, Hits, occurrences, summed
 from factmem.recall.index.sizes import OBJECT
 from factmem.recall.index.vector_slots import NO_VECTORS, VectorsView
+from factmem.recall.scoring import DAY, context_weight, idf, says_little, words_weight
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.related_words import Term
 from factmem.records import Recorded
@@ -37,10 +44,10 @@ from factmem.views import Sight
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Corpus", "Documents", "Occurrences", "Part", "Seen", "grown"]
+    Rows = NDArray[np.intp]
+    Mask = NDArray[np.bool_]
 
-_GROWTH: Final = 24
-"""A new segment is merged with one that is at most this many times as large."""
+__all__ = ["Corpus", "Documents", "Layout", "Occurrences", "RowWeights", "Seen"]
 
 _KNOWN_TERMS: Final = 4096
 """Number of terms whose document frequencies are cached."""
@@ -52,7 +59,16 @@ _KNOWN_TERM: Final = 1500
 """Typical bytes of the cached occurrences of a term, without their rows."""
 
 _FEW: Final = 16
-"""A caller sees few rows of a part if they see less than one in this many."""
+"""A caller sees few rows if they see less than one in this many."""
+
+_VIEWS_ROOM: Final = 4_000_000
+"""Maximum size of the cache of visible rows, in bytes, unless that holds fewer than `_LEAST_VIEWS` views."""
+
+_LEAST_VIEWS: Final = 4
+_MOST_VIEWS: Final = 128
+
+
+_NO_HITS: Final = (NO_HITS, NO_HITS, NO_HITS)
 
 
 class Documents(Protocol):
@@ -69,110 +85,116 @@ class Documents(Protocol):
         ...
 
 
-@attrs.frozen(eq=False)
-class Part:
-    """A segment, and which of its rows are current.
+class Lengths(NamedTuple):
+    """Numbers of terms by row: of its own text, of the text with its neighbours, of the conversation that it begins."""
+
+    own: NDArray[Any]
+    exchange: NDArray[Any]
+    session: NDArray[Any]
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Layout:
+    """The current records and their neighbours: arrays by row of the columns.
 
     Attributes:
-        segment: The rows.
-        alive: Which of them are current; None for all.
-        gone: The other rows, ascending.
+        current: Whether the row is a record.
+        firsts: The oldest assertion of the record's value.
+        counts: Number of assertions of the record's value.
+        before: The record before it in its conversation; -1 for none.
+        after: The record after it in its conversation; -1 for none.
+        session: The first record of its conversation; a record outside conversations is one of its own.
+        exchanges: Number of terms of the record with its neighbours.
+        sessions: Number of terms of the conversation that begins with the record.
     """
 
-    segment: Segment
-    alive: NDArray[np.bool_] | None = None
-    gone: NDArray[np.intp] = attrs.field(factory=lambda: np.empty(0, np.intp))
-    _visible: dict[Hashable, VisibleRows] = attrs.field(factory=dict, init=False)
-    _reviewed: list[tuple[Part, ...] | None] = attrs.field(factory=list, init=False)
+    current: Mask
+    firsts: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    before: NDArray[np.int32]
+    after: NDArray[np.int32]
+    session: NDArray[np.int32]
+    exchanges: NDArray[np.int32]
+    sessions: NDArray[np.int32]
+
+    @classmethod
+    def none(cls) -> Layout:
+        """Return the layout of no rows."""
+        names = [field.name for field in attrs.fields(cls)]
+        return cls(**{name: np.empty(0, np.bool_ if name == "current" else np.int32) for name in names})
 
     def __len__(self) -> int:
-        return len(self.segment) - len(self.gone)
+        return len(self.current)
 
-    def without(self, gone: NDArray[np.intp]) -> Part:
-        """Return the part without some rows, which are whole conversations."""
-        if not len(gone):
-            return self
-        alive = np.ones(len(self.segment), np.bool_) if self.alive is None else self.alive.copy()
-        alive[gone] = False
-        return Part(self.segment, alive, np.union1d(self.gone, gone))
+    def changed(self, columns: Columns, size: int, rows: Rows, new: CurrentRows) -> Layout:
+        """Return the layout after some rows were folded again.
 
-    def visible(self, key: Hashable, heads: NDArray[np.bool_]) -> VisibleRows:
-        """Return the current rows of visible heads; see `Segment.visible`."""
-        ever = self.segment.visible(key, heads)
-        if self.alive is None:
-            return ever
-        known = self._visible.get(key)
-        if known is None:
-            gone = self.gone if ever.mask is None else self.gone[ever.mask[self.gone]]
-            mask = self.alive if ever.mask is None else self.alive & ever.mask
-            known = VisibleRows(mask, ever.totals.less(self.segment.totals(gone)))
-            if len(self._visible) >= max_views(len(self.segment)):
-                self._visible.clear()
-            self._visible[key] = known
-        return known
-
-    def reviewed(self, columns: Columns) -> tuple[Part, ...]:
-        """Return the part without records that are `FactDetails.unreviewed`, as one or two parts.
-
-        Conversations that hold such a record are laid out again, so that it is nobody's neighbour.
+        Args:
+            columns: The assertions.
+            size: Number of rows of the new layout.
+            rows: All rows of the records that may have changed.
+            new: The records that are current among them.
         """
-        if not self._reviewed:
-            self._reviewed.append(self._without_unreviewed(columns))
-        known = self._reviewed[0]
-        return (self,) if known is None else known
+        added = np.arange(len(self), size, dtype=np.int32)
+        own, none = columns["terms_count"][len(self) : size], np.full(len(added), -1, np.int32)
+        grown = Layout(
+            current=np.append(self.current, np.zeros(len(added), np.bool_)),
+            firsts=np.append(self.firsts, added),
+            counts=np.append(self.counts, np.ones(len(added), np.int32)),
+            before=np.append(self.before, none),
+            after=np.append(self.after, none),
+            session=np.append(self.session, added),
+            exchanges=np.append(self.exchanges, own),
+            sessions=np.append(self.sessions, own),
+        )
+        grown.current[rows] = False
+        grown.current[new.rows] = True
+        grown.firsts[new.rows], grown.counts[new.rows] = new.firsts, new.counts
+        grown._link(columns, rows)
+        return grown
 
-    def _without_unreviewed(self, columns: Columns) -> tuple[Part, ...] | None:
-        """Return the parts that are left; None for the whole, since a reference to itself would keep it in memory."""
-        segment, rows = self.segment, self.rows()
-        hidden = rows[(columns["flags"][segment.rows[rows]] & UNREVIEWED) != 0]
-        if not len(hidden):
-            return None
-        around = rows[segment.around(hidden)[rows]]
-        left = np.setdiff1d(around, hidden)
-        rest = self.without(around)
-        return (rest, Part(segment.of(columns, left))) if len(left) else (rest,)
+    def _link(self, columns: Columns, rows: Rows) -> None:
+        """Link the records of the conversations of some rows."""
+        talk, own = columns["talk"][: len(self)], columns["terms_count"]
+        keys = talk[rows]
+        inside = np.flatnonzero(talk) if len(rows) == len(self) else columns.find("talk", keys[keys > 0])
+        inside = inside[inside < len(self)]
+        if not len(inside):
+            return
+        self.before[inside] = self.after[inside] = -1
+        self.session[inside] = inside
+        self.exchanges[inside] = self.sessions[inside] = own[inside]
+        inside = inside[self.current[inside]]
+        order = inside[
+            np.lexsort((columns["seq"][inside], columns["start"][inside], columns["position"][inside], talk[inside]))
+        ]
+        follows = talk[order[1:]] == talk[order[:-1]]
+        earlier, later = order[:-1][follows], order[1:][follows]
+        self.before[later], self.after[earlier] = earlier, later
+        self.exchanges[later] += own[earlier]
+        self.exchanges[earlier] += own[later]
+        starts = np.append(0, np.flatnonzero(~follows) + 1)[: len(order)]
+        self.session[order] = order[starts].repeat(np.diff(starts, append=len(order)))
+        self.sessions[order[starts]] = np.add.reduceat(own[order], starts) if len(order) else 0
 
-    def lacking(self, columns: Columns) -> NDArray[np.intp]:
-        """Return the current rows of the columns that are not embedded yet."""
-        if not self.segment.unembedded:
-            return np.empty(0, np.intp)
-        rows = self.segment.rows[self.rows()].astype(np.intp)
-        left: NDArray[np.intp] = rows[columns["slot"][rows] < 0]
-        return left
 
-    def embedded(self, columns: Columns) -> Part:
-        """Return the part with the slots of its rows; every current row is embedded or has nothing to embed."""
-        if not self.segment.unembedded:
-            return self
-        slots = np.maximum(columns["slot"][self.segment.rows], 0)
-        return attrs.evolve(self, segment=attrs.evolve(self.segment, slots=slots, unembedded=False))
+@attrs.frozen(kw_only=True, eq=False)
+class RowWeights:
+    """The part of a score that depends on the records alone, by row; see `factmem.recall.scoring.Evidence`.
 
-    def locate(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the current rows of some assertions, given by their rows of the columns; ascending both."""
-        return self._standing(self.segment.locate(rows))
+    Attributes:
+        context: The weight of a row's context.
+        words: The weight of its words.
+        answered: The weight of the row before, if that one ends with a question; None if no row answers one.
+        little: Whether the row says hardly anything.
+        importance: From 0 to 1.
+    """
 
-    def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the row of each of some assertions, in their order; -1 for none."""
-        here = self.locate(np.sort(rows))
-        order = np.argsort(self.segment.rows[here])
-        known = self.segment.rows[here[order]]
-        at = np.minimum(known.searchsorted(rows), len(known) - 1) if len(known) else np.zeros(len(rows), np.intp)
-        return np.where(known[at] == rows, here[order[at]], -1) if len(known) else at - 1
-
-    def conversations(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Return the current rows of conversations, ascending."""
-        return self._standing(self.segment.of_conversations(keys))
-
-    def _standing(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        return rows if self.alive is None else rows[self.alive[rows]]
-
-    def rows(self) -> NDArray[np.intp]:
-        """Return the current rows."""
-        return np.arange(len(self.segment)) if self.alive is None else np.flatnonzero(self.alive)
-
-    def held(self) -> NDArray[np.intp]:
-        """Return the current rows as rows of the columns."""
-        return self.segment.rows[self.rows()].astype(np.intp)
+    context: NDArray[Any]
+    words: NDArray[Any]
+    answered: NDArray[Any] | None
+    little: Mask
+    importance: NDArray[Any]
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -181,38 +203,28 @@ class Seen:
 
     Attributes:
         key: The key of the caller; callers who see the same share it.
-        masks: The visible rows of each part; None for all.
-        rows: The visible rows of each part where they are few, ascending; None where they are many.
+        mask: The visible records; None if these are all rows.
+        few: The visible records where they are few, ascending; None where they are many.
         counts: Numbers of records, exchanges and conversations.
         averages: Mean numbers of terms in each of them.
+        leads: Whether any visible record has each of the numbers of `Columns.leads`.
         overtaken: The statements that others overtake.
     """
 
     key: Hashable
-    masks: tuple[NDArray[np.bool_] | None, ...]
-    rows: tuple[NDArray[np.intp] | None, ...]
+    mask: Mask | None
+    few: Rows | None
     counts: tuple[int, int, int]
     averages: tuple[float, float, float]
+    leads: Mask
     overtaken: Overtaken
 
-    @classmethod
-    def of(cls, key: Hashable, visible: Sequence[VisibleRows], overtaken: Overtaken) -> Seen:
-        """Return the view of some visible rows of each part."""
-        sums = [attrs.astuple(part.totals) for part in visible]
-        records, own, exchange, sessions, session = map(sum, zip(*sums, strict=True)) if sums else (0,) * 5
-        return cls(
-            key=key,
-            masks=tuple(part.mask for part in visible),
-            rows=tuple(
-                np.flatnonzero(part.mask)
-                if part.mask is not None and part.totals.records * _FEW <= len(part.mask)
-                else None
-                for part in visible
-            ),
-            counts=(records, records, sessions),
-            averages=(own / max(records, 1), exchange / max(records, 1), session / max(sessions, 1)),
-            overtaken=overtaken,
-        )
+    @property
+    def rows(self) -> Rows:
+        """The visible records, ascending."""
+        if self.few is not None:
+            return self.few
+        return np.arange(self.counts[0]) if self.mask is None else np.flatnonzero(self.mask)
 
 
 @attrs.frozen(eq=False)
@@ -220,13 +232,15 @@ class Occurrences:
     """The occurrences of a term.
 
     Attributes:
-        levels: The records, exchanges and conversations of each part that hold it.
+        levels: The records, exchanges and conversations that hold it.
         documents: Document frequencies at the three levels. A document that holds related words only counts as the
             part of an occurrence that they are.
+        weights: The term's idf at the three levels.
     """
 
-    levels: Sequence[tuple[Hits, Hits, Hits]]
+    levels: tuple[Hits, Hits, Hits]
     documents: tuple[float, ...]
+    weights: tuple[float, ...]
 
 
 @attrs.define(eq=False)
@@ -234,31 +248,31 @@ class _KnownTerms:
     """A cache of terms by caller and number, bounded in terms and in rows.
 
     Attributes:
-        documents: Document frequencies; see `Occurrences`.
-        occurrences: Occurrences in all rows that the caller sees.
+        common: Terms that many rows hold, without these.
+        whole: Terms with their occurrences in all rows that the caller sees.
     """
 
-    documents: dict[tuple[Hashable, int], tuple[float, ...]] = attrs.field(factory=dict)
-    occurrences: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
+    common: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
+    whole: dict[tuple[Hashable, int], Occurrences] = attrs.field(factory=dict)
     _rows: int = 0
 
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        return 12 * self._rows + _KNOWN_TERM * len(self.occurrences) + 2 * OBJECT * len(self.documents)
+        return 12 * self._rows + _KNOWN_TERM * len(self.whole) + 4 * OBJECT * len(self.common)
 
     def keep(self, key: tuple[Hashable, int], found: Occurrences) -> None:
-        """Keep a term; common ones by their document frequencies alone."""
-        if len(self.documents) >= _KNOWN_TERMS:
-            self.documents.clear()
-        self.documents[key] = found.documents
-        size = sum(len(hits.rows) for levels in found.levels for hits in levels)
+        """Keep a term."""
+        size = sum(len(hits.rows) for hits in found.levels)
         if size * 8 > _KNOWN_ROWS:
+            if len(self.common) >= _KNOWN_TERMS:
+                self.common.clear()
+            self.common[key] = attrs.evolve(found, levels=_NO_HITS)
             return
-        if self._rows + size > _KNOWN_ROWS or len(self.occurrences) >= _KNOWN_TERMS:
-            self.occurrences.clear()
+        if self._rows + size > _KNOWN_ROWS or len(self.whole) >= _KNOWN_TERMS:
+            self.whole.clear()
             self._rows = 0
-        self.occurrences[key] = found
+        self.whole[key] = found
         self._rows += size
 
 
@@ -270,7 +284,9 @@ class Corpus:
         columns: The assertions, and any appended since.
         moment: The moment.
         counts: Which rows of the columns count at that moment.
-        parts: The records.
+        layout: The records.
+        postings: The rows that hold each term, whether they are current or not.
+        slots: By row, the slot of its vector; 0 for none, -1 for one that is not embedded yet.
         pairs: The statements that others overtake, whether they are current or not; see `Updates`.
         vectors: The embeddings known so far; recall by meaning needs a corpus that is `embedded`.
         documents: The assertions in full.
@@ -278,8 +294,10 @@ class Corpus:
 
     columns: Columns
     moment: Moment
-    counts: NDArray[np.bool_]
-    parts: tuple[Part, ...]
+    counts: Mask
+    layout: Layout
+    postings: tuple[Block, ...]
+    slots: NDArray[np.int32]
     vectors: VectorsView
     documents: Documents
     pairs: Pairs = NO_PAIRS
@@ -287,21 +305,24 @@ class Corpus:
     _terms: _KnownTerms = attrs.field(factory=_KnownTerms, init=False)
 
     def __len__(self) -> int:
-        return sum(map(len, self.parts))
+        return int(self.layout.current.sum())
+
+    @functools.cached_property
+    def lacking(self) -> Rows:
+        """The records that are not embedded yet."""
+        return np.flatnonzero(self.layout.current & (self.slots < 0))
 
     @property
     def embedded(self) -> bool:
         """Whether every record has its vector, or nothing to embed."""
-        return self.vectors is not NO_VECTORS and not any(part.segment.unembedded for part in self.parts)
+        return self.vectors is not NO_VECTORS and not len(self.lacking)
 
     @functools.cached_property
-    def retired(self) -> NDArray[np.intp]:
+    def retired(self) -> Rows:
         """The assertions from conversations that are not current, ascending; without texts that wait for a model."""
         columns, moment, size = self.columns, self.moment, len(self.counts)
         left = (columns["conversation"][:size] > 0) & ((columns["flags"][:size] & (JOB | REMOVED)) == 0)
-        for part in self.parts:
-            left[part.segment.rows[part.rows()]] = False
-        rows = np.flatnonzero(left)
+        rows = np.flatnonzero(left & ~self.layout.current)
         if moment.as_of is not None:
             rows = rows[columns["said_at"][rows] <= microseconds(moment.as_of)]
         if moment.known_at is not None:
@@ -311,7 +332,7 @@ class Corpus:
     @functools.cached_property
     def overtaken(self) -> Overtaken:
         """The current statements that others overtake."""
-        return Overtaken.of(self.columns, self.pairs, self.parts)
+        return Overtaken.of(self.columns, self.pairs, self.layout.current)
 
     def shown(self, sight: Sight) -> Corpus:
         """Return the corpus that a caller may see a part of: without unreviewed records, if these are invisible."""
@@ -321,58 +342,212 @@ class Corpus:
     @functools.cached_property
     def _reviewed(self) -> Corpus | None:
         """The corpus without records that are `FactDetails.unreviewed`; None if there are none."""
-        parts = tuple(new for part in self.parts for new in part.reviewed(self.columns))
-        return None if parts == self.parts else attrs.evolve(self, parts=parts)
+        flags, size = self.columns["flags"], len(self.layout)
+        hidden = np.flatnonzero(self.layout.current & ((flags[:size] & UNREVIEWED) != 0))
+        left = self.layout.changed(self.columns, size, hidden, CurrentRows.none())
+        return attrs.evolve(self, layout=left) if len(hidden) else None
 
     def seen(self, sight: Sight) -> Seen:
         """Return what a caller sees of this corpus, which is `shown` to them."""
         key = (self.columns.owner_of(sight.viewer), sight.view)
         known = self._seen.get(key)
         if known is None:
-            heads = self.columns.visible_heads(sight)
-            visible = [part.visible(key, heads) for part in self.parts]
-            known = Seen.of(key, visible, self.overtaken.at(heads[self.columns["head"][self.overtaken.older]]))
-            if len(self._seen) >= max_views(len(self)):
+            if len(self._seen) >= max(_LEAST_VIEWS, min(_MOST_VIEWS, _VIEWS_ROOM // max(len(self.layout), 1))):
                 self._seen.clear()
-            self._seen[key] = known
+            known = self._seen[key] = self._seen_by(key, self.columns.visible_heads(sight))
         return known
+
+    def _seen_by(self, key: Hashable, heads: Mask) -> Seen:
+        layout = self.layout
+        # A conversation lies in one place and has one owner, so that it is visible as a whole or not at all.
+        mask = layout.current & heads[self.heads]
+        rows = np.flatnonzero(mask)
+        begins = rows[layout.session[rows] == rows]
+        counts = (len(rows), len(rows), len(begins))
+        sums = (self.lengths.own[rows], layout.exchanges[rows], layout.sessions[begins])
+        leads = np.zeros(len(self.columns.leads), np.bool_)
+        leads[self.leads[rows]] = True
+        own, exchange, session = (
+            int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in zip(sums, counts, strict=True)
+        )
+        return Seen(
+            key=key,
+            mask=mask if len(rows) < len(mask) else None,
+            few=rows if len(rows) * _FEW <= len(mask) else None,
+            counts=counts,
+            averages=(own, exchange, session),
+            leads=leads,
+            overtaken=self.overtaken.at(mask[self.overtaken.older]),
+        )
 
     def names_in(self, terms: Sequence[int], sight: Sight) -> set[int]:
         """Return which terms name somebody: they are the first term of a record that a caller sees, and no role."""
-        terms = [term for term in terms if term not in _roles()]
-        names: set[int] = set()
-        for part, mask in zip(self.parts, self.seen(sight).masks, strict=True):
-            for place, speaker in part.segment.leading(terms):
-                if mask is None or mask[part.segment.speakers[1] == speaker].any():
-                    names.add(terms[place])
-        return names
+        leads, numbers = self.seen(sight).leads, self.columns.leads
+        found = ((term, numbers.get(term, 0)) for term in terms if term not in _roles())
+        return {term for term, number in found if 0 < number < len(leads) and leads[number]}
 
-    def term(self, term: Term, seen: Seen, among: Sequence[NDArray[np.bool_]] | None = None) -> Occurrences:
+    def term(self, term: Term, seen: Seen, among: Mask | None = None) -> Occurrences:
         """Return the occurrences of a term in what a caller sees.
 
         Args:
             term: The term.
             seen: What the caller sees.
-            among: The visible rows of each part that matter, whole conversations; None for all. Document frequencies
-                are always those of all visible rows.
+            among: The visible rows that matter, whole conversations; None for all. Document frequencies are always
+                those of all visible rows.
         """
         key = (seen.key, term.number)
-        whole = self._terms.occurrences.get(key)
+        whole = self._terms.whole.get(key)
         if whole is not None:
             return whole
-        documents = self._terms.documents.get(key)
-        if documents is not None and among is not None:
-            return Occurrences(self._levels(term, among), documents)
-        levels = self._levels(term, seen.masks)
-        found = Occurrences(levels, tuple(sum(_documents(part[level]) for part in levels) for level in range(3)))
+        common = self._terms.common.get(key)
+        if common is not None:
+            return attrs.evolve(common, levels=self._levels(term, seen.mask if among is None else among))
+        levels = self._levels(term, seen.mask)
+        documents = tuple(map(_documents, levels))
+        found = Occurrences(levels, documents, tuple(map(idf, documents, seen.counts)))
         self._terms.keep(key, found)
         return found
 
-    def _levels(self, term: Term, among: Sequence[NDArray[np.bool_] | None]) -> tuple[tuple[Hits, Hits, Hits], ...]:
-        return tuple(
-            part.segment.levels(part.segment.occurrences(term, some))
-            for part, some in zip(self.parts, among, strict=True)
+    def _levels(self, term: Term, among: Mask | None) -> tuple[Hits, Hits, Hits]:
+        layout, size = self.layout, len(self.layout)
+        own = occurrences(self.postings, term, among, size)
+        if self.single:
+            return own, own, own
+        near = np.concatenate([own.rows, layout.before[own.rows], layout.after[own.rows]])
+        there = near >= 0
+        exchange = summed(near[there], np.tile(own.counts, 3)[there], size)
+        return own, exchange, summed(layout.session[own.rows].astype(np.intp), own.counts, size)
+
+    @functools.cached_property
+    def single(self) -> bool:
+        """Whether every conversation has one record, as where messages are remembered one by one."""
+        return not (self.layout.before >= 0).any()
+
+    @functools.cached_property
+    def grouped(self) -> Mask:
+        """Whether each row is in a conversation with others."""
+        grouped: Mask = (self.layout.before >= 0) | (self.layout.after >= 0)
+        return grouped
+
+    @functools.cached_property
+    def heads(self) -> NDArray[np.int32]:
+        """The head of each row."""
+        return self._column("head")
+
+    @functools.cached_property
+    def leads(self) -> NDArray[np.int32]:
+        """The first term of each row; see `Columns.leads`."""
+        return self._column("lead")
+
+    @functools.cached_property
+    def kinds(self) -> NDArray[np.uint8]:
+        """The kinds of values that each row holds; see `factmem.recall.text.signs.Kind`."""
+        return (self._column("signs") >> KINDS_FROM).astype(np.uint8)
+
+    @functools.cached_property
+    def kinds_held(self) -> int:
+        """The kinds of values that any record holds."""
+        return int(np.bitwise_or.reduce(self.kinds[self.layout.current]))
+
+    @functools.cached_property
+    def assistant(self) -> Mask | None:
+        """Whether the assistant said each row; None if it said none."""
+        assistant = (self._column("signs") & ASSISTANT) != 0
+        return assistant if assistant.any() else None
+
+    @functools.cached_property
+    def said_at(self) -> NDArray[np.float64]:
+        """When each row was said, in seconds since 1970."""
+        said_at: NDArray[np.float64] = self._column("said_at") / 1e6
+        return said_at
+
+    @functools.cached_property
+    def lengths(self) -> Lengths:
+        """The lengths of the documents of the three levels."""
+        return Lengths(self._column("terms_count"), self.layout.exchanges, self.layout.sessions)
+
+    @functools.cached_property
+    def short_lengths(self) -> Lengths:
+        """The lengths in single precision."""
+        return Lengths(*(lengths.astype(np.float32) for lengths in self.lengths))
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return self.columns[name][: len(self.layout)]
+
+    @functools.cached_property
+    def short_weights(self) -> RowWeights:
+        """The weights of all rows, in single precision."""
+        return self.weights(slice(None), np.float32)
+
+    def weights(self, rows: Rows | slice, precision: type[np.floating[Any]] = np.float64) -> RowWeights:
+        """Return the weights of some rows."""
+        own, grouped, before = self.lengths.own, self.grouped[rows], self.layout.before[rows]
+        length = own[rows].astype(precision)
+        answers = (before >= 0) & ((self._column("signs")[before] & ASKS) != 0)
+        context = context_weight(grouped, length)
+        return RowWeights(
+            context=context,
+            words=words_weight(grouped, context).astype(precision),
+            answered=context_weight(answers, own[before].astype(precision)) if answers.any() else None,
+            little=says_little(length, self._column("tells")[rows] != 0),
+            importance=self._column("importance")[rows].astype(precision),
         )
+
+    @functools.cached_property
+    def _ages(self) -> tuple[float, NDArray[np.float32]]:
+        """The time of the newest row, and the seconds from each row to it in single precision."""
+        newest = float(self.said_at.max())
+        return newest, (newest - self.said_at).astype(np.float32)
+
+    def recency(self, half_life_days: float, now: float) -> NDArray[np.float32]:
+        """Return the recency of all rows, in single precision."""
+        newest, ages = self._ages
+        recent = ages + np.float32(now - newest)
+        np.maximum(recent, 0, out=recent)
+        recent *= np.float32(-1 / (DAY * half_life_days))
+        np.exp2(recent, out=recent)
+        return recent
+
+    def cosines(self, dots: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the inner products of the rows, from those of all slots; a copy."""
+        found: NDArray[np.float32] = dots[self._places]
+        return found.copy() if isinstance(self._places, slice) else found
+
+    @functools.cached_property
+    def _places(self) -> slice | NDArray[np.int32]:
+        """The places of the rows among all slots."""
+        first = int(self.slots[0])
+        in_a_row = first > 0 and (np.diff(self.slots) == 1).all()
+        return slice(first, first + len(self.slots)) if in_a_row else np.maximum(self.slots, 0)
+
+    def near(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the mean of each row's value and its neighbours'."""
+        if self.single:
+            return values
+        padded = np.append(values, np.float32(0))  # -1 is the place of the last one
+        mean = values + padded[self.layout.before]
+        mean += padded[self.layout.after]
+        mean *= self._shares_of_neighbours
+        return mean
+
+    @functools.cached_property
+    def _shares_of_neighbours(self) -> NDArray[np.float32]:
+        together = 1 + (self.layout.before >= 0).astype(np.float32) + (self.layout.after >= 0)
+        shares: NDArray[np.float32] = (1 / together).astype(np.float32)
+        return shares
+
+    def around(self, rows: Rows) -> Mask:
+        """Return a mask of some records and of the conversations that they are in."""
+        begin = np.zeros(len(self.layout), np.bool_)
+        begin[self.layout.session[rows]] = True
+        around: Mask = begin[self.layout.session]
+        around &= self.layout.current
+        return around
+
+    def at(self, rows: Rows) -> CurrentRows:
+        """Return some records, as the fold returns them."""
+        firsts, counts = (of[rows].astype(np.intp) for of in (self.layout.firsts, self.layout.counts))
+        return CurrentRows(rows, firsts, counts=counts)
 
     def currents(self, records: CurrentRows, *, beside: Sequence[int] = ()) -> list[Current | None]:
         """Return records in full; None for those erased meanwhile. Blocks: for worker threads only.
@@ -381,53 +556,19 @@ class Corpus:
             records: Records of this corpus.
             beside: Other rows, to be read with them because they may be needed next.
         """
-        rows: list[list[int]] = [[row] for row in records.rows.tolist()]
-        for at in np.flatnonzero(records.counts > 1).tolist():
-            rows[at] += said_the_same(self.columns, rows[at][0], self.counts, self.moment).tolist()
-        read = iter(self.documents.read([*(row for group in rows for row in group), *beside]))
-        return [_current([next(read) for _ in group]) for group in rows]
+        rows = records.rows.tolist()
+        several = np.flatnonzero(records.counts > 1).tolist()
+        same = {at: said_the_same(self.columns, rows[at], self.counts, self.moment).tolist() for at in several}
+        read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
+        said = iter(read[len(rows) :])
+        united = {at: tuple([item for item in (next(said) for _ in others) if item]) for at, others in same.items()}
+        return [item and Current(item, united.get(at) or (item,)) for at, item in enumerate(read[: len(rows)])]
 
     def embeddings(self, records: CurrentRows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
-        slots = self._slots(records.rows)
+        slots = np.maximum(self.slots[records.rows], 0)
         vectors = self.vectors.take(slots)
         return [vector if slot > 0 else None for vector, slot in zip(vectors, slots.tolist(), strict=True)]
-
-    def _slots(self, rows: NDArray[np.intp]) -> NDArray[np.int32]:
-        """Return the slots of records in `vectors`; those of the columns may belong to newer vectors."""
-        slots = np.zeros(len(rows), np.int32)
-        order = np.argsort(rows)
-        ascending = rows[order]
-        for part in self.parts:
-            at = part.locate(ascending)
-            slots[order[np.searchsorted(ascending, part.segment.rows[at])]] = part.segment.slots[at]
-        return slots
-
-    def changed(self, gone: Mapping[int, NDArray[np.intp]], new: CurrentRows, **rest: Any) -> Corpus:
-        """Return the corpus after a write.
-
-        Args:
-            gone: By part, the rows that are no longer current or are in ``new``; whole conversations.
-            new: The records of the new segment.
-            rest: The other attributes that change.
-        """
-        parts = [part.without(gone[number]) if number in gone else part for number, part in enumerate(self.parts)]
-        return attrs.evolve(self, parts=grown(rest.get("columns", self.columns), parts, new), **rest)
-
-
-def grown(columns: Columns, parts: Sequence[Part], new: CurrentRows) -> tuple[Part, ...]:
-    """Return parts with a new one, merged with those before it that are not much larger."""
-    left = [part for part in parts if len(part)]
-    merged = [new]
-    size = len(new.rows)
-    while left and size and (len(left[-1]) <= _GROWTH * size or _mostly_gone(left[-1])):
-        part = left.pop()
-        rows = part.rows()
-        merged.append(part.segment.current_rows(rows))
-        size += len(rows)
-    if size:
-        left.append(Part(Segment.build(columns, joined(merged))))
-    return tuple(left)
 
 
 @functools.cache
@@ -437,12 +578,3 @@ def _roles() -> frozenset[int]:
 
 def _documents(hits: Hits) -> float:
     return float(np.minimum(hits.counts, 1).sum(dtype=np.float64))
-
-
-def _mostly_gone(part: Part) -> bool:
-    return 2 * len(part) < len(part.segment)
-
-
-def _current(read: Sequence[Recorded | None]) -> Current | None:
-    winner, said = read[0], tuple(item for item in read[1:] if item is not None)
-    return None if winner is None else Current(winner, said or (winner,))

@@ -7,8 +7,8 @@ both are current and visible; so nothing that is hidden shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 import numpy as np
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.intp]
 
-__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Rowed", "Updates", "among"]
+__all__ = ["NO_PAIRS", "Overtaken", "Pairs", "Updates", "among", "united"]
 
 _MOST_ALIKE: Final = 64
 """Maximum number of statements of the same frame that a new one is compared with, the last ones."""
@@ -149,56 +149,30 @@ class _Matters(dict[int, Matter[int]]):
         return matter
 
 
-class Rowed(Protocol):
-    """Current rows of the columns in an order of its own."""
-
-    def held(self) -> Rows:
-        """Return the rows of the columns."""
-        ...
-
-    def places(self, rows: Rows) -> Rows:
-        """Return where rows of the columns stand here; -1 for those elsewhere."""
-        ...
-
-
 @attrs.frozen(eq=False)
 class Overtaken:
-    """Statements that others overtake: arrays of one length, by the older one.
+    """Statements that others overtake: rows of the columns.
 
     A statement is scored with its group: those that the same one overtakes, and that one.
 
     Attributes:
-        older: Rows of the columns, ascending.
+        older: The statements, ascending.
         newest: The statement that overtakes each, and that none overtakes.
-        older_at: By part, the rows there of the older ones; -1 for one in another part.
-        newest_at: The same of the newest ones.
     """
 
     older: Rows
     newest: Rows
-    older_at: Sequence[Rows] = ()
-    newest_at: Sequence[Rows] = ()
-
-    def none(self) -> Overtaken:
-        """Return none of them."""
-        nothing = self.older[:0]
-        return Overtaken(nothing, nothing, *([nothing] * len(at) for at in (self.older_at, self.newest_at)))
 
     @classmethod
-    def of(cls, columns: Columns, pairs: Pairs, parts: Sequence[Rowed]) -> Overtaken:
+    def of(cls, columns: Columns, pairs: Pairs, current: NDArray[np.bool_]) -> Overtaken:
         """Return the overtaken ones among the rows of a corpus.
 
         Args:
             columns: The assertions.
             pairs: All pairs.
-            parts: The parts of the corpus.
+            current: Which rows are current.
         """
         older, newer = (rows.astype(np.intp) for rows in pairs)
-        if not len(older):
-            return cls(older, newer, *([older] * len(parts) for _ in range(2)))
-        current = np.zeros(len(columns), np.bool_)
-        for part in parts:
-            current[part.held()] = True
         there = current[older] & current[newer]
         older, newer = older[there], newer[there]
         order = np.lexsort((columns["seq"][newer], columns["said_at"][newer], older))
@@ -211,55 +185,22 @@ class Overtaken:
             if not further.any():
                 break
             newer = np.where(further, newer[at], newer)
-        return cls(older, newer, *([part.places(rows) for part in parts] for rows in (older, newer)))
+        return cls(older, newer)
 
     def __len__(self) -> int:
         return len(self.older)
 
-    def at(self, which: NDArray[np.bool_]) -> Overtaken:
+    def at(self, which: NDArray[np.bool_] | slice) -> Overtaken:
         """Return some of them."""
-        inside = ([rows[which] for rows in of_parts] for of_parts in (self.older_at, self.newest_at))
-        return Overtaken(self.older[which], self.newest[which], *inside)
+        return Overtaken(self.older[which], self.newest[which])
 
-    def read(self, part: int, scores: NDArray[np.float32], into: NDArray[np.float32]) -> None:
-        """Copy the scores of the older ones in a part."""
-        here = self.older_at[part] >= 0
-        into[here] = scores[self.older_at[part][here]]
-
-    def with_newest(
-        self, chosen: Mapping[int, Rows], raising: NDArray[np.bool_], keep: Sequence[Rows | None]
-    ) -> dict[int, Rows]:
-        """Return chosen rows of parts, with those newest ones that an older one raises.
-
-        Args:
-            chosen: The rows.
-            raising: Which of the older ones score so much.
-            keep: The rows of each part that a filter keeps; None for all.
-        """
-        if not raising.any():
-            return dict(chosen)
-        more: dict[int, Rows] = {}
-        for part, rows in chosen.items():
-            newest = self.newest_at[part][raising & (self.newest_at[part] >= 0)]
-            kept = keep[part]
-            more[part] = _united(rows, newest if kept is None else newest[among(newest, kept)])
-        return more
-
-    def whole(self, chosen: Mapping[int, Rows]) -> dict[int, Rows]:
-        """Return chosen rows of parts with all of their groups."""
-        if not len(self):
-            return dict(chosen)
-        touched = np.zeros(len(self), np.bool_)
-        for part, rows in chosen.items():
-            touched |= among(self.older_at[part], rows) | among(self.newest_at[part], rows)
+    def whole(self, chosen: Rows) -> Rows:
+        """Return chosen rows with all of their groups."""
+        touched = among(self.older, chosen) | among(self.newest, chosen)
         if not touched.any():
-            return dict(chosen)
+            return chosen
         touched = among(self.newest, self.newest[touched])
-        whole = dict(chosen)
-        for part, (older, newest) in enumerate(zip(self.older_at, self.newest_at, strict=True)):
-            group = np.concatenate([older[touched], newest[touched]])
-            whole[part] = _united(chosen.get(part, group[:0]), group[group >= 0])
-        return whole
+        return united(chosen, np.concatenate([self.older[touched], self.newest[touched]]))
 
 
 def among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
@@ -268,7 +209,8 @@ def among(rows: Rows, others: Rows) -> NDArray[np.bool_]:
     return known.take(known.searchsorted(rows), mode="clip") == rows if len(known) else np.zeros(len(rows), np.bool_)
 
 
-def _united(rows: Rows, others: Rows) -> Rows:
+def united(rows: Rows, others: Rows) -> Rows:
+    """Return the rows that are in either, ascending."""
     both = np.sort(np.concatenate([rows, others]))
-    united: Rows = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
-    return united
+    found: Rows = both[np.append(True, both[1:] != both[:-1])[: len(both)]]
+    return found

@@ -34,12 +34,12 @@ from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded
 from factmem.recall.index.mirror_cache import MIRRORS, MirrorCache
-from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of, term_numbers
+from factmem.recall.index.outline_codec import OUTLINE_VERSION, drop_known_words, outline_of, query_term
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import LogSource, Pulled
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.recall.text.analysis import analyse, indexed_text
-from factmem.recall.text.related_words import Term, term_of, topics_of
+from factmem.recall.text.related_words import Term
 from factmem.records import Assertion, LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -282,9 +282,7 @@ class Mirror:
 
     def terms(self, text: str) -> list[Term]:
         """Return the distinct terms of a query, with their related terms and topics."""
-        terms = list(dict.fromkeys(analyse(text)))
-        topics = (term_numbers(topics_of([term])) for term in terms)
-        return list(map(term_of, term_numbers(terms), topics))
+        return list(map(query_term, dict.fromkeys(analyse(text))))
 
     async def _compare(self, identity: EmbedderIdentity) -> None:
         """Check that the store's vectors are our embedder's; write nothing."""

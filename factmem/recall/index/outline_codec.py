@@ -24,7 +24,7 @@ from factmem.abc import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced
-from factmem.recall.text.related_words import topics_of
+from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import ends_with_question, kinds_held, kinds_of_concept
 from factmem.recall.text.updates import Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
@@ -54,6 +54,7 @@ __all__ = [
     "drop_known_words",
     "microseconds",
     "outline_of",
+    "query_term",
     "read_head",
     "read_labels",
     "read_matter",
@@ -229,6 +230,12 @@ def term_numbers(terms: Iterable[str]) -> list[int]:
     return list(map(_number, terms))
 
 
+@functools.lru_cache(maxsize=4096)
+def query_term(term: str) -> Term:
+    """Return a term of a query, with its related terms and topics."""
+    return term_of(_number(term), term_numbers(topics_of([term])))
+
+
 def microseconds(moment: dt.datetime) -> int:
     """Return a time as microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
@@ -237,6 +244,7 @@ def microseconds(moment: dt.datetime) -> int:
 def drop_known_words() -> None:
     """Clear all caches of words, so that none outlives its erasure."""
     _number.cache_clear()
+    query_term.cache_clear()
     _written_head.cache_clear()
     _topics.cache_clear()
     _speaker.cache_clear()

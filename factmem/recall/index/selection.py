@@ -18,9 +18,9 @@ import numpy as np
 from factmem.abc import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
-from factmem.recall.index.column_fold import CurrentRows, affected, joined, takes_part
-from factmem.recall.index.columns import Columns, spread, subject_text
-from factmem.recall.index.corpus import Corpus, Documents, Part
+from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
+from factmem.recall.index.columns import Columns, subject_text
+from factmem.recall.index.corpus import Corpus, Documents
 from factmem.recall.index.outline_codec import (
     ASSISTANT,
     JOB,
@@ -44,46 +44,29 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     from factmem.recall.index.columns import Columns
 
-__all__ = ["LogPart", "heads_of", "kept_by_part", "passing", "rows_of", "selected", "without"]
+__all__ = ["LogPart", "kept_rows", "rows_of", "selected"]
 
 
 def selected(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> CurrentRows:
     """Return the records that the caller sees and the filter keeps, in no order."""
     corpus = corpus.shown(sight)
-    kept = kept_by_part(corpus, sight, wanted)
-    found = []
-    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(sight).masks, strict=True):
-        if rows is None:
-            rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
-        found.append(part.segment.current_rows(rows))
-    return joined(found)
+    rows = kept_rows(corpus, sight, wanted)
+    return corpus.at(corpus.seen(sight).rows if rows is None else rows)
 
 
-def kept_by_part(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> list[Rows | None]:
-    """Return the rows of each part that the caller sees and the filter keeps, ascending; None for all visible rows."""
+def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None:
+    """Return the records that the caller sees and the filter keeps, ascending; None for all visible ones."""
     if wanted.empty and not wanted.strongest:
-        return [None] * len(corpus.parts)
-    heads = heads_of(corpus.columns, wanted)
-    seen = corpus.seen(sight)
-    kept: list[Rows] = []
-    for part, mask, few in zip(corpus.parts, seen.masks, seen.rows, strict=True):
-        if few is not None:
-            rows = few if heads is None else few[heads[part.segment.heads[few]]]
-        else:
-            rows = _of_heads(part, heads)
-            rows = rows if mask is None else rows[mask[rows]]
-        kept.append(rows[passing(corpus.columns, part.segment.rows[rows], wanted, corpus.documents)])
-    return list(_strongest(corpus, kept) if wanted.strongest and kept else kept)
-
-
-def without(corpus: Corpus, sight: Sight, kept: Sequence[Rows | None], gone: Rows) -> list[Rows | None]:
-    """Return the kept rows of each part without some rows of the columns."""
-    left: list[Rows | None] = []
-    for part, rows, mask in zip(corpus.parts, kept, corpus.seen(sight).masks, strict=True):
-        if rows is None:
-            rows = np.arange(len(part.segment)) if mask is None else np.flatnonzero(mask)
-        left.append(rows[~np.isin(part.segment.rows[rows], gone)])
-    return left
+        return None
+    heads, seen = heads_of(corpus.columns, wanted), corpus.seen(sight)
+    if heads is None or seen.few is not None:
+        rows = seen.rows
+        rows = rows if heads is None else rows[heads[corpus.heads[rows]]]
+    else:
+        held = heads[corpus.heads]
+        rows = np.flatnonzero(held if seen.mask is None else held & seen.mask)
+    rows = rows[passing(corpus.columns, rows, wanted, corpus.documents)]
+    return _strongest(corpus, rows) if wanted.strongest else rows
 
 
 _AT_A_TIME: Final = 2_000
@@ -151,18 +134,6 @@ def _at_places(columns: Columns, of: Mapping[str, NDArray[Any]], places: Iterabl
 @functools.lru_cache(maxsize=16_384)
 def _parsed(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
-
-
-def _of_heads(part: Part, heads: Mask | None) -> Rows:
-    """Return the rows of some heads, ascending; all if None."""
-    if heads is None:
-        return np.arange(len(part.segment))
-    numbers = np.flatnonzero(heads)
-    if 4 * len(numbers) > len(heads):
-        return np.flatnonzero(heads[part.segment.heads])
-    order, ordered = part.segment.by_head
-    low, high = (np.searchsorted(ordered, numbers, side) for side in ("left", "right"))
-    return np.sort(order[spread(low, high)]).astype(np.intp)
 
 
 def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, documents: Documents) -> Mask:
@@ -254,24 +225,14 @@ def _in_microseconds(condition: Between) -> Between:
     return Between(condition.facet, least, below=below, most=most)
 
 
-def _strongest(corpus: Corpus, kept: Sequence[Rows]) -> list[Rows]:
+def _strongest(corpus: Corpus, rows: Rows) -> Rows:
     """Keep the strongest of the typed facts; see `factmem.recall.chosen`."""
     columns = corpus.columns
-    free = columns.keywords.find(STATEMENT.keyword)
-    typed, firsts = [], []
-    for part, rows in zip(corpus.parts, kept, strict=True):
-        chosen = rows[columns.of_rows("keyword", part.segment.rows[rows]) != (-1 if free is None else free)]
-        typed.append(part.segment.rows[chosen])
-        firsts.append(part.segment.firsts[chosen])
-    rows, first = np.concatenate(typed), np.concatenate(firsts)
-    kept_rows = _chosen(columns, rows, first)
-    return [
-        of_part[
-            (columns.of_rows("keyword", part.segment.rows[of_part]) == (-1 if free is None else free))
-            | np.isin(part.segment.rows[of_part], kept_rows)
-        ]
-        for part, of_part in zip(corpus.parts, kept, strict=True)
-    ]
+    statement = columns.keywords.find(STATEMENT.keyword)
+    free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)
+    typed = rows[~free]
+    kept: Rows = rows[free | np.isin(rows, _chosen(columns, typed, corpus.layout.firsts[typed]))]
+    return kept
 
 
 def _chosen(columns: Columns, rows: NDArray[Any], firsts: NDArray[Any]) -> Rows:

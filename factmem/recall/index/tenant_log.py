@@ -10,12 +10,12 @@ import numpy as np
 
 from factmem.abc import ScansVectors, number_of_id
 from factmem.fold import Moment
-from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, joined, takes_part
+from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, takes_part
 from factmem.recall.index.columns import Columns, Rows
-from factmem.recall.index.corpus import Corpus, grown
+from factmem.recall.index.corpus import Corpus, Layout
 from factmem.recall.index.matters import Updates
 from factmem.recall.index.outline_codec import NEVER, STATES, drop_known_words, microseconds, outline_of
-from factmem.recall.index.segments import conversation_keys
+from factmem.recall.index.postings import Block, extended
 from factmem.recall.index.selection import LogPart, rows_of
 from factmem.recall.index.sizes import nbytes
 from factmem.recall.index.source import Held, Library, rows_in_outline
@@ -59,6 +59,7 @@ class TenantLog:
         self._vectors: Vectors | None = None
         self._now: Corpus | None = None
         self._updates = Updates()
+        self._postings: tuple[Block, ...] = ()
         self._expires = NEVER
         self.newest: int = 0
 
@@ -164,15 +165,7 @@ class TenantLog:
         """Fold all rows."""
         counts: NDArray[np.bool_] = counting(self._columns, moment, self._changes_as_arrays())
         current = current_rows(self._columns, moment, np.flatnonzero(counts))
-        return Corpus(
-            columns=self._columns,
-            moment=moment,
-            counts=counts,
-            parts=grown(self._columns, (), current),
-            pairs=self._updates.of(self._columns),
-            vectors=self._view(),
-            documents=self.documents,
-        )
+        return self._laid_out(moment, counts, Layout.none(), np.arange(len(self._columns)), current)
 
     def _brought_up_to_date(self, before: Corpus, moment: Moment) -> Corpus:
         """Fold the rows that changed since a corpus, or expired."""
@@ -182,25 +175,30 @@ class TenantLog:
         counts[: len(before.counts)] = before.counts
         counts[rows] = counting(self._columns, moment, self._changes_as_arrays(), rows)
         current = current_rows(self._columns, moment, rows[counts[rows]])
-        gone, new = self._replaced(before, rows, current)
-        pairs = self._updates.of(self._columns)
-        return before.changed(gone, new, counts=counts, moment=moment, pairs=pairs, vectors=self._view())
+        return self._laid_out(moment, counts, before.layout, rows, current)
 
-    def _replaced(
-        self, before: Corpus, rows: NDArray[np.intp], current: CurrentRows
-    ) -> tuple[dict[int, NDArray[np.intp]], CurrentRows]:
-        """Return what folding some rows again changes; see `Corpus.changed`."""
-        found = [part.locate(rows) for part in before.parts]
-        old = joined([part.segment.current_rows(at) for part, at in zip(before.parts, found, strict=True)])
-        came, went = _difference(old, current)
-        keys = conversation_keys(self._columns, np.concatenate([came.rows, went.rows]))
-        gone, again = {}, [came]
-        for number, part in enumerate(before.parts):
-            within = part.conversations(keys[keys > 0])
-            left = part.segment.current_rows(within)
-            again.append(left.at(~np.isin(left.rows, went.rows)))
-            gone[number] = np.union1d(within, found[number][np.isin(part.segment.rows[found[number]], went.rows)])
-        return gone, joined(again)
+    def _laid_out(
+        self,
+        moment: Moment,
+        counts: NDArray[np.bool_],
+        layout: Layout,
+        rows: NDArray[np.intp],
+        current: CurrentRows,
+    ) -> Corpus:
+        """Return a corpus, after some rows were folded again; see `Layout.changed`."""
+        columns = self._columns
+        self._postings = extended(self._postings, columns, len(columns))
+        return Corpus(
+            columns=columns,
+            moment=moment,
+            counts=counts,
+            layout=layout.changed(columns, len(columns), rows, current),
+            postings=self._postings,
+            slots=columns["slot"].copy(),
+            pairs=self._updates.of(columns),
+            vectors=self._view(),
+            documents=self.documents,
+        )
 
     def embedded(self, corpus: Corpus, *, present: bool) -> tuple[Corpus, list[int]]:
         """Return a corpus with the vectors known so far, and the assertions that lack theirs.
@@ -212,14 +210,11 @@ class TenantLog:
         Returns:
             The corpus, and the numbers of ids; see `factmem.abc.number_of_id`.
         """
-        lacking = np.concatenate([np.empty(0, np.intp), *(part.lacking(self._columns) for part in corpus.parts)])
-        if len(lacking):
-            return corpus, self._columns["id"][np.sort(lacking)].tolist()
-        if not corpus.embedded:
-            parts = tuple(part.embedded(self._columns) for part in corpus.parts)
-            corpus = attrs.evolve(corpus, parts=parts, vectors=self._view())
-            if present:
-                self._now = corpus
+        corpus = attrs.evolve(corpus, slots=self._columns["slot"][: len(corpus.slots)].copy(), vectors=self._view())
+        if len(corpus.lacking):
+            return corpus, self._columns["id"][corpus.lacking].tolist()
+        if present:
+            self._now = corpus
         return corpus, []
 
     def assertions(self, ids: Sequence[int]) -> list[Recorded | None]:
@@ -316,7 +311,7 @@ class TenantLog:
         kept = [(change, row) for change, row in zip(self._changes, self._changed_rows, strict=True) if row in now]
         self._changes = [change for change, _ in kept]
         self._changed_rows = [now[row] for _, row in kept]
-        self._now, self._touched, self._updates = None, [], Updates()
+        self._now, self._touched, self._updates, self._postings = None, [], Updates(), ()
         drop_known_words()
 
     def _changes_as_arrays(self) -> Changes:
@@ -344,15 +339,3 @@ class TenantLog:
     def _next_expiry(self, moment: Moment) -> int:
         expires = self._columns["expires_at"]
         return int(np.min(expires, where=expires > microseconds(moment.now), initial=NEVER))
-
-
-def _difference(old: CurrentRows, new: CurrentRows) -> tuple[CurrentRows, CurrentRows]:
-    """Return the records that were added and those that were removed."""
-    before, after = set(_items(old)), set(_items(new))
-    came = np.array([item not in before for item in _items(new)], np.bool_)
-    went = np.array([item not in after for item in _items(old)], np.bool_)
-    return new.at(came), old.at(went)
-
-
-def _items(records: CurrentRows) -> list[tuple[int, int, int]]:
-    return list(zip(records.rows.tolist(), records.firsts.tolist(), records.counts.tolist(), strict=True))

@@ -120,7 +120,7 @@ def nameless(query: str) -> str:
     """Return a query without its `capitalized` words."""
     left_out = set(capitalized(query))
     first, *rest = query.split(" ")
-    return " ".join([first, *(word for word in rest if word not in left_out)])
+    return " ".join([first, *[word for word in rest if word not in left_out]]) if left_out else query
 
 
 def kinds_asked(query: str) -> Kind:
