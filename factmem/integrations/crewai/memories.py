@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import PrivateAttr
 
 from factmem.abc import Message
-from factmem.agent import AgentMemory, DictFormat, Lessons, RunIdentity, SavingTime, spoken
+from factmem.agent import AgentMemory, DictFormat, Lessons, RunIdentity, spoken
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MissingPackageError
 from factmem.integrations.crewai.storage import FactMemStorage, run_of, working_for
 from factmem.memory import Memory as OpenMemory
@@ -160,7 +160,7 @@ def _saver(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
             )
         ]
         try:
-            if memory.config.saving.when is SavingTime.AFTER_RUN:
+            if memory.config.saving.after_run:
                 run_of(memory).save_blocking(messages)
         finally:
             working_for.set(RunIdentity())  # later runs in this context have no identity until they set one
@@ -257,13 +257,13 @@ def _remembering(cls: Any) -> Any:
 
 def _save(agent: Agent, messages: Sequence[Message]) -> None:
     memory = agent.memory.agent_memory
-    if memory.config.saving.when is SavingTime.AFTER_RUN:
+    if memory.config.saving.after_run:
         run_of(memory).save_blocking(messages)
 
 
 async def _asave(agent: Agent, messages: Sequence[Message]) -> None:
     memory = agent.memory.agent_memory
-    if memory.config.saving.when is SavingTime.AFTER_RUN:
+    if memory.config.saving.after_run:
         await run_of(memory).save(messages)
 
 

@@ -307,7 +307,7 @@ async def _write(
         "metadata": {**latest.metadata, _OURS: noted},
     }
     if fact is not None:
-        words = {} if latest.content == fact.value else {"value": latest.content}
+        words: dict[str, Any] = {} if latest.content == fact.value else {"value": latest.content}
         change = await _view(run, memory).update(fact.id, merge=MetadataMerge.OVERWRITE, **fields, **words)
         return change.record
     # It was written by CrewAI's model from the output of tasks.
