@@ -268,6 +268,11 @@ class Saving:
     tool_origin: Origin = attrs.field(default=Origin.ASSISTANT, validator=instance_of(Origin))
     on_failure: FailurePolicy = attrs.field(default=FailurePolicy.LOG, validator=instance_of(FailurePolicy))
 
+    @property
+    def after_run(self) -> bool:
+        """Whether each successful run is submitted."""
+        return self.when is SavingTime.AFTER_RUN
+
 
 BeforeLoad: TypeAlias = Callable[[RunIdentity, Sequence[Message]], Awaitable[bool]]
 

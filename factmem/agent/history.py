@@ -23,11 +23,14 @@ __all__ = [
     "MessageFormat",
     "conversation_id",
     "identified",
+    "said",
     "spoken",
     "with_block",
 ]
 
 NativeT = TypeVar("NativeT")
+
+_TEXT_ONLY: Final = MediaParts()
 
 
 class HistoryFormat(Protocol, Generic[NativeT]):
@@ -91,20 +94,11 @@ class DictFormat:
             role = MEMORY_ROLE
         elif native.get("type") == "function_call_output":
             role, content = "tool", native.get("output")
-        text, parts = _text(content), media_in(content) if isinstance(content, list | tuple) else MediaParts()
-        if not isinstance(role, str) or not (text.strip() or parts != MediaParts()):
+        if not isinstance(role, str):
             return ()
-        id, name = native.get("id"), native.get("name")
-        return (
-            Message(
-                content=text,
-                role=role,
-                name=name if isinstance(name, str) else None,
-                id=id if isinstance(id, str) else None,
-                media=parts.media,
-                not_text=parts.not_text,
-            ),
-        )
+        parts = media_in(content) if isinstance(content, list | tuple) else MediaParts()
+        names = {name: given for name in ("id", "name") if isinstance(given := native.get(name), str)}
+        return said(_text(content), role, parts, **names)
 
     def calls(self, native: Any) -> bool:
         """See `HistoryFormat.calls`."""
@@ -142,6 +136,19 @@ def _text(content: object) -> str:
             )
         case _:
             return ""
+
+
+def said(text: str, role: str, parts: MediaParts = _TEXT_ONLY, **fields: Any) -> tuple[Message, ...]:
+    """Return a message of a text and media; none if it holds neither.
+
+    Args:
+        text: The text.
+        role: The role of its speaker.
+        parts: The parts that are no text.
+        fields: Other fields of `Message`.
+    """
+    message = Message(content=text, role=role, media=parts.media, not_text=parts.not_text, **fields)
+    return (message,) if text.strip() or parts != _TEXT_ONLY else ()
 
 
 def spoken(format: HistoryFormat[NativeT], history: Sequence[NativeT]) -> list[Message]:

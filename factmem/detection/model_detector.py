@@ -60,13 +60,17 @@ class _Reading:
     windows: Sequence[Window]
     quarantined: bool
 
-    @functools.cached_property
-    def answers(self) -> tuple[type[BaseModel], type[BaseModel]]:
-        """The response models, of a window and of a part of one that is read on."""
+    def answer_to(self, part: _Part) -> type[BaseModel]:
+        """Return the response model of a window, or of a part of one that is read on."""
         from factmem.detection.response_models import answer_model
 
-        most = _FEWEST_ITEMS + max(len(window.rendered().encode()) for window in self.windows) // _BYTES_PER_ITEM
-        return answer_model(self.task, most=most), answer_model(self.task, most=most, limit=_MOST_IN_PART)
+        return answer_model(self.task, most=self._most, limit=None if part.is_whole else _MOST_IN_PART)
+
+    @functools.cached_property
+    def _most(self) -> int:
+        """Number of items that are read of a list: in hundreds, so that like conversations share their models."""
+        longest = max(len(window.rendered().encode()) for window in self.windows)
+        return _FEWEST_ITEMS + -(-longest // (100 * _BYTES_PER_ITEM)) * 100
 
 
 @attrs.frozen
@@ -226,7 +230,7 @@ def _questions(readings: Sequence[_Reading], parts: Sequence[_Part]) -> list[tup
         at: iter(prompts_for(of.task, of.header, [part.window for part in parts if part.place[0] == at]))
         for at, of in enumerate(readings)
     }
-    return [(next(prompts[part.place[0]]), readings[part.place[0]].answers[not part.is_whole]) for part in parts]
+    return [(next(prompts[part.place[0]]), readings[part.place[0]].answer_to(part)) for part in parts]
 
 
 def _read_on(asked: Sequence[_Part], answers: Sequence[BaseModel]) -> list[list[_Part]]:

@@ -371,6 +371,7 @@ def _citations(items: object) -> list[Mapping[str, Any]]:
     return [item for item in several if isinstance(item, Mapping) and "quote" in item]
 
 
+@functools.lru_cache(maxsize=64)
 def answer_model(task: DetectionTask, *, most: int = 100, limit: int | None = None) -> type[BaseModel]:
     """Return the response model of a task: a list for each requested concept, and for whatever else it looks for.
 

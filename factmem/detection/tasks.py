@@ -88,6 +88,10 @@ _FIELD: Final = lazy_pattern(r"[a-zA-Z0-9_.-]{1,64}")
 _TAKEN: Final = frozenset({"facts", "memories", "remember", "forget"})
 
 
+def _items(mapping: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(mapping.items())
+
+
 @attrs.frozen(kw_only=True)
 class DetectionTask:
     """The search of a model in a conversation, worked out from a request.
@@ -103,8 +107,8 @@ class DetectionTask:
         examples: the request's own examples for the topics.
     """
 
-    subjects: Mapping[str, MemorySubject]
-    fields: Mapping[str, Concept[Any, Any]]
+    subjects: Mapping[str, MemorySubject] = attrs.field(eq=_items)
+    fields: Mapping[str, Concept[Any, Any]] = attrs.field(eq=_items)
     open: bool
     in_use: tuple[Concept[Any, Any], ...]
     known: tuple[Concept[Any, Any], ...]

@@ -36,10 +36,10 @@ from factmem.agent import (
     MemoryBlock,
     MemoryRun,
     MemoryTools,
-    SavingTime,
     spoken,
     with_block,
 )
+from factmem.agent.history import said
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
 from factmem.media import MediaParts, media_in
@@ -96,14 +96,12 @@ class LangChainFormat:
 
     def messages(self, native: BaseMessage) -> Sequence[Message]:
         """See `HistoryFormat.messages`."""
-        text = str(native.text)
-        parts = media_in(native.content) if isinstance(native.content, list) else MediaParts()
-        if isinstance(native, RemoveMessage) or not (text.strip() or parts != MediaParts()):
+        if isinstance(native, RemoveMessage):
             return ()
+        parts = media_in(native.content) if isinstance(native.content, list) else MediaParts()
         role = _role(native)
         id = native.id if role == "user" and native.id and not _MINTED.fullmatch(native.id) else None
-        name, media, not_text = native.name, parts.media, parts.not_text
-        return (Message(content=text, role=role, name=name, id=id, media=media, not_text=not_text),)
+        return said(str(native.text), role, parts, name=native.name, id=id)
 
     def calls(self, native: BaseMessage) -> bool:
         """See `HistoryFormat.calls`."""
@@ -215,7 +213,7 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     @property
     def _saves(self) -> bool:
-        return self.memory.config.saving.when is SavingTime.AFTER_RUN
+        return self.memory.config.saving.after_run
 
     def _run(self, runtime: Runtime[Any], state: MemoryState) -> MemoryRun:
         return self.memory.for_run(identity_of(runtime.context, state=state))

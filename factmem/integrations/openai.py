@@ -41,7 +41,6 @@ from factmem.agent import (
     MemoryBlock,
     MemoryRun,
     RunIdentity,
-    SavingTime,
     spoken,
     with_block,
 )
@@ -119,7 +118,7 @@ class _Turn:
     def to_save(self, answer: _Items | None) -> list[Message] | None:
         """Return the messages to submit, with the answer if it is finished; None if there is nothing to submit yet."""
         answer = answer or []
-        if self.run.config.saving.when is not SavingTime.AFTER_RUN:
+        if not self.run.config.saving.after_run:
             return None
         if self.place == "messages" and any(_FORMAT.calls(item) for item in answer):
             return None

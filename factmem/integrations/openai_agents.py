@@ -35,7 +35,6 @@ from factmem.agent import (
     MemoryRun,
     MemoryTools,
     RunIdentity,
-    SavingTime,
     spoken,
 )
 from factmem.errors import CapabilityError, MissingPackageError
@@ -104,7 +103,7 @@ class _Listener:
         if key not in self._under_way:
             self._under_way[key] = _UnderWay(
                 self._memory.for_run(RunIdentity.named_by(context.context, host=context)),
-                self._memory.config.saving.when is SavingTime.AFTER_RUN and not isinstance(context, ToolContext),
+                self._memory.config.saving.after_run and not isinstance(context, ToolContext),
             )
             weakref.finalize(context.usage, self._under_way.pop, key, None)
         return self._under_way[key]
@@ -265,7 +264,7 @@ class MemorySession:
             FactMemError: The items are stored, but the submission failed, and the policy is `FailurePolicy.RAISE`.
         """
         await self.session.add_items(items)
-        if self.memory.config.saving.when is SavingTime.AFTER_RUN:
+        if self.memory.config.saving.after_run:
             identity = RunIdentity(user_id=self.user_id, session_id=self.session_id)
             history: list[Any] = [*await self.session.get_items()]
             await self.memory.for_run(identity).save(spoken(_FORMAT, history))

@@ -34,10 +34,10 @@ from factmem.agent import (
     MemoryBlock,
     MemoryRun,
     RunIdentity,
-    SavingTime,
     spoken,
     with_block,
 )
+from factmem.agent.history import said
 from factmem.errors import CapabilityError, MissingPackageError
 from factmem.media import MediaParts, media_of
 
@@ -84,15 +84,9 @@ class PydanticAIFormat:
         """See `HistoryFormat.messages`. Incomplete responses convert to no messages."""
         if isinstance(native, ModelResponse):
             parts = native.parts if native.state == "complete" else ()
-            found = [_said_by_model(part, native) for part in parts]
-        else:
-            user = _speaker_of_prompts(native)
-            found = [_said_to_model(part, user) for part in native.parts]
-        return [
-            message
-            for message in found
-            if message is not None and (message.content.strip() or message.media or message.not_text)
-        ]
+            return [message for part in parts for message in _said_by_model(part, native)]
+        user = _speaker_of_prompts(native)
+        return [message for part in native.parts for message in _said_to_model(part, user)]
 
     def calls(self, native: ModelMessage) -> bool:
         """See `HistoryFormat.calls`."""
@@ -175,7 +169,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Submit the conversation, if saving is set to `SavingTime.AFTER_RUN`."""
-        if self._run is not None and self.memory.config.saving.when is SavingTime.AFTER_RUN:
+        if self._run is not None and self.memory.config.saving.after_run:
             await self._run.save(spoken(_FORMAT, result.all_messages()))
         return result
 
@@ -224,50 +218,37 @@ def _speaker_of_prompts(request: ModelRequest) -> str:
     return "tool" if any(isinstance(part, ToolReturnPart) for part in request.parts) else "user"
 
 
-def _said_by_model(part: ModelResponsePart, response: ModelResponse) -> Message | None:
+def _said_by_model(part: ModelResponsePart, response: ModelResponse) -> tuple[Message, ...]:
     match part:
         case TextPart():
-            return Message(content=part.content, role="assistant", timestamp=response.timestamp)
+            return said(part.content, "assistant", timestamp=response.timestamp)
         case NativeToolReturnPart():
-            return Message(content=part.model_response_str(), role="tool", timestamp=part.timestamp)
-        case SpeechPart(transcript=str(transcript)):
-            return Message(content=transcript, role="assistant", timestamp=response.timestamp)
-        case FilePart(content=file):
-            parts = _media([file])
-            return Message(
-                content="",
-                role="assistant",
-                timestamp=response.timestamp,
-                media=parts.media,
-                not_text=parts.not_text,
-            )
+            return said(part.model_response_str(), "tool", timestamp=part.timestamp)
         case SpeechPart():
-            return Message(content="", role="assistant", timestamp=response.timestamp, not_text=1)
+            return said(part.transcript or "", "assistant", _speech(part), timestamp=response.timestamp)
+        case FilePart(content=file):
+            return said("", "assistant", _media([file]), timestamp=response.timestamp)
         case _:
-            return None
+            return ()
 
 
-def _said_to_model(part: ModelRequestPart, user: str) -> Message | None:
+def _said_to_model(part: ModelRequestPart, user: str) -> tuple[Message, ...]:
     match part:
         case UserPromptPart():
             parts = _media([] if isinstance(part.content, str) else part.content)
-            return Message(
-                content=_text(part.content),
-                role=user,
-                timestamp=part.timestamp,
-                media=parts.media,
-                not_text=parts.not_text,
-            )
-        case SpeechPart(transcript=str(transcript)):
-            return Message(content=transcript, role=user)
+            return said(_text(part.content), user, parts, timestamp=part.timestamp)
         case SpeechPart():
-            return Message(content="", role=user, not_text=1)
+            return said(part.transcript or "", user, _speech(part))
         case SystemPromptPart():
-            return Message(content=part.content, role="system", timestamp=part.timestamp)
+            return said(part.content, "system", timestamp=part.timestamp)
         case ToolReturnPart():
-            return Message(content=part.model_response_str(), role="tool", timestamp=part.timestamp)
+            return said(part.model_response_str(), "tool", timestamp=part.timestamp)
         case _:
-            return None
+            return ()
+
+
+def _speech(part: SpeechPart) -> MediaParts:
+    return MediaParts(not_text=int(part.transcript is None))
 
 
 def _text(content: str | Sequence[UserContent]) -> str:

@@ -5,6 +5,7 @@ No error holds text of the question or the answer.
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import logging
@@ -15,7 +16,7 @@ import types
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, assert_never, cast
 
 import anyio
 import attrs
@@ -219,9 +220,11 @@ def reader_of(answer: type[AnswerT]) -> type[AnswerT]:
 
     Its name is legal as a tool's name at every endpoint.
     """
+    from instructor import openai_schema
+
     body = {"__doc__": answer.__doc__, "__module__": __name__, "__qualname__": answer.__qualname__}
     made = types.new_class(name_of(answer), (_Reader, answer), exec_body=lambda space: space.update(body))
-    return cast("type[AnswerT]", made)
+    return cast("type[AnswerT]", openai_schema(cast("Any", made)))  # else it would be made at every request
 
 
 def name_of(answer: type[BaseModel]) -> str:
@@ -237,10 +240,14 @@ def described_schema(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 class _Reader:
     """Replacement of the methods with which clients describe a model, and build it from a text."""
 
+    _described: ClassVar[dict[str, Any] | None] = None
+
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        described: Any = super()
-        return described_schema(cls.__name__, described.model_json_schema(*args, **options))
+        if cls._described is None:
+            described: Any = super()
+            cls._described = described_schema(cls.__name__, described.model_json_schema(*args, **options))
+        return copy.deepcopy(cls._described)  # clients write into it
 
     @classmethod
     def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> BaseModel:

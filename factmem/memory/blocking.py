@@ -33,6 +33,7 @@ __all__ = [
     "BlockingQuarantine",
     "BlockingSubmission",
     "Calls",
+    "SubmissionState",
 ]
 
 T = TypeVar("T")
@@ -153,11 +154,10 @@ class _Twin:
         return self._calls
 
 
-class BlockingSubmission(_Twin):
-    """Blocking twin of `Submission`."""
+class SubmissionState:
+    """State of a submission, which any thread may read."""
 
-    def __init__(self, submission: Submission, calls: Calls) -> None:
-        super().__init__(submission, calls)
+    def __init__(self, submission: Submission) -> None:
         self._submission = submission
 
     @property
@@ -189,6 +189,14 @@ class BlockingSubmission(_Twin):
     def dropped(self) -> Mapping[DropReason, int]:
         """See `Submission.dropped`."""
         return self._submission.dropped
+
+
+class BlockingSubmission(_Twin, SubmissionState):
+    """Blocking twin of `Submission`."""
+
+    def __init__(self, submission: Submission, calls: Calls) -> None:
+        _Twin.__init__(self, submission, calls)
+        SubmissionState.__init__(self, submission)
 
     wait: Final = _blocking(Submission.wait)
 

@@ -615,12 +615,11 @@ class Pipeline(WritingPart):
         request = unit.job.request
         subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
         declared = self._context.concepts
-        found = {
-            row.recorded.assertion.keyword: hydrate(row, declared).concept
-            for row in here
-            if row.recorded.assertion.place.subject.key in subjects
+        rows = {
+            row.recorded.assertion.keyword: row for row in here if row.recorded.assertion.place.subject.key in subjects
         }
-        found.pop(STATEMENT.keyword, None)
+        rows.pop(STATEMENT.keyword, None)
+        found = {keyword: hydrate(row, declared).concept for keyword, row in rows.items()}
         return tuple((dict(declared) | found).values())
 
     async def _applied_or_single(

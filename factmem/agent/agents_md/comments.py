@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-__all__ = ["Comment", "ScannedText", "Visible", "scanned", "visible"]
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
-_FENCE: Final = re.compile(r"(?P<run>`{3,}|~{3,})(?P<info>[^\r\n]*)")
-_ITEM: Final = re.compile(r"(?:[-+*]|\d{1,9}[.)])[ \t]+(?=\S)")
-_HEADING: Final = re.compile(r"#{1,6}(?:[ \t]|$)")
+__all__ = ["ScannedText", "Span", "Visible", "scanned", "visible"]
+
+Span = tuple[int, int]
+"""Start and end of a part of a text, in characters."""
+
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 _INLINE: Final = re.compile(r"\\[!-/:-@\[-`{-~]|`+|<!--")
-_TAB: Final = 4
-
-
-@attrs.frozen
-class Comment:
-    """The span of a comment, in characters."""
-
-    start: int
-    end: int
 
 
 @attrs.frozen(kw_only=True)
 class ScannedText:
-    """The comments and anomalies of a text.
+    """The comments of a text, and what hides its end.
 
     Attributes:
         comments: Closed comments, in order.
         unclosed: Offset of an unclosed comment that hides the rest of the text; None if there is none.
-        open_fence: Offset of a code fence that is open at the end of the text; None if there is none.
-        dangling: Offset of an opening marker that would start a comment if it were closed; None if there is none.
+        open_fence: Offset of the line of a code fence that is open at the end of the text; None if there is none.
     """
 
-    comments: tuple[Comment, ...] = ()
+    comments: tuple[Span, ...] = ()
     unclosed: int | None = None
     open_fence: int | None = None
-    dangling: int | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -71,31 +66,19 @@ def visible(text: str) -> Visible:
     return Visible(text="".join(kept), unclosed_line=unclosed)
 
 
-def scanned(text: str) -> ScannedText:
-    """Find the comments of a Markdown text."""
-    scanner = _Scanner(text)
-    scanner.run()
-    return ScannedText(
-        comments=tuple(scanner.comments),
-        unclosed=scanner.unclosed,
-        open_fence=scanner.fence_at,
-        dangling=scanner.dangling,
-    )
-
-
-def _cuts(text: str, scan: ScannedText) -> list[tuple[int, int]]:
+def _cuts(text: str, scan: ScannedText) -> list[Span]:
     """Return the spans to remove: comments, and whole lines that hold nothing else."""
-    joined: list[tuple[int, int]] = []
-    for comment in scan.comments:
-        if joined and not text[joined[-1][1] : comment.start].strip(" \t"):
-            joined[-1] = (joined[-1][0], comment.end)
+    joined: list[Span] = []
+    for start, end in scan.comments:
+        if joined and not text[joined[-1][1] : start].strip(" \t"):
+            joined[-1] = (joined[-1][0], end)
         else:
-            joined.append((comment.start, comment.end))
+            joined.append((start, end))
     cuts = [_whole_lines(text, start, end) for start, end in joined]
     return cuts if scan.unclosed is None else [*cuts, (scan.unclosed, len(text))]
 
 
-def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
+def _whole_lines(text: str, start: int, end: int) -> Span:
     first = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
     ends = _LINE_END.search(text, end)
     after = ends.start() if ends else len(text)
@@ -104,113 +87,52 @@ def _whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     return first, ends.end() if ends else len(text)
 
 
-class _Scanner:
-    """Line scanner for the parts of CommonMark's block structure that affect comments.
+def scanned(text: str) -> ScannedText:
+    """Find the comments of a Markdown text: its blocks of code are those of CommonMark."""
+    lines = [0, *(found.end() for found in _LINE_END.finditer(text)), len(text)]
+    tokens = _blocks().parse(text)
+    code = {line for token in tokens if token.type in {"fence", "code_block"} for line in range(*token.map or ())}
+    fences = [token for token in tokens if token.type == "fence"]
+    open_fences = (lines[token.map[0]] for token in fences if token.map and _is_open(token, text, lines))
+    comments, unclosed = _comments(text, [span for at, span in enumerate(itertools.pairwise(lines)) if at not in code])
+    return ScannedText(comments=tuple(comments), unclosed=unclosed, open_fence=next(open_fences, None))
 
-    Block quotes are read as plain lines; a fence inside one is not recognized.
-    """
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.comments: list[Comment] = []
-        self.unclosed: int | None = None
-        self.dangling: int | None = None
-        self.fence_at: int | None = None
-        self._fence = ""
-        self._fence_offset = 0
-        self._items: list[int] = []
-        self._paragraph = False
-        self._closes = True
+@functools.cache
+def _blocks() -> MarkdownIt:
+    """Return a parser of blocks, which leaves the text in them as it is."""
+    from markdown_it import MarkdownIt
 
-    def run(self) -> None:
-        """Scan the whole text."""
-        at = 0
-        while at < len(self.text) and self.unclosed is None:
-            at = self._line(at)
+    parser = MarkdownIt("commonmark")
+    parser.core.ruler.disable(["inline", "text_join"])
+    return parser
 
-    def _line(self, at: int) -> int:
-        """Scan one line, including multi-line comments that start in it; return the start of the next line."""
-        end = self._end_of_line(at)
-        line = self.text[at:end]
-        if self.fence_at is not None and self._in_fence(line):
-            return end
-        if not line.strip():
-            self._paragraph = False
-            return end
-        indent = _indent(line)
-        body = len(line) - len(line.lstrip(" \t"))
-        if not self._paragraph:
-            while self._items and indent < self._items[-1]:
-                self._items.pop()
-            if indent >= self._offset + _TAB:
-                return end
-        while (item := _ITEM.match(line, body)) and indent < self._offset + _TAB:
-            while self._items and indent < self._items[-1]:
-                self._items.pop()
-            indent += _width(item[0])
-            self._items.append(indent)
-            body = item.end()
-            self._paragraph = False
-        if indent < self._offset + _TAB and self._opens_fence(line, body, at):
-            return end
-        self._paragraph = not _HEADING.match(line, body)
-        return self._inline(at, at + body, end)
 
-    @property
-    def _offset(self) -> int:
-        return self._items[-1] if self._items else 0
+def _is_open(fence: Token, text: str, lines: list[int]) -> bool:
+    """Return whether a fence has no closing line, and nothing comes after it."""
+    start, end = fence.map or (0, 0)
+    last = text[lines[end - 1] : lines[end]].strip(" \t\r\n>")
+    closed = end - start > 1 and last.startswith(fence.markup) and not last.strip(fence.markup[0])
+    return not closed and not text[lines[end] :].strip()
 
-    def _end_of_line(self, at: int) -> int:
-        found = _LINE_END.search(self.text, at)
-        return found.end() if found else len(self.text)
 
-    def _in_fence(self, line: str) -> bool:
-        """Return whether a line belongs to the open fence, as code or as its end."""
-        content = line.strip()
-        if content and _indent(line) < self._fence_offset:  # the list item that holds the fence is over
-            self._end_fence()
-            return False
-        closes = content and not content.strip(self._fence[0]) and len(content) >= len(self._fence)
-        if closes and _indent(line) < self._fence_offset + _TAB:
-            self._end_fence()
-        return True
-
-    def _end_fence(self) -> None:
-        self.fence_at, self._paragraph = None, False
-
-    def _opens_fence(self, line: str, body: int, at: int) -> bool:
-        found = _FENCE.match(line, body)
-        if found is None or (found["run"][0] == "`" and "`" in found["info"]):
-            return False
-        self._fence, self._fence_offset, self.fence_at = found["run"], self._offset, at + body
-        return True
-
-    def _inline(self, line_start: int, at: int, end: int) -> int:
-        """Find the comments in a line; return the end of the line in which the last one ends."""
-        while found := _INLINE.search(self.text, at, end):
+def _comments(text: str, lines: list[Span]) -> tuple[list[Span], int | None]:
+    """Return the comments that begin in some lines, and the offset of one that hides the rest of the text."""
+    comments: list[Span] = []
+    at, closes = 0, True
+    for start, end in lines:
+        at = max(at, start)
+        while found := _INLINE.search(text, at, end):
             at = found.end()
             if found[0].startswith("`"):
-                closing = re.compile(rf"(?<!`){found[0]}(?!`)").search(self.text, at, end)
+                closing = re.compile(rf"(?<!`){found[0]}(?!`)").search(text, at, end)
                 at = closing.end() if closing else at
             elif found[0] == "<!--":
-                closed = self.text.find("-->", found.start() + 2) if self._closes else -1
-                self._closes = closed >= 0
-                if closed >= 0:
+                closed = text.find("-->", found.start() + 2) if closes else -1
+                closes = closed >= 0
+                if closes:
                     at = closed + 3
-                    self.comments.append(Comment(found.start(), at))
-                    if at >= end:
-                        end = self._end_of_line(at)
-                elif not self.text[line_start : found.start()].strip():
-                    self.unclosed = found.start()
-                    return len(self.text)
-                else:
-                    self.dangling = found.start()
-        return end
-
-
-def _indent(line: str) -> int:
-    return _width(line[: len(line) - len(line.lstrip(" \t"))])
-
-
-def _width(blank: str) -> int:
-    return len(blank.expandtabs(_TAB))
+                    comments.append((found.start(), at))
+                elif not text[start : found.start()].strip():
+                    return comments, found.start()
+    return comments, None

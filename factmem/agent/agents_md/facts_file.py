@@ -13,7 +13,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc import Clock, system_clock
-from factmem.agent.agents_md.comments import Comment, scanned
+from factmem.agent.agents_md.comments import Span, scanned
 from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
 from factmem.agent.agents_md.page import Page, bullets_in, page_of
@@ -67,15 +67,15 @@ def block_in(text: str, name: str) -> Block | None:
         CodecError: A marker is missing, duplicate or damaged, or an open fence or comment hides the markers.
     """
     scan = scanned(text)
-    begins = [comment for comment in scan.comments if _BEGIN.fullmatch(text, comment.start, comment.end)]
-    ends = [comment for comment in scan.comments if text.startswith("<!-- factmem:end", comment.start)]
+    begins = [span for span in scan.comments if _BEGIN.fullmatch(text, *span)]
+    ends = [span for span in scan.comments if text.startswith("<!-- factmem:end", span[0])]
     if not begins and not ends:
         hidden = min((at for at in (scan.unclosed, scan.open_fence) if at is not None), default=None)
         if hidden is not None and _ANY_MARKER.search(text, hidden):
             line = text.count("\n", 0, hidden) + 1
             raise CodecError(f"{name}: line {line} opens code or a comment that hides the block of facts: close it")
         return None
-    if len(begins) != 1 or len(ends) != 1 or begins[0].start > ends[0].start:
+    if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
         raise CodecError(
             f"{name}: the markers of the block of facts do not match: there must be one factmem:begin and, after it, "
             "one factmem:end. Restore the missing marker, or remove the rest of the block"
@@ -83,13 +83,13 @@ def block_in(text: str, name: str) -> Block | None:
     return _block(text, name, begins[0], ends[0])
 
 
-def _block(text: str, name: str, begin: Comment, end: Comment) -> Block:
-    found = _END.fullmatch(text, end.start, end.end)
+def _block(text: str, name: str, begin: Span, end: Span) -> Block:
+    found = _END.fullmatch(text, *end)
     if found is None:
         raise CodecError(f"{name}: the factmem:end marker is damaged: restore it, or remove the block")
     pairs = (item.rpartition(":") for item in found["shown"].split())
     shown = tuple((unquote(id), digest) for id, _, digest in pairs)
-    return Block(start=begin.start, end=end.end, text=text[begin.end : end.start], shown=shown)
+    return Block(start=begin[0], end=end[1], text=text[begin[1] : end[0]], shown=shown)
 
 
 def written_into(text: str, block: Block | None, page: Page) -> str:
@@ -102,13 +102,13 @@ def written_into(text: str, block: Block | None, page: Page) -> str:
     made = f"{_OPENING}\n{page.text}<!-- factmem:end{index} -->".replace("\n", newline)
     if block is not None:
         return text[: block.start] + made + text[block.end :]
-    scan = scanned(text)
-    if any(at is not None for at in (scan.unclosed, scan.open_fence, scan.dangling)):
-        return made + newline * 2 + text
     if not text:
         return made + newline
     gap = "" if text.endswith(("\n\n", "\r\n\r\n")) else newline if text.endswith(("\n", "\r")) else newline * 2
-    return text + gap + made + newline
+    below = text + gap + made + newline
+    begins = {start for start, _ in scanned(below).comments}
+    is_hidden = scanned(text).open_fence is not None or len(text + gap) not in begins
+    return made + newline * 2 + text if is_hidden else below
 
 
 _BOM: Final = b"\xef\xbb\xbf"

@@ -23,7 +23,7 @@ from typing import Any, Final
 import anyio
 import attrs
 
-from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, SavingTime, spoken, with_block
+from factmem.agent import AgentMemory, HostIntegration, MemoryBlock, MemoryRun, spoken, with_block
 from factmem.agent.run import MemoryTools
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.adk.events import ContentFormat, EventFormat, MemoryContent, run_of
@@ -111,7 +111,7 @@ class FactMemPlugin(BasePlugin):
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Submit the session's new events."""
-        if self.memory.config.saving.when is SavingTime.AFTER_RUN and not _in_tool.get():
+        if self.memory.config.saving.after_run and not _in_tool.get():
             session = invocation_context.session
             await run_of(self.memory, session).save(spoken(EventFormat(), session.events))
 

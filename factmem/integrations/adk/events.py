@@ -11,8 +11,9 @@ import attrs
 
 from factmem.abc import MEMORY_ROLE, Message
 from factmem.agent import MEMORY_NAME, TOOL_NAMES, AgentMemory, MemoryBlock, MemoryRun, RunIdentity
+from factmem.agent.history import said
 from factmem.errors import MissingPackageError
-from factmem.media import MediaParts, media_of
+from factmem.media import media_of
 
 try:
     from google.adk.events import Event
@@ -94,10 +95,8 @@ def _said(
     """Yield the text and the tool results of a content, without thoughts and calls."""
     said_at = None if when is None else dt.datetime.fromtimestamp(when, dt.UTC)
     parts = media_of(map(_bytes_of, filter(_is_media, content.parts or ())))
-    if (text := text_of(content)).strip() or parts != MediaParts():
-        speaker = name if role == "assistant" else None
-        media, not_text = parts.media, parts.not_text
-        yield Message(content=text, role=role, name=speaker, id=id, timestamp=said_at, media=media, not_text=not_text)
+    speaker = name if role == "assistant" else None
+    yield from said(text_of(content), role, parts, name=speaker, id=id, timestamp=said_at)
     for number, (tool, answer) in enumerate(_answers(content), start=1):
         if answer.strip() and tool not in _OWN_TOOLS:
             answer_id = None if id is None else f"{id}/{number}"

@@ -30,9 +30,14 @@ from typing import Any, Final
 
 from factmem.agent import AgentMemory, HostIntegration
 from factmem.errors import CapabilityError, MissingPackageError
-from factmem.integrations.crewai.agents import agent_with
-from factmem.integrations.crewai.crews import CrewMemory, LoadingAbortedError, crew_with
-from factmem.integrations.crewai.flows import FlowMemory, flow_with
+from factmem.integrations.crewai.memories import (
+    CrewMemory,
+    FlowMemory,
+    LoadingAbortedError,
+    agent_with,
+    crew_with,
+    flow_with,
+)
 from factmem.integrations.crewai.storage import OWNER, FactMemStorage, VectorSizeError
 from factmem.memory import Memory as OpenMemory
 

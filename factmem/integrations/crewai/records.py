@@ -11,7 +11,7 @@ import json
 import math
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import attrs
 
@@ -41,7 +41,6 @@ __all__ = [
     "children",
     "deleted",
     "erased",
-    "naive",
     "saved",
     "seen",
     "segments_of",
@@ -52,129 +51,122 @@ OWNER: Final = "crewai"
 """Owner of CrewAI's private records if no user is named; CrewAI then compares their sources."""
 
 _OURS: Final = "crewai"
+"""Key of CrewAI's records in the metadata of their fact: the latest one, with the earlier ones as ``twins``."""
 
 
 class VectorSizeError(EmbedderMismatchError, EmbeddingDimensionMismatchError):
     """Raised when a vector differs in size from the stored ones, and so comes from another embedder."""
 
 
+@attrs.frozen(kw_only=True)
+class _Entry:
+    """A record of CrewAI's, as it is stored in the metadata of its fact.
+
+    Attributes:
+        ids: Ids that CrewAI gave to records that differ in nothing else but their times, latest last.
+        created_at: Time given by CrewAI in UTC without a time zone, in ISO 8601.
+        vector: Vector saved with the record, in base64.
+    """
+
+    ids: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
+    content: str
+    categories: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
+    metadata: Mapping[str, Any]
+    importance: float
+    source: str | None
+    created_at: str
+    private: bool = False
+    vector: str | None = None
+
+    @classmethod
+    def of(cls, record: MemoryRecord, *, private: bool) -> Self:
+        """Return the entry of a record."""
+        import numpy as np
+
+        vector = np.asarray(record.embedding, dtype="<f4").tobytes() if record.embedding else None
+        return cls(
+            ids=(record.id,),
+            content=record.content,
+            categories=record.categories,
+            metadata=record.metadata,
+            importance=record.importance,
+            source=record.source,
+            created_at=_naive(_aware(record.created_at)).isoformat(),
+            private=private,
+            vector=None if vector is None else base64.b64encode(vector).decode(),
+        )
+
+    def without(self, ids: Collection[str]) -> Self | None:
+        """Return the entry without some ids; None if none is left."""
+        left = [id for id in self.ids if id not in ids]
+        return attrs.evolve(self, ids=left) if left or not self.ids else None
+
+    def is_like(self, other: _Entry) -> bool:
+        """Return whether two entries of one place differ in their ids and times only."""
+        return attrs.evolve(self, ids=other.ids, created_at=other.created_at, private=other.private) == other
+
+    def read(self, noted: Mapping[str, Any]) -> Self:
+        """Return an entry with the stored fields of another in place of its own."""
+        return attrs.evolve(self, **{name: noted[name] for name in attrs.asdict(self) if name in noted})
+
+    def stored(self, *left_out: str) -> dict[str, Any]:
+        """Return the fields to store, without some of them; ``read`` is the reverse."""
+        fields = attrs.asdict(self, filter=lambda field, value: field.name not in left_out and value is not None)
+        return {**fields, "source": self.source}  # an update of the fact cannot remove its source
+
+
 @attrs.frozen
 class Shown:
     """A record in CrewAI's terms.
 
-    Records with the same content in the same scope are one fact. The latest record has the fact's own fields. Each
-    earlier record that differs in more than its id and time is a twin, stored in the fact's metadata.
+    Records with the same content in the same scope are one fact, which has the fields of the latest one.
 
     Attributes:
-        record: The fact.
+        fact: The fact.
         path: Segments of CrewAI's path of the scope.
         own: Whether CrewAI saved the record, and so may change it.
-        twin: Stored fields of a twin; None for the latest record.
+        entry: The record's fields.
+        ids: All ids of the record, latest last; that of the fact among those of the latest record.
     """
 
-    record: FactRecord[Any]
+    fact: FactRecord[Any]
     path: tuple[str, ...]
     own: bool
-    twin: Mapping[str, Any] | None = None
-
-    @property
-    def noted(self) -> Mapping[str, Any]:
-        """CrewAI's fields without a counterpart in factmem."""
-        noted = self.record.details.metadata.get(_OURS) if self.twin is None else self.twin
-        return noted if isinstance(noted, dict) else {}
-
-    @property
-    def private(self) -> bool:
-        """Whether the record is private in CrewAI."""
-        noted = self.record.details.metadata.get(_OURS)
-        return isinstance(noted, dict) and bool(noted.get("private", False))
-
-    @property
-    def given_ids(self) -> list[str]:
-        """Ids given by CrewAI, latest last."""
-        return [*self.noted.get("ids", ())]
-
-    @property
-    def ids(self) -> list[str]:
-        """All ids of the record, latest last."""
-        return self.given_ids if self.twin is not None else [self.record.id, *self.given_ids]
-
-    @property
-    def content(self) -> str:
-        """Text of the record; name and value of a typed fact."""
-        if (own := self.noted.get("content")) is not None and self.twin is not None:
-            return str(own)
-        value = written(self.record.value, self.record.concept.value_type)
-        keyword = self.record.concept.keyword
-        return value if keyword == STATEMENT.keyword else f"{keyword}: {value}"
-
-    @property
-    def categories(self) -> Sequence[str]:
-        """Categories of the record."""
-        return self.record.details.categories if self.twin is None else self.twin["categories"]
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """Metadata of the record, without factmem's own fields."""
-        if self.twin is not None:
-            metadata: Mapping[str, Any] = self.twin["metadata"]
-            return metadata
-        return {key: value for key, value in self.record.details.metadata.items() if key != _OURS}
-
-    @property
-    def importance(self) -> float:
-        """Importance of the record, from 0 to 1."""
-        return self.record.details.importance if self.twin is None else float(self.twin["importance"])
-
-    @property
-    def source(self) -> str | None:
-        """Source of the record."""
-        source: str | None = self.noted.get("source", self.record.details.source)  # an update cannot remove it
-        return source
+    entry: _Entry
+    ids: Sequence[str]
 
     @property
     def created_at(self) -> dt.datetime:
-        """Time given by CrewAI, or else the fact's timestamp, in UTC without a time zone."""
-        created = self.noted.get("created_at")
-        return naive(self.record.timestamp) if created is None else dt.datetime.fromisoformat(created)
+        """Time of the record, in UTC without a time zone."""
+        return dt.datetime.fromisoformat(self.entry.created_at)
 
     @property
     def vector(self) -> NDArray[np.float32] | None:
         """Vector that CrewAI saved with the record."""
         import numpy as np
 
-        packed = self.noted.get("vector")
+        packed = self.entry.vector
         return None if packed is None else np.frombuffer(base64.b64decode(packed), dtype="<f4")
 
     def shown(self, id: str | None = None) -> MemoryRecord:
         """Return CrewAI's record, with times as CrewAI compares them: in UTC, without a time zone."""
-        vector = self.vector
+        vector, entry = self.vector, self.entry
         return MemoryRecord(
             id=id or self.ids[-1],
-            content=self.content,
+            content=entry.content,
             scope="/" + "/".join(self.path),
-            categories=list(self.categories),
-            metadata=dict(self.metadata),
-            importance=self.importance,
+            categories=list(entry.categories),
+            metadata=dict(entry.metadata),
+            importance=entry.importance,
             created_at=self.created_at,
-            last_accessed=naive(self.record.recorded_at),
+            last_accessed=_naive(self.fact.recorded_at),
             embedding=None if vector is None else vector.tolist(),
-            source=self.source,
-            private=self.private,
+            source=entry.source,
+            private=entry.private,
         )
 
-    def says_no_more_than(self, record: MemoryRecord) -> bool:
-        """Return whether a record differs from this one only in its id and time."""
-        return (self.content, list(self.categories), self.metadata, self.importance, self.source) == (
-            record.content,
-            record.categories,
-            record.metadata,
-            record.importance,
-            record.source,
-        ) and self.noted.get("vector") == _packed(record)
 
-
-def naive(moment: dt.datetime) -> dt.datetime:
+def _naive(moment: dt.datetime) -> dt.datetime:
     """Return a time as CrewAI compares times: in UTC, without a time zone."""
     return moment.astimezone(dt.UTC).replace(tzinfo=None)
 
@@ -225,32 +217,42 @@ async def seen(
         metadata: Entries that a record's metadata must have.
     """
     wanted = segments_of(path)
-    records = await _view(run, memory).list_records(strongest=True, subjects=(run.user, *run.config.subjects))
+    facts = await _view(run, memory).list_records(strongest=True, subjects=(run.user, *run.config.subjects))
     found = [
         item
-        for record in records
-        for item in _shown(run, record)
+        for fact in facts
+        for item in _shown(run, fact)
         if item.path[: len(wanted)] == wanted
-        and (not categories or not set(categories).isdisjoint(item.categories))
-        and all(name in item.metadata and item.metadata[name] == value for name, value in (metadata or {}).items())
+        and (not categories or not set(categories).isdisjoint(item.entry.categories))
+        and all(item.entry.metadata.get(name, ...) == value for name, value in (metadata or {}).items())
     ]
     return sorted(found, key=lambda item: item.created_at, reverse=True)
 
 
-def _shown(run: MemoryRun, record: FactRecord[Any]) -> list[Shown]:
+def _shown(run: MemoryRun, fact: FactRecord[Any]) -> list[Shown]:
     """Return CrewAI's records of a fact, latest last."""
-    home, segments = run.config.home, record.scope.segments
-    inside = record.scope.kind is home.kind and home.contains(record.scope)
+    home, segments = run.config.home, fact.scope.segments
+    inside = fact.scope.kind is home.kind and home.contains(fact.scope)
     named = segments[len(home.segments) :] if inside else segments
     path = tuple(segment.replace("/", "%2F") for segment in named)
-    own = inside and record.subject.key == run.user.key and _OURS in record.details.metadata
-    latest = Shown(record, path, own)
-    return [*(Shown(record, path, own, twin) for twin in latest.noted.get("twins", ())), latest]
-
-
-async def _own(run: MemoryRun, memory: Memory, **wanted: Any) -> list[Shown]:
-    """Return the visible records that CrewAI may change."""
-    return [item for item in await seen(run, memory, **wanted) if item.own]
+    details, keyword = fact.details, fact.concept.keyword
+    own = inside and fact.subject.key == run.user.key and _OURS in details.metadata
+    value = written(fact.value, fact.concept.value_type)
+    of_fact = _Entry(
+        ids=(),
+        content=value if keyword == STATEMENT.keyword else f"{keyword}: {value}",
+        categories=details.categories,
+        metadata={key: value for key, value in details.metadata.items() if key != _OURS},
+        importance=details.importance,
+        source=details.source,
+        created_at=_naive(fact.timestamp).isoformat(),
+    )
+    noted = details.metadata.get(_OURS)
+    noted = noted if isinstance(noted, dict) else {}
+    latest = of_fact.read(noted)
+    twins = [attrs.evolve(of_fact, private=latest.private).read(twin) for twin in noted.get("twins", ())]
+    earlier = [Shown(fact, path, own, twin, twin.ids) for twin in twins]
+    return [*earlier, Shown(fact, path, own, latest, (fact.id, *latest.ids))]
 
 
 _Place: TypeAlias = tuple[str, tuple[str, ...], bool]
@@ -258,8 +260,8 @@ _Places: TypeAlias = dict[_Place, list[Shown]]
 
 
 def _by_place(run: MemoryRun, items: Iterable[Shown]) -> _Places:
-    records = {item.record.id: item.record for item in items if item.own}
-    return {_place(it.value, it.scope, owned=it.private): _shown(run, it) for it in records.values()}
+    facts = {item.fact.id: _shown(run, item.fact) for item in items if item.own}
+    return {_place(it[-1].fact.value, it[-1].fact.scope, owned=it[-1].entry.private): it for it in facts.values()}
 
 
 def _place(content: str, scope: MemoryScope, *, owned: bool) -> _Place:
@@ -270,7 +272,7 @@ async def saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecor
     """Save records, or none of them if one is not legal."""
     if not records:
         return
-    known = await _own(run, memory)
+    known = await seen(run, memory)
     given = [_checked(record) for record in records]
     _check_vectors(known, given)
     places = _by_place(run, known)
@@ -279,29 +281,43 @@ async def saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecor
 
 
 async def _keep(run: MemoryRun, memory: Memory, record: MemoryRecord, places: _Places, *, private: bool) -> None:
-    scope, owned = _below(run, record.scope), private or run.config.saving.private
-    there = _place(record.content, scope, owned=owned)
-    if there in places:
-        others = [left for item in places[there] if (left := _less(item, {record.id})) is not None]
-        same = [item for item in others if item.says_no_more_than(record)]
-        noted = _noted(
-            record,
-            [*(id for item in same for id in item.given_ids), record.id],
-            private=private,
-            twins=[_twin(item, record) for item in others if item not in same],
-        )
-        kept = await _revise(run, memory, places[there][-1], record, noted)
-    else:
-        details = FactDetails(
-            importance=record.importance,
-            categories=tuple(record.categories),
-            source=record.source,
-            origin=Origin.ASSISTANT,  # written by CrewAI's model from the output of tasks
-            metadata={**record.metadata, _OURS: _noted(record, [record.id], private=private)},
-        )
-        fact = MultipleFacts(STATEMENT, (record.content,), timestamp=_aware(record.created_at))
-        (kept,) = await _view(run, memory).save(fact, subject=run.user, scope=scope, details=details, private=owned)
-    places[there] = _shown(run, kept)
+    """Add a record to the fact with its content, or make that."""
+    scope, entry = _below(run, record.scope), _Entry.of(record, private=private)
+    there = _place(record.content, scope, owned=private or run.config.saving.private)
+    present = places.get(there, ())
+    others = [left for item in present if (left := item.entry.without({record.id})) is not None]
+    same = [other for other in others if other.is_like(entry)]
+    entry = attrs.evolve(entry, ids=(*(id for other in same for id in other.ids), record.id))
+    entries = [*(other for other in others if other not in same), entry]
+    places[there] = _shown(run, await _write(run, memory, present[-1].fact if present else None, scope, entries))
+
+
+async def _write(
+    run: MemoryRun, memory: Memory, fact: FactRecord[Any] | None, scope: MemoryScope, entries: Sequence[_Entry]
+) -> FactRecord[Any]:
+    """Store the records of a fact, latest last; without a fact, make one."""
+    *twins, latest = entries
+    noted = latest.stored("content", "categories", "metadata", "importance")
+    if twins:
+        noted["twins"] = [twin.stored(*(["content"] if twin.content == latest.content else [])) for twin in twins]
+    fields: dict[str, Any] = {
+        "importance": latest.importance,
+        "categories": latest.categories,
+        "source": latest.source,
+        "metadata": {**latest.metadata, _OURS: noted},
+    }
+    if fact is not None:
+        words: dict[str, Any] = {} if latest.content == fact.value else {"value": latest.content}
+        change = await _view(run, memory).update(fact.id, merge=MetadataMerge.OVERWRITE, **fields, **words)
+        return change.record
+    # It was written by CrewAI's model from the output of tasks.
+    details = FactDetails(origin=Origin.ASSISTANT, **fields)
+    statement = MultipleFacts(
+        STATEMENT, (latest.content,), timestamp=_aware(dt.datetime.fromisoformat(latest.created_at))
+    )
+    private = latest.private or run.config.saving.private
+    (kept,) = await _view(run, memory).save(statement, subject=run.user, scope=scope, details=details, private=private)
+    return kept
 
 
 def _checked(record: MemoryRecord) -> MemoryRecord:
@@ -327,51 +343,6 @@ def _check_vectors(known: Iterable[Shown], records: Iterable[MemoryRecord]) -> N
             raise VectorSizeError(stored, size)
 
 
-def _packed(record: MemoryRecord) -> str | None:
-    import numpy as np
-
-    if not record.embedding:
-        return None
-    return base64.b64encode(np.asarray(record.embedding, dtype="<f4").tobytes()).decode()
-
-
-def _noted(
-    record: MemoryRecord, ids: Sequence[str], *, private: bool, twins: Sequence[Mapping[str, Any]] = ()
-) -> dict[str, Any]:
-    noted = {
-        "ids": list(dict.fromkeys(ids)),
-        "private": private,
-        "source": record.source,
-        "created_at": naive(_aware(record.created_at)).isoformat(),
-        "vector": _packed(record),
-        "twins": list(twins),
-    }
-    return {name: value for name, value in noted.items() if name == "source" or value not in (None, [])}
-
-
-def _less(item: Shown, ids: Collection[str]) -> Shown | None:
-    """Return a record without some of its ids; None if it has no other id."""
-    left = [id for id in item.given_ids if id not in ids]
-    if len(left) == len(item.given_ids):
-        return item
-    return attrs.evolve(item, twin={**_twin(item), "ids": left}) if left else None
-
-
-def _twin(item: Shown, latest: MemoryRecord | None = None) -> dict[str, Any]:
-    """Return the stored fields of a record that is followed by a later one with the same content."""
-    noted = {
-        "ids": item.given_ids,
-        "content": None if latest is not None and item.content == latest.content else item.content,
-        "categories": list(item.categories),
-        "metadata": dict(item.metadata),
-        "importance": item.importance,
-        "source": item.source,
-        "created_at": item.created_at.isoformat(),
-        "vector": item.noted.get("vector"),
-    }
-    return {name: value for name, value in noted.items() if value is not None or name == "source"}
-
-
 async def updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> None:
     """Update a record in place, or move it to its new place."""
     known = await seen(run, memory)
@@ -380,36 +351,20 @@ async def updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> No
         raise RecordNotFoundError("no record that CrewAI sees has this id")
     record = _checked(record)
     _check_vectors(known, [record])
-    private = record.private or present.private
+    private = record.private or present.entry.private
     if private and record.source is None:
-        record = record.model_copy(update={"source": present.source})
-    places = _by_place(run, known)
+        record = record.model_copy(update={"source": present.entry.source})
+    places, fact = _by_place(run, known), present.fact
     scope, owned = _below(run, record.scope), private or run.config.saving.private
     there = _place(record.content, scope, owned=owned)
-    alone = len(_shown(run, present.record)) == 1 and _less(present, {record.id}) is None
-    here = (scope.segments, owned) == (present.record.scope.segments, present.record.private)
-    if present.own and here and alone and places.get(there, [present])[0].record.id == present.record.id:
-        await _revise(run, memory, present, record, _noted(record, [record.id], private=private))
+    alone = len(_shown(run, fact)) == 1 and present.entry.without({record.id}) is None
+    here = (scope.segments, owned) == (fact.scope.segments, fact.private)
+    if present.own and here and alone and places.get(there, [present])[0].fact.id == fact.id:
+        await _write(run, memory, fact, scope, [_Entry.of(record, private=private)])
         return
     await _keep(run, memory, record, places, private=private)
-    if present.own and places[there][-1].record.id != present.record.id:
+    if present.own and places[there][-1].fact.id != fact.id:
         await _without(run, memory, [present], ids={record.id}, reason="moved by CrewAI")
-
-
-async def _revise(
-    run: MemoryRun, memory: Memory, present: Shown, record: MemoryRecord, noted: Mapping[str, Any]
-) -> FactRecord[Any]:
-    words: dict[str, Any] = {} if record.content == present.record.value else {"value": record.content}
-    change = await _view(run, memory).update(
-        present.record.id,
-        importance=record.importance,
-        categories=record.categories,
-        source=record.source,
-        metadata={**record.metadata, _OURS: dict(noted)},
-        merge=MetadataMerge.OVERWRITE,
-        **words,
-    )
-    return change.record
 
 
 async def _without(
@@ -417,19 +372,16 @@ async def _without(
 ) -> None:
     """Retract records; other records of the same fact stay, and so do records that have further ids beside these."""
     doomed = list[str]()
-    for id, of_fact in itertools.groupby(sorted(gone, key=lambda item: item.record.id), lambda item: item.record.id):
+    for id, of_fact in itertools.groupby(sorted(gone, key=lambda item: item.fact.id), lambda item: item.fact.id):
         items = list(of_fact)
-        every = [
-            (_less(item, ids) if ids and id not in ids else None) if item in items else item
-            for item in _shown(run, items[0].record)
+        left = [
+            (item.entry.without(ids) if ids and id not in ids else None) if item in items else item.entry
+            for item in _shown(run, items[0].fact)
         ]
-        if not (left := [item for item in every if item is not None]):
+        if entries := [entry for entry in left if entry is not None]:
+            await _write(run, memory, items[0].fact, items[0].fact.scope, entries)
+        else:
             doomed.append(id)
-            continue
-        record = left[-1].shown()
-        twins = [_twin(item, record) for item in left[:-1]]
-        noted = _noted(record, left[-1].given_ids, private=left[-1].private, twins=twins)
-        await _revise(run, memory, left[-1], record, noted)
     if doomed:
         await _view(run, memory).retract(*doomed, reason=reason)
 
@@ -449,9 +401,10 @@ async def deleted(
         raise InvalidDataError('say what to delete: scope_prefix="/" deletes everything, and reset() erases it')
     doomed = [
         item
-        for item in await _own(run, memory, path=path, categories=categories, metadata=metadata)
-        if (not ids or not set(ids).isdisjoint(item.ids))
-        and (older_than is None or item.created_at < naive(_aware(older_than)))
+        for item in await seen(run, memory, path=path, categories=categories, metadata=metadata)
+        if item.own
+        and (not ids or not set(ids).isdisjoint(item.ids))
+        and (older_than is None or item.created_at < _naive(_aware(older_than)))
     ]
     await _without(run, memory, doomed, ids=set(ids or ()), reason="deleted by CrewAI")
     return len(doomed)

@@ -192,7 +192,7 @@ class FactMemStorage:
         return ScopeInfo(
             path="/" + "/".join(segments_of(scope)),
             record_count=len(found),
-            categories=sorted({category for item in found for category in item.categories}),
+            categories=sorted({category for item in found for category in item.entry.categories}),
             oldest_record=min(times, default=None),
             newest_record=max(times, default=None),
             child_scopes=children(found, scope),
@@ -206,7 +206,7 @@ class FactMemStorage:
         """Return the number of records in a scope per category."""
         counts: dict[str, int] = {}
         for item in self._blocking(partial(seen, path=scope_prefix)):
-            for category in item.categories:
+            for category in item.entry.categories:
                 counts[category] = counts.get(category, 0) + 1
         return counts
 
@@ -249,13 +249,13 @@ class FactMemStorage:
         """Return the vectors of records; missing ones are embedded now and cached."""
         import numpy as np
 
-        wanted = {item.content for item in found if item.vector is None}
+        wanted = {item.entry.content for item in found if item.vector is None}
         if len(self._vectors) > _MOST_TEXTS:
             self._vectors = {}
         if texts := sorted(wanted - self._vectors.keys()):
             made = (np.asarray(vector, dtype=np.float32) for vector in self._embedder(texts))
             self._vectors |= dict(zip(texts, made, strict=True))
-        return [self._vectors[item.content] if item.vector is None else item.vector for item in found]
+        return [self._vectors[item.entry.content] if item.vector is None else item.vector for item in found]
 
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import attrs
 import numpy as np
@@ -39,6 +39,18 @@ _WAITING = [
 _CHANGE = 600
 """Typical bytes of a change of state."""
 
+_MOST_TOLD: Final = 64
+"""Number of times that a size is told before it is measured anew: that walks all that is held, and each read asks."""
+
+
+@attrs.define
+class _Measured:
+    """A size in bytes, the newest number in the log when it was measured, and how often it was told."""
+
+    size: int = 0
+    newest: int = 0
+    told: int = 0
+
 
 class TenantLog:
     """The log of a tenant as columns, with its current records.
@@ -61,6 +73,7 @@ class TenantLog:
         self._updates = Updates()
         self._postings: tuple[Block, ...] = ()
         self._expires = NEVER
+        self._measured = _Measured()
         self.newest: int = 0
 
     def take_in(self, entries: Iterable[LogEntry], rows: Rows | None = None) -> None:
@@ -115,9 +128,13 @@ class TenantLog:
 
     @property
     def nbytes(self) -> int:
-        """The size in memory, with all caches, in bytes."""
-        held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._updates)
-        return held + _CHANGE * len(self._changes)
+        """The size in memory, with all caches, in bytes, as it was measured a little earlier."""
+        found = self._measured
+        found.told += 1
+        if found.told > _MOST_TOLD or self.newest > found.newest + found.newest // 16:
+            held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._updates)
+            found = self._measured = _Measured(held + _CHANGE * len(self._changes), self.newest)
+        return found.size
 
     def up_to_date(self, moment: Moment) -> Corpus | None:
         """Return the current records; None if that takes any work."""
