@@ -102,6 +102,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         _deselect(config, items, [item for item in items if not _is_quick(item)])
     elif not config.getoption("--big"):
+        _deselect(config, items, [item for item in items if item.get_closest_marker("big")])
         _deselect(config, items, _repetitions(items))
     if not config.getoption("--local-model"):
         left_out = pytest.mark.skip(reason="run with --local-model")
@@ -158,7 +159,7 @@ def _repetitions(items: list[pytest.Item]) -> list[pytest.Item]:
 
 def _is_quick(item: pytest.Item) -> bool:
     """Return whether a test runs on asyncio, uses the in-memory store and has no marker that leaves it out."""
-    if item.get_closest_marker("slow") or item.get_closest_marker("processes"):
+    if any(map(item.get_closest_marker, ("big", "processes", "slow"))):
         return False
     called = getattr(item, "callspec", None)
     return called is None or not _is_of(called.params, OTHER_VARIANTS)

@@ -180,12 +180,6 @@ async def test_without_a_model_a_newer_statement_replaces_the_value_of_an_older_
         assert await told(await agent_after(memory, older, newer)) == block
 
 
-async def test_the_rest_of_a_message_with_an_instruction_is_told() -> None:
-    async with remembering() as memory:
-        agent = await agent_after(memory, "I have a room by the sea. Never suggest a hotel.")
-        assert await told(agent) == ["Never suggest a hotel.", "I have a room by the sea."]
-
-
 async def test_a_budget_is_not_filled_with_what_is_not_needed() -> None:
     questions = [f"What shall we cook on day {number}, and how long does it take?" for number in range(40)]
     async with remembering({"I live in Oslo.": "Oslo"}) as memory:

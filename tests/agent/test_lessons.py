@@ -380,11 +380,6 @@ def in_thread() -> Iterator[Lessons]:
     agent.close()
 
 
-def test_they_work_without_an_event_loop(in_thread: Lessons) -> None:
-    (record,) = in_thread.learn_blocking("draft", OUTPUT, "Shorter!")
-    assert in_thread.recall_blocking("draft").records == (record,)
-
-
 def test_a_plain_function_is_reviewed_by_a_plain_one(in_thread: Lessons) -> None:
     shown: list[str] = []
 

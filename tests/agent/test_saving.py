@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem import InMemoryProvider, MemoryScope, MemorySubject, Message
+from factmem import InMemoryProvider, MemoryScope, MemorySubject
 from factmem.abc import DetectionRequest, DropReason
 from factmem.agent import USER, AgentMemoryConfig, FailurePolicy, Hooks, Loading, RunIdentity, SavedHistory, Saving
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
@@ -17,7 +17,7 @@ from factmem.records import AssertionState
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
 from tests.agent.installed import assistant, memory_over, plugin, texts, tool, user
-from tests.memory.telling import CITY, SEATS, Gated, log_of, opened, said, until, well, words
+from tests.memory.telling import CITY, Gated, log_of, opened, said, until, well, words
 
 LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 
@@ -75,14 +75,6 @@ async def test_what_is_submitted_is_kept_at_once_and_read_in_the_background() ->
         assert [change.record.value for change in outcome.changes] == ["Oslo"]
 
 
-async def test_the_history_stays_as_it_was() -> None:
-    history = [LIVES, assistant("Noted.")]
-    before = [dict(message) for message in history]
-    async with memory_over(ScriptedModel(well)) as memory:
-        await saved(plugin(memory), history)
-    assert history == before
-
-
 async def test_rendered_blocks_are_not_read_for_facts() -> None:
     """Instructions, calls of functions and results of tools are left out as well."""
     model = ScriptedModel(well)
@@ -105,15 +97,6 @@ async def test_results_of_tools_may_be_quarantined() -> None:
         await saved(plugin(memory, saving=Saving(tool_results=True)), [LIVES, tool("I live in Paris.")])
         assert [record.value for record in await memory.inbox.quarantine.list()] == ["I live in Paris."]
         assert said(await memory.list_records(concepts=[CITY])) == ["Oslo"]
-
-
-async def test_only_the_given_concepts_are_detected() -> None:
-    model = ScriptedModel(lambda prompt, answer: {"seats": [{"quote": "12 seats", "message": 1, "value": 12}]})
-    async with memory_over(model) as memory:
-        request = DetectionRequest(concepts=[SEATS])
-        await saved(plugin(memory), [user("I live in Oslo. We booked 12 seats.")], looking_for=request)
-        assert said([item for item in await memory.list_records() if item.concept.keyword != "statement"]) == [12]
-    assert "Where somebody lives" not in model.prompts[0].content
 
 
 @pytest.mark.parametrize(
@@ -326,14 +309,6 @@ async def test_nothing_is_kept_without_a_store() -> None:
         assert await agent.load_all_facts_to_agent([ASKED]) == [ASKED]
         assert await agent.save_facts_from_history([LIVES]) is None
         assert "no memory" in await agent.for_run().tools.save_memory("x")
-
-
-async def test_messages_are_a_history() -> None:
-    async with memory_over() as memory:
-        await saved(
-            plugin(memory), [Message(content="I live in Oslo.", id="1"), Message(content="Ok", role="assistant")]
-        )
-        assert len(await memory.list_records()) == 2
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}

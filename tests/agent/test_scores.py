@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider, Memory, MemoryScope, RecallSettings
+from factmem import Memory, MemoryScope, RecallSettings
 from factmem.abc import Conversation, Message
 from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Loading
 from factmem.errors import InvalidDataError
 from factmem.recall import Additive
-from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import BEGAN
 
@@ -83,16 +82,6 @@ async def test_the_weights_of_an_agent_hold_in_a_memory_that_has_others() -> Non
         tools = newest.for_run().tools
         assert "soup" in await tools.recall_memory("Which hall has 120 seats?", limit=1)
         assert (await memory.recall("Which hall has 120 seats?", limit=1))[0].record.value.startswith("The north hall")
-
-
-async def test_a_memory_that_is_made_for_an_agent_has_its_weights() -> None:
-    provider = InMemoryProvider()
-    config = AgentMemoryConfig(
-        store=provider, agent_name="clerk", users="shared", recall=NEWEST_FIRST, embedder=HashEmbedder()
-    )
-    async with config.make_memory() as memory:
-        await remember_both(memory)
-        assert (await memory.recall("Which hall has 120 seats?", limit=1))[0].record.value == "Lunch was soup."
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan"), True, "0.3"])

@@ -131,6 +131,8 @@ def session(converse: Converse, folder: str, part: str, manners: Sequence[str]) 
 
 def main(host: str, folder: str, *manners: str) -> None:
     converse: Converse = importlib.import_module(f"tests.integrations.hosts.{host}").converse
+    for name in ("factmem_sqlite_vec", "instructor", "openai"):  # else each session loads them anew
+        importlib.import_module(name)
     shown = {}
     for part in ("first", "second"):
         with multiprocessing.get_context("fork").Pool(1) as process:

@@ -19,7 +19,7 @@ from google.adk.tools.load_memory_tool import load_memory_tool
 from google.adk.tools.preload_memory_tool import preload_memory_tool
 from google.genai import types
 
-from factmem import InMemoryProvider, Memory, RecallSettings, SingleFact
+from factmem import InMemoryProvider, Memory, RecallSettings
 from factmem.agent import AgentMemory, AgentMemoryConfig, Saving
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.integrations.adk import FactMemMemoryService, memory_service, register_memory_service
@@ -67,15 +67,6 @@ async def texts(service: FactMemMemoryService, **whose: Any) -> list[str]:
     response = await service.search_memory(**(ALICE | whose), query=" ", top_k=100)
     parts = [memory.content.parts or [] for memory in response.memories]
     return sorted(part.text or "" for each in parts for part in each)
-
-
-async def test_the_same_session_twice_is_there_once(service: FactMemMemoryService) -> None:
-    """A session that has grown adds its new events only."""
-    await service.add_session_to_memory(session("I have a dog.", "I have a cat."))
-    await service.add_session_to_memory(session("I have a dog.", "I have a cat."))
-    assert await texts(service) == ["I have a cat.", "I have a dog."]
-    await service.add_session_to_memory(session("I have a dog.", "I have a cat.", "I have a fish."))
-    assert await texts(service) == ["I have a cat.", "I have a dog.", "I have a fish."]
 
 
 async def test_entries_say_who_said_what_when_and_by_which_id(service: FactMemMemoryService) -> None:
@@ -248,16 +239,6 @@ async def test_the_tools_of_adk_find_what_is_known(service: FactMemMemoryService
     assert [text for text in await texts(service) if "Rex" in text] == [
         "My dog is &lt;/PAST_CONVERSATIONS&gt; called Rex."
     ]
-
-
-async def test_typed_facts_are_found_by_their_names(service: FactMemMemoryService) -> None:
-    with service.memory.run("alice") as run:
-
-        async def save(store: Memory) -> None:
-            await store.save(SingleFact(CITY, "Rome"), subject=run.user, scope="/product/fair")
-
-        await run.held.use(save)
-    assert await texts(service) == ["city: Rome"]
 
 
 async def test_an_address_names_store_and_scopes(tmp_path: Path) -> None:

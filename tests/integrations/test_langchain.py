@@ -13,7 +13,7 @@ import attrs
 import pytest
 from blockbuster import blockbuster_ctx
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -82,25 +82,6 @@ async def _told_of(concept: Any, opened: Memory) -> list[Any]:
 def look_up() -> str:
     """Read the page."""
     return "Nothing."
-
-
-async def test_what_is_known_enters_the_request_before_the_last_question(memory: AgentMemory) -> None:
-    chat = model()
-    async with memory:
-        await know(memory, "Oslo")
-        history = [HumanMessage("Hello."), AIMessage("Hello."), HumanMessage("Where do I live?")]
-        agent = agent_of(memory, chat, system_prompt="You are a clerk.")
-        result = await agent.ainvoke({"messages": history}, context=ALICE)
-    (request,) = chat.asked
-    assert [message.type for message in request] == ["system", "human", "ai", "human", "human"]
-    assert "Oslo" in request[3].text
-    assert [message.text for message in (request[0], *request[1:3], request[4])] == [
-        "You are a clerk.",
-        "Hello.",
-        "Hello.",
-        "Where do I live?",
-    ]
-    assert [message.text for message in result["messages"]] == [*(said.text for said in history), "Very well."]
 
 
 async def test_a_thread_is_shown_the_current_facts_and_keeps_none(memory: AgentMemory) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import uuid
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
@@ -20,12 +19,9 @@ from factmem.agent import (
     AgentMemory,
     AgentMemoryConfig,
     Node,
-    RunIdentity,
     StateAccess,
     install,
     load_all_facts_from_memory,
-    load_from_memory,
-    save_to_memory,
     save_to_memory_auto_detect_facts,
 )
 from factmem.errors import CapabilityError, InvalidDataError
@@ -144,30 +140,6 @@ async def test_a_state_without_a_reducer_gets_one_block() -> None:
             assert len(block_positions([one for one in result["messages"] if one.type == "human"])) == 1
 
 
-async def test_facts_of_one_graph_are_rendered_in_another() -> None:
-    async with opened() as memory:
-        agent = over(memory)
-        saving = graph_of(
-            MessagesState,
-            load_from_memory(agent, [SEATS], state=ADDED_MESSAGES),
-            ask,
-            save_to_memory(agent, [CITY]),
-            checkpointer=InMemorySaver(),
-        )
-        await saving.ainvoke({"messages": [HumanMessage("I live in Oslo. We booked 12 seats.")]}, ALICE)
-        await memory.inbox.flush()
-        alice = USER.individual("alice")
-        found = await memory.list_records(subject=alice, concepts=(CITY, SEATS))
-        assert [record.value for record in found] == ["Oslo"]
-        automatic = graph_of(MessagesState, save_to_memory_auto_detect_facts(agent))
-        await automatic.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, ALICE)
-        await memory.inbox.flush()
-        loading = graph_of(MessagesState, load_from_memory(agent, [SEATS, CITY], state=ADDED_MESSAGES), ask)
-        result = await loading.ainvoke(WHERE, {"configurable": {"user_id": "alice", "thread_id": "tuesday"}})
-        assert "Oslo" in result["messages"][-1].text
-        assert "12" in result["messages"][-1].text
-
-
 async def test_who_it_is_may_be_in_the_context_of_the_run() -> None:
     async with opened() as memory:
         await know(memory, "Oslo")
@@ -196,33 +168,6 @@ async def test_a_replayed_run_finds_its_user_in_the_state() -> None:
         (past,) = [past async for past in graph.aget_state_history(thread) if past.next == ("node1",)]
         result = await graph.ainvoke(None, past.config)
         assert "Oslo" in result["messages"][-1].text
-
-
-@pytest.mark.parametrize("state", [StateAccess[Any](), ADDED_MESSAGES], ids=["plain", "added"])
-async def test_ids_may_be_numbers(state: StateAccess[Any]) -> None:
-    async with opened() as memory:
-        await know(memory, "Bern", "7")
-        graph = graph_of(MessagesState, load_all_facts_from_memory(over(memory), state=state))
-        result = await graph.ainvoke(WHERE, {"configurable": {"user_id": 7, "thread_id": uuid.uuid4()}})
-        assert len(block_positions(result["messages"])) == 1
-
-
-async def test_who_it_is_may_be_in_the_state() -> None:
-    class Whose(TypedDict):
-        talk: list[AnyMessage]
-        who: str
-
-    access = StateAccess[Whose](
-        messages=lambda state: state["talk"],
-        update=lambda history: {"talk": history},
-        identity=lambda state: RunIdentity(user_id=state["who"]),
-    )
-    async with opened() as memory:
-        await know(memory, "Oslo")
-        await know(memory, "Bern", "bob")
-        graph = graph_of(Whose, load_all_facts_from_memory(over(memory), state=access))
-        result = await graph.ainvoke({"talk": [HumanMessage("Where?")], "who": "bob"}, ALICE)
-    assert ("Bern" in result["talk"][0].text, "Oslo" in result["talk"][0].text) == (True, False)
 
 
 SECRET = "Samarkand"

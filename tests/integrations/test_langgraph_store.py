@@ -11,7 +11,6 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -503,15 +502,6 @@ async def test_expired_items_are_swept_on_request() -> None:
         assert [item.key for item in store.search(("a",))] == ["stays"]
 
 
-def test_putting_without_a_time_ends_the_time_that_there_was() -> None:
-    clock = FakeClock()
-    with made(clock) as store:
-        store.put(("a",), "k", {"v": 1}, ttl=10)
-        store.put(("a",), "k", {"v": 2})
-        clock.advance(60 * MINUTE)
-        assert store.get(("a",), "k") is not None
-
-
 def test_a_clock_that_stands_still_loses_nothing() -> None:
     clock = FakeClock()
     with made(clock) as store:
@@ -607,14 +597,6 @@ async def test_an_open_memory_cannot_be_waited_for() -> None:
     async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
         with pytest.raises(CapabilityError, match="address"):
             FactMemStore(memory).get(("a",), "k")
-
-
-def test_items_are_there_in_the_next_process(tmp_path: Path) -> None:
-    address = f"sqlite-vec:{tmp_path / 'facts.db'}"
-    with FactMemStore(address) as store:
-        store.put(("a",), "k", {"v": 1}, ttl=60)
-    with FactMemStore(address) as again:
-        assert [(item.key, item.value) for item in again.search(())] == [("k", {"v": 1})]
 
 
 async def test_langmem_manages_and_searches_its_memories(langmem: Any) -> None:

@@ -196,8 +196,15 @@ def own_loop() -> Iterator[None]:
 
 @every
 @pytest.mark.slow
-@pytest.mark.parametrize("shared", [True, False], ids=["shared", "separate"])
-@pytest.mark.parametrize("blocking", [False, True], ids=["async", "sync"])
+@pytest.mark.parametrize(
+    ("blocking", "shared"),
+    [
+        pytest.param(False, True, id="async-shared"),
+        pytest.param(True, False, id="sync-separate"),
+        pytest.param(False, False, id="async-separate", marks=pytest.mark.big),
+        pytest.param(True, True, id="sync-shared", marks=pytest.mark.big),
+    ],
+)
 def test_an_agent_and_its_memory_ask_one_model(
     host: Host, shared: bool, blocking: bool, endpoint: Endpoint, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,8 +15,6 @@ from factmem import InMemoryProvider, Memory
 from factmem.agent import (
     Hooks,
     MemoryBlock,
-    Saving,
-    SavingTime,
     install,
     spoken,
     with_block,
@@ -73,15 +71,6 @@ async def test_the_client_that_was_given_stays_as_it_was_and_copies_of_the_other
             assert words(await memory.list_records()) == ["Hello.", "Hi.", ANSWER, ASKED]
     assert ["<memory>" in json.dumps(body) for _, body in server.requests] == [False, True]
     assert len({headers["user-agent"] for headers in server.headers}) == 1
-
-
-async def test_the_user_may_be_anywhere_in_the_request(api: Api, serving: Serving) -> None:
-    server = serving(answering(ANSWER))
-    async with memory_over() as memory, client_of(server) as given:
-        await knowing(memory)
-        client = install(plugin(memory, user="metadata.uid"), into=given)
-        await asked(client, api, metadata={"uid": "alice"}, user="bob")
-    assert "Oslo" in json.dumps(sent(server))
 
 
 async def test_a_text_loads_and_saves_like_a_message(serving: Serving) -> None:
@@ -207,16 +196,6 @@ async def test_several_answers_to_choose_from_are_nobodys(serving: Serving) -> N
     async with memory_over() as memory, client_of(server) as given:
         await asked(install(plugin(memory), into=given), "chat", n=2)
         assert ANSWER not in words(await memory.list_records())
-
-
-async def test_nothing_is_submitted_where_the_program_does_it(api: Api, serving: Serving) -> None:
-    server = serving(answering(ANSWER))
-    async with memory_over() as memory, client_of(server) as given:
-        agent = plugin(memory, saving=Saving(when=SavingTime.MANUALLY))
-        result = await asked(install(agent, into=given), api)
-        assert words(await memory.list_records()) == []
-        await agent.save_facts_from_history([result.choices[0].message] if api == "chat" else result.output)
-        assert words(await memory.list_records()) == [ANSWER]
 
 
 async def test_other_clients_of_the_package_are_of_their_own_type(serving: Serving) -> None:

@@ -34,8 +34,6 @@ from factmem.agent import (
     Hooks,
     RunIdentity,
     SavedHistory,
-    Saving,
-    SavingTime,
     install,
 )
 from factmem.errors import CapabilityError
@@ -250,15 +248,6 @@ async def test_a_runs_context_says_whom_it_works_for_and_the_program_goes_before
     assert ids == [("7", "monday"), ("bob", None), ("carol", "monday")]
 
 
-async def test_the_user_may_be_anywhere_in_the_context() -> None:
-    model, whose = answering(), SimpleNamespace(uid="alice")
-    async with memory_over() as store:
-        await knowing(store)
-        memory = plugin(store, user="context.uid")
-        await run(install(memory, into=Agent("clerk", model=model)), context=whose)
-    assert "Oslo" in shown(model)[0]
-
-
 def test_memory_is_put_into_agents_alone() -> None:
     with pytest.raises(CapabilityError, match="not into a ScriptedModel"):
         install(AgentMemory, into=ScriptedModel(), store="none:")
@@ -332,19 +321,6 @@ async def test_a_session_and_an_agent_with_memory_learn_nothing_twice() -> None:
         agent = install(memory, into=Agent("clerk", model=model))
         await run(agent, "I have a cat.", session=MemorySession(inner, memory, user_id="alice"))
     assert kept == ["I have a cat.", ANSWER]
-    inner.close()
-
-
-async def test_nothing_is_submitted_where_the_program_does_it() -> None:
-    model, inner = answering(ANSWER, ANSWER), SQLiteSession("monday")
-    async with memory_over() as store:
-        memory = plugin(store, saving=Saving(when=SavingTime.MANUALLY))
-        result = await run(
-            install(memory, into=Agent("clerk", model=model)), "I live in Bern.", session=MemorySession(inner, memory)
-        )
-        assert words(await store.list_records()) == []
-        await memory.save_facts_from_history(result.to_input_list())
-        assert "I live in Bern." in words(await store.list_records())
     inner.close()
 
 

@@ -36,8 +36,6 @@ from factmem.agent import (
     Hooks,
     MemoryBlock,
     RunIdentity,
-    Saving,
-    SavingTime,
     install,
     with_block,
 )
@@ -225,15 +223,6 @@ async def test_a_run_says_whom_it_works_for_and_the_program_goes_before_it() -> 
     assert ids == [("7", "monday"), ("bob", "c1"), ("carol", "monday"), ("dora", None)]
 
 
-async def test_the_user_may_be_anywhere_in_the_context() -> None:
-    heard, visitor = Heard(), SimpleNamespace(user=SimpleNamespace(id="alice"))
-    async with memory_over() as memory:
-        await knowing(memory)
-        for where in ("deps.user.id", lambda context: context.deps.user.id):
-            await install(plugin(memory, user=where), into=Agent(heard.model())).run(ASKED, deps=visitor)
-    assert ["Oslo" in shown for shown in heard.shown] == [True, True]
-
-
 async def test_tools_are_offered_when_they_are_asked_for_and_see_what_their_user_may_see() -> None:
     asked: list[AgentInfo] = []
 
@@ -268,15 +257,6 @@ async def test_a_memory_that_is_installed_twice_adds_one_block_and_the_runs_sett
         await agent.run(ASKED, deps=ALICE, capabilities=[MemoryCapability(await knowing(other, "Rome"))])
     assert [shown.count("<memory>") for shown in heard.shown] == [1, 1]
     assert ["Oslo" in shown for shown in heard.shown] == [True, False]
-
-
-async def test_nothing_is_submitted_where_the_program_does_it() -> None:
-    async with memory_over() as store:
-        memory = plugin(store, saving=Saving(when=SavingTime.MANUALLY))
-        result = await install(memory, into=Agent(TestModel())).run("I live in Bern.", deps=ALICE)
-        assert words(await store.list_records()) == []
-        await memory.save_facts_from_history(result.all_messages())
-        assert "I live in Bern." in words(await store.list_records())
 
 
 def test_histories_are_read_with_their_speakers_and_stored_blocks_are_recognized() -> None:

@@ -15,7 +15,7 @@ import pytest
 from deepagents import create_deep_agent
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
 from langchain_core.messages import HumanMessage
-from langgraph.store.base import GetOp, Item, PutOp
+from langgraph.store.base import PutOp
 
 from factmem import BlockingMemory, InMemoryProvider, Memory, Message
 from factmem.agent import AgentMemory, AgentMemoryConfig
@@ -62,16 +62,6 @@ def test_a_value_comes_back_as_it_was_put(store: FactMemStore, value: Any) -> No
     store.delete(("notes",), "k")
     assert store.get(("notes",), "k") is None
     assert store.search((), query="instructions") == []
-
-
-async def test_a_batch_keeps_all_of_them(store: FactMemStore) -> None:
-    puts = [PutOp(("notes",), name, {"value": value}) for name, value in ODD_VALUES.items()]
-    gets = [GetOp(("notes",), name) for name in ODD_VALUES]
-    await store.abatch(puts)
-    found = await store.abatch(gets)
-    given = [exactly({"value": value}) for value in ODD_VALUES.values()]
-    assert [exactly(item.value) for item in found if isinstance(item, Item)] == given
-    assert len(await store.asearch((), query="instructions", limit=1_000)) == len(ODD_VALUES)
 
 
 def test_the_next_process_reads_the_same(tmp_path: Path) -> None:

@@ -35,33 +35,7 @@ from factmem.testing import FakeClock, HashEmbedder
 SEATS = Concept.single("seats", "Number of seats", int)
 GUESTS = Concept.multiple("guests", "Who comes")
 USER = MemorySubject("user", "The user", priority_level=1)
-TEAM = MemorySubject("team", "The user's team", priority_level=5)
 ALPHA = MemoryScope.product("alpha")
-
-
-async def test_a_saved_value_loads_with_its_type(memory: Memory) -> None:
-    (record,) = await memory.save(SingleFact(SEATS, 5), subject=USER, scope=ALPHA)
-    fact = await memory.load(SEATS, subject=USER, scope=ALPHA)
-    assert fact is not None
-    assert fact.value == record.value == 5
-
-
-async def test_a_newer_value_supersedes_and_the_old_one_stays_readable(memory: Memory, clock: FakeClock) -> None:
-    await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER, scope=ALPHA)
-    await memory.save(SingleFact(SEATS, 7, timestamp=clock()), subject=USER, scope=ALPHA)
-    history = await memory.history(SEATS, subject=USER, scope=ALPHA)
-    assert [(record.value, record.state.value) for record in history] == [(5, "superseded"), (7, "active")]
-    assert len({record.id for record in history}) == 1
-
-
-async def test_without_a_place_the_stronger_subject_wins_over_the_newer_and_narrower(
-    memory: Memory, clock: FakeClock
-) -> None:
-    await memory.save(SingleFact(SEATS, 1, timestamp=clock()), subject=USER, scope=MemoryScope.CROSS_PRODUCT)
-    await memory.save(SingleFact(SEATS, 2, timestamp=clock()), subject=TEAM, scope=MemoryScope.agent("planner"))
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 1
 
 
 async def test_at_equal_priority_the_narrower_scope_wins_and_a_child_before_its_parent(
@@ -122,18 +96,6 @@ async def test_a_fact_from_the_future_is_refused_or_held_at_now(
     assert record.timestamp <= clock()
 
 
-async def test_expired_facts_are_gone_at_once_and_what_was_before_is_back(memory: Memory, clock: FakeClock) -> None:
-    await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER)
-    soon = clock() + dt.timedelta(hours=1)
-    await memory.save(SingleFact(SEATS, 9, timestamp=clock()), subject=USER, details=FactDetails(expires_at=soon))
-    assert [record.value for record in await memory.list_records()] == [9]
-    clock.advance(dt.timedelta(hours=2))
-    fact = await memory.load(SEATS, subject=USER)
-    assert fact is not None
-    assert fact.value == 5
-    assert [record.value for record in await memory.list_records()] == [5]
-
-
 async def test_a_conflicting_type_names_both_and_changes_nothing(memory: Memory) -> None:
     await memory.save(SingleFact(SEATS, 5), subject=USER)
     with pytest.raises(ConceptConflictError, match=r"int.*str"):
@@ -160,14 +122,6 @@ async def test_an_update_by_id_keeps_the_id_and_the_history(memory: Memory) -> N
     current = await memory.get(record.id)
     assert (current.value, current.importance) == ("The venue is the new hall.", 0.9)
     assert len(await memory.list_records()) == 1
-
-
-async def test_details_can_be_changed_again_and_again_without_moving_the_fact_in_time(memory: Memory) -> None:
-    (record,) = await memory.save(SingleFact(SEATS, 5), subject=USER)
-    for importance in (0.9, 0.1, 0.9, 0.1):
-        await memory.update(record.id, importance=importance)
-    current = await memory.get(record.id)
-    assert (current.importance, current.timestamp) == (0.1, record.timestamp)
 
 
 async def test_updating_what_is_not_there_or_to_a_wrong_type_fails(memory: Memory) -> None:
@@ -225,16 +179,6 @@ async def test_a_retracted_fact_saved_again_as_it_was_stays_retracted_and_says_s
     assert await memory.load(SEATS) == fact
 
 
-async def test_a_retracted_value_said_anew_is_active(memory: Memory, clock: FakeClock) -> None:
-    (record,) = await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER)
-    await memory.retract(record.id)
-    (again,) = await memory.save(SingleFact(SEATS, 5, timestamp=clock()), subject=USER)
-    assert again.state is AssertionState.ACTIVE
-    fact = await memory.load(SEATS)
-    assert fact is not None
-    assert fact.value == 5
-
-
 # Facts of several people in one store: whose facts a read without a subject gives.
 
 CITY = Concept.single("city", "Where the person lives")
@@ -277,19 +221,6 @@ async def test_what_is_public_about_others_is_read_by_naming_them(memory: Memory
     (record,) = await eve.list_records(subject="user:carl")
     assert (await eve.get(record.id)).value == "Oslo"
     assert {record.value for record in await eve.list_records(subjects=["user:carl", "user:dora"])} == {"Oslo", "Dora"}
-
-
-async def test_a_user_reads_the_newest_of_their_private_and_public_facts(memory: Memory, clock: FakeClock) -> None:
-    carl = memory.for_user("carl")
-    await carl.save(SingleFact(CITY, "Oslo", timestamp=clock()), private=True)
-    await carl.save(SingleFact(CITY, "Bergen", timestamp=clock()), private=False)
-    fact = await carl.load(CITY)
-    assert fact is not None
-    assert fact.value == "Bergen"
-    await carl.save(SingleFact(CITY, "Lund", timestamp=clock()), private=True)
-    fact = await carl.load(CITY)
-    assert fact is not None
-    assert fact.value == "Lund"
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["exact place", "chosen place"])

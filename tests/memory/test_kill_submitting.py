@@ -146,8 +146,10 @@ def test_no_submitted_text_is_lost_to_a_kill(name: str, hands: Hands, tmp_path: 
         check_nothing_lost(address, handed)
 
 
-@durable_providers
-@pytest.mark.parametrize("way", ["_exit", "sys.exit", "return", "blocking"])
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("file", "_exit"), *(("sqlite-vec", way) for way in ("_exit", "sys.exit", "return", "blocking"))],
+)
 def test_a_process_that_just_ends_loses_nothing(name: str, way: str, tmp_path: Path) -> None:
     """The process closes nothing, and does not wait for the model."""
     address = f"{name}:{tmp_path / 'store'}"

@@ -72,14 +72,6 @@ async def test_metadata_that_nobody_names_stays(memory: Memory, clock: FakeClock
     assert (await memory.get(record.id)).details.metadata == {"a": 1}
 
 
-async def test_labels_belong_to_one_revision(memory: Memory, clock: FakeClock) -> None:
-    record = await saved(memory, "Porto", clock)
-    await memory.update(record.id, value="Faro", labels={"run": "7"})
-    await memory.update(record.id, importance=0.9)
-    assert [dict(item.details.labels) for item in await memory.history(CITY)] == [{}, {"run": "7"}, {}]
-    assert [item.value for item in await memory.history(CITY, labels={"run": "7"})] == ["Faro"]
-
-
 async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: Memory, clock: FakeClock) -> None:
     """Another machine's clock may be ahead by as much as the skew that a memory allows."""
     fact = SingleFact(CITY, "Porto", timestamp=clock() + dt.timedelta(minutes=2))
@@ -120,59 +112,6 @@ async def test_a_rollback_makes_the_record_what_it_was(memory: Memory, clock: Fa
     assert [match.record.value for match in await memory.recall("where does the user live")] == ["Porto"]
     back = await memory.rollback(history[2].revision)
     assert (back.record.value, await city(memory)) == ("Faro", "Faro")
-
-
-async def test_a_rollback_takes_the_details_back_as_well(memory: Memory, clock: FakeClock) -> None:
-    record = await saved(memory, "Porto", clock)
-    await memory.update(record.id, importance=0.9, categories=["home"])
-    await memory.update(record.id, value="Faro")
-    await memory.rollback(record.revision)
-    now = await memory.get(record.id)
-    assert (now.value, now.importance, now.details.categories) == ("Porto", 0.5, ())
-    assert len(await memory.history(CITY)) == 3
-
-
-async def test_a_rollback_brings_back_what_was_retracted(memory: Memory, clock: FakeClock) -> None:
-    record = await saved(memory, "Porto", clock)
-    await memory.retract(record.id)
-    change = await memory.rollback(record.revision)
-    assert (change.kind, change.previous, await city(memory)) == (ChangeKind.CREATED, None, "Porto")
-
-
-async def test_rolling_back_to_what_is_current_changes_nothing(memory: Memory, clock: FakeClock) -> None:
-    record = await saved(memory, "Porto", clock)
-    change = await memory.rollback(record)
-    assert (change.record, change.previous) == (record, record)
-    assert [item.state.value for item in await memory.history(CITY)] == ["active"]
-
-
-async def test_a_late_word_about_earlier_times_can_be_rolled_back_to(memory: Memory, clock: FakeClock) -> None:
-    """Revisions are ordered by the time of the statement, not by arrival."""
-    now = clock()
-    await memory.save(SingleFact(CITY, "Porto", timestamp=now), subject=USER)
-    (late,) = await memory.save(SingleFact(CITY, "Lisbon", timestamp=now - DAY), subject=USER)
-    assert await city(memory) == "Porto"
-    await memory.rollback(late)
-    assert await city(memory) == "Lisbon"
-
-
-async def test_a_rollback_concerns_one_value_of_several_only(memory: Memory, clock: FakeClock) -> None:
-    tea, coffee = await memory.save(MultipleFacts(LIKES, ("tea", "coffee"), timestamp=clock()))
-    await memory.update(tea.id, value="green tea")
-    await memory.rollback(tea)
-    assert {item.value for item in await memory.list_records()} == {"tea", "coffee"}
-    assert (await memory.get(coffee.id)).revision == coffee.revision
-
-
-async def test_a_value_that_another_record_has_by_now_cannot_be_rolled_back_to(
-    memory: Memory, clock: FakeClock
-) -> None:
-    (tea,) = await memory.save(MultipleFacts(LIKES, ("tea",), timestamp=clock()))
-    await memory.update(tea.id, value="coffee")
-    (other,) = await memory.save(MultipleFacts(LIKES, ("tea",), timestamp=tea.timestamp - DAY))
-    with pytest.raises(RecordNotFoundError, match="another record"):
-        await memory.rollback(tea)
-    assert {item.id: item.value for item in await memory.list_records()} == {tea.id: "coffee", other.id: "tea"}
 
 
 async def test_a_rollback_does_not_release_from_quarantine(provider: AgentMemoryProvider, memory: Memory) -> None:

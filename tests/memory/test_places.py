@@ -11,7 +11,6 @@ import attrs
 import pytest
 
 from factmem import (
-    AgentMemoryProvider,
     BlockingMemory,
     Concept,
     Conversation,
@@ -41,7 +40,6 @@ NOTE = Concept.multiple("note", "A note")
 SEATS = Concept.single("seats", "Number of seats", int)
 USER = MemorySubject("user", priority_level=1)
 HEADER = '{"kind": "factmem-export", "v": 1}\n'
-TOMBSTONE = '{"v": 1, "kind": "tombstone", "assertion_id": "x", "seq": 1}\n'
 
 
 async def noted(memory: Memory, *scopes: str) -> None:
@@ -61,20 +59,6 @@ async def test_a_scope_never_reaches_its_siblings_and_takes_its_subtree_along(me
     assert (await memory.admin.info("/product/a")).records == 2
     assert [str(scope) for scope in (await memory.admin.info("/product/a")).scopes] == ["/product/a", "/product/a/x"]
     assert len(await memory.list_records(scope="/product/a")) == 2
-
-
-async def test_two_organizations_in_one_store_never_meet(provider: AgentMemoryProvider, clock: FakeClock) -> None:
-    acme = Memory(provider, organization="acme", embedder=HashEmbedder(), clock=clock)
-    other = Memory(provider, organization="acme-eu", embedder=HashEmbedder(), clock=clock)
-    unnamed = Memory(provider, embedder=HashEmbedder(), clock=clock)
-    await noted(acme, "/product/a")
-    for outsider in (other, unnamed):
-        assert await outsider.recall("note") == []
-        assert (await outsider.admin.tree()).records == 0
-        assert (await outsider.forget(concepts=[NOTE])).erased == 0
-        with pytest.raises(InvalidDataError, match="organization"):
-            await outsider.recall("note", scope=MemoryScope.product("a").within("acme"))
-    assert len(await acme.list_records()) == 1
 
 
 async def test_a_path_cannot_climb(memory: Memory) -> None:
@@ -105,13 +89,6 @@ async def test_info_sums_up(memory: Memory) -> None:
     assert info.oldest is not None
     assert info.newest is not None
     assert info.oldest <= info.newest
-
-
-async def test_records_are_listed_newest_first_in_pages(memory: Memory, clock: FakeClock) -> None:
-    for number in range(5):
-        await memory.save(MultipleFacts(NOTE, (f"n{number}",), timestamp=clock()))
-    listed = [record.value for record in await memory.list_records(limit=2, offset=1)]
-    assert listed == ["n3", "n2"]
 
 
 async def test_a_conversation_remembered_twice_is_there_once(memory: Memory, clock: FakeClock) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from factmem import Concept, Memory, MemorySubject, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError, RecordNotFoundError
-from factmem.testing import FakeClock
 
 CITY = Concept.single("city", "Where the user lives")
 USER = MemorySubject("user", priority_level=1)
@@ -20,20 +19,6 @@ DAY = dt.timedelta(days=1)
 async def city(memory: Memory) -> str | None:
     fact = await memory.load(CITY, subject=USER)
     return fact.value if fact else None
-
-
-async def test_as_of_goes_by_what_was_said_and_known_at_by_what_was_recorded(memory: Memory, clock: FakeClock) -> None:
-    await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    between = clock()
-    await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER)
-    assert await city(memory) == "Porto"
-    spring = await memory.view(as_of=MARCH + DAY).load(CITY, subject=USER)
-    assert spring is not None
-    assert spring.value == "Lisbon"
-    assert await memory.view(as_of=MARCH - DAY).load(CITY, subject=USER) is None
-    known = memory.view(known_at=between)
-    assert [record.value for record in await known.list_records()] == ["Porto"]
-    assert await memory.view(known_at=between - DAY).list_records() == []
 
 
 async def test_recall_as_of_a_time_finds_only_what_had_been_said(memory: Memory) -> None:
@@ -52,18 +37,6 @@ async def test_a_time_without_a_zone_is_refused(memory: Memory) -> None:
         await memory.recall("x", since=dt.datetime(2025, 1, 1))
 
 
-async def test_retracting_is_reversible_and_known_at_remembers(memory: Memory, clock: FakeClock) -> None:
-    (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    before = clock()
-    (change,) = await memory.retract(record.id, reason="asked to")
-    assert change.kind.value == "deleted"
-    assert await city(memory) is None
-    assert await memory.recall("porto") == []
-    assert len(await memory.view(known_at=before).list_records()) == 1
-    await memory.restore(record.id)
-    assert await city(memory) == "Porto"
-
-
 async def test_retracting_nothing_known_changes_nothing(memory: Memory) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
     with pytest.raises(RecordNotFoundError):
@@ -71,16 +44,6 @@ async def test_retracting_nothing_known_changes_nothing(memory: Memory) -> None:
     with pytest.raises(RecordNotFoundError):
         await memory.restore(record.id)
     assert await city(memory) == "Porto"
-
-
-async def test_forgetting_erases_the_history_too(memory: Memory) -> None:
-    await memory.save(SingleFact(CITY, "Lisbon", timestamp=MARCH), subject=USER)
-    await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER)
-    receipt = await memory.forget(concepts=[CITY])
-    assert receipt.erased == 2
-    assert await city(memory) is None
-    assert await memory.history(CITY, subject=USER, scope="/cross-product") == []
-    assert await memory.view(as_of=MARCH + DAY).list_records() == []
 
 
 async def test_the_filters_of_forget_combine_and_an_empty_one_is_an_error(memory: Memory) -> None:
@@ -97,12 +60,6 @@ async def test_the_filters_of_forget_combine_and_an_empty_one_is_an_error(memory
         with pytest.raises(InvalidDataError, match="what to forget"):
             await nothing
     assert len(await memory.list_records()) == 2
-
-
-async def test_another_viewers_private_fact_cannot_be_forgotten(memory: Memory) -> None:
-    (record,) = await memory.save(SingleFact(CITY, "Porto", timestamp=JUNE), subject=USER, private=True)
-    assert (await memory.view(viewer="bob").forget(record.id)).erased == 0
-    assert await city(memory) == "Porto"
 
 
 async def test_what_would_be_forgotten_is_what_is_forgotten_whatever_its_state(memory: Memory) -> None:

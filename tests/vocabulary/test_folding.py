@@ -199,17 +199,6 @@ def test_what_was_known_is_what_the_shorter_log_said(steps: list[Say | Turn]) ->
         assert values(log, attrs.evolve(LATE, known_at=at(seq))) == values(earlier)
 
 
-@given(logs)
-def test_retracting_everything_leaves_nothing(log: list[LogEntry]) -> None:
-    newest = max((entry.seq for entry in log), default=0)
-    recorded = [entry for entry in log if isinstance(entry, Recorded)]
-    retracted = [
-        StateChange(assertion_id=entry.id, state=AssertionState.RETRACTED, seq=newest + 1, recorded_at=at(99))
-        for entry in recorded
-    ]
-    assert fold([*log, *retracted], LATE) == []
-
-
 @given(logs, moments)
 def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Moment) -> None:
     shown = revisions(log, moment)
@@ -220,27 +209,6 @@ def test_the_revisions_are_everything_not_erased(log: list[LogEntry], moment: Mo
     assert standing <= {recorded.id for recorded, state in shown if recorded.assertion.counts(state)}
 
 
-@given(logs, moments)
-def test_words_that_wait_or_failed_count_exactly_if_their_origin_is_trusted(
-    log: list[LogEntry], moment: Moment
-) -> None:
-    """They fold like active ones; those of other origins like quarantined ones."""
-    waiting = (AssertionState.PENDING, AssertionState.FAILED)
-    recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-
-    def decided(id: str, state: AssertionState) -> AssertionState:
-        if state not in waiting:
-            return state
-        trusted = recorded[id].assertion.details.origin in TRUSTED
-        return AssertionState.ACTIVE if trusted else AssertionState.QUARANTINED
-
-    settled = [
-        attrs.evolve(entry, state=decided(entry.assertion_id, entry.state)) if isinstance(entry, StateChange) else entry
-        for entry in log
-    ]
-    assert values(log, moment) == values(settled, moment)
-
-
 @pytest.mark.parametrize("origin", Origin)
 @pytest.mark.parametrize("state", [AssertionState.PENDING, AssertionState.FAILED])
 def test_words_appended_as_waiting_or_failed_count_if_their_origin_is_trusted(
@@ -249,32 +217,6 @@ def test_words_appended_as_waiting_or_failed_count_if_their_origin_is_trusted(
     (assertion,) = assertions_of(CITY.fact(["Oslo"], timestamp=at(1)), HERE, FactDetails(origin=origin))
     recorded = TrackIndex().record(attrs.evolve(assertion, state=state), 1, FakeClock())
     assert (values([recorded]) == {"city": ["Oslo"]}) is (origin in TRUSTED)
-
-
-def test_a_superseded_value_is_shown_as_such() -> None:
-    log = log_of([Say("Rome", 1), Say("Oslo", 2)])
-    assert [state.name for _, state in revisions(log, LATE)] == ["SUPERSEDED", "ACTIVE"]
-
-
-def test_as_of_looks_at_what_had_been_said() -> None:
-    """An assertion of an early time that is recorded late belongs to the early time."""
-    log = log_of([Say("Oslo", 5), Say("Rome", 3)])
-    assert values(log, attrs.evolve(LATE, as_of=at(4))) == {"city": ["Rome"]}
-    assert values(log, attrs.evolve(LATE, as_of=at(5))) == {"city": ["Oslo"]}
-    assert values(log, attrs.evolve(LATE, as_of=at(2))) == {}
-
-
-def test_known_at_looks_at_what_had_been_recorded() -> None:
-    log = log_of([Say("Oslo", 5), Say("Rome", 3), Turn(1, AssertionState.RETRACTED)])
-    assert values(log, attrs.evolve(LATE, known_at=at(1))) == {"city": ["Oslo"]}
-    assert values(log, attrs.evolve(LATE, known_at=at(2))) == {"city": ["Oslo"]}
-    assert values(log, attrs.evolve(LATE, known_at=at(3))) == {"city": ["Rome"]}
-
-
-def test_the_erased_is_gone_at_every_time() -> None:
-    log = log_of([Say("Oslo", 1), Turn(0, None)])
-    assert values(log, attrs.evolve(LATE, known_at=at(1))) == {}
-    assert revisions(log, LATE) == []
 
 
 def test_expiry_is_judged_at_the_time_that_is_looked_at() -> None:
@@ -300,12 +242,6 @@ def test_owners_have_folds_of_their_own() -> None:
     assert values(log_of(steps)) == {"city": ["Oslo", "Rome"]}
 
 
-def test_the_quarantined_does_not_count_until_accepted() -> None:
-    steps = [Say("Oslo", 1), Say("Rome", 2, details=FactDetails(origin=Origin.DOCUMENT))]
-    assert values(log_of(steps)) == {"city": ["Oslo"]}
-    assert values(log_of([*steps, Turn(0, AssertionState.ACTIVE)])) == {"city": ["Rome"]}
-
-
 def test_the_assistants_value_stands_beside_the_users_in_the_history() -> None:
     log = log_of([Say("Oslo", 1), Say("EVILTOWN", 2, details=OF_ASSISTANT)])
     assert values(log) == {"city": ["Oslo"]}
@@ -314,35 +250,10 @@ def test_the_assistants_value_stands_beside_the_users_in_the_history() -> None:
     assert beside[1] is AssertionState.SUPERSEDED
 
 
-def test_the_assistants_value_gives_way_to_the_users_that_was_said_before() -> None:
-    log = log_of([Say("EVILTOWN", 2, details=OF_ASSISTANT), Say("Oslo", 1)])
-    assert values(log) == {"city": ["Oslo"]}
-
-
-def test_the_assistant_removes_no_value_of_the_user() -> None:
-    said = [Say(value, 1, concept) for value, concept in (("Oslo", CITY), ("red", TAGS))]
-    gone = [attrs.evolve(item, minute=2, removed=True, details=OF_ASSISTANT) for item in said]
-    assert values(log_of([*said, *gone])) == {"city": ["Oslo"], "tags": ["red"]}
-
-
-def test_what_the_user_removed_does_not_come_back_from_the_assistant() -> None:
-    said = [Say(value, 1, concept) for value, concept in (("Oslo", CITY), ("red", TAGS))]
-    gone = [attrs.evolve(item, minute=2, removed=True) for item in said]
-    again = [attrs.evolve(item, minute=3, details=OF_ASSISTANT) for item in said]
-    assert values(log_of([*said, *gone, *again])) == {}
-
-
 def test_the_assistants_value_stands_once_the_users_has_expired() -> None:
     steps = [Say("Oslo", 1, details=FactDetails(expires_at=at(10))), Say("Rome", 2, details=OF_ASSISTANT)]
     assert values(log_of(steps), Moment(now=at(9))) == {"city": ["Oslo"]}
     assert values(log_of(steps), Moment(now=at(10))) == {"city": ["Rome"]}
-
-
-def test_trust_orders_what_had_been_said_by_a_time() -> None:
-    log = log_of([Say("Rome", 1, details=OF_ASSISTANT), Say("Oslo", 5)])
-    assert values(log, attrs.evolve(LATE, as_of=at(4))) == {"city": ["Rome"]}
-    assert values(log, attrs.evolve(LATE, known_at=at(1))) == {"city": ["Rome"]}
-    assert values(log) == {"city": ["Oslo"]}
 
 
 def test_what_both_say_is_the_users_with_the_evidence_of_both() -> None:
@@ -376,8 +287,3 @@ def test_an_equal_value_of_the_assistants_hides_no_record_of_the_user() -> None:
         assert [item.recorded.id for item in fold(entries, LATE) if item.recorded.assertion.data == "blue"] == [
             of_user.id
         ]
-
-
-def test_nothing_folds_to_nothing() -> None:
-    assert fold([], LATE) == []
-    assert revisions([], LATE) == []

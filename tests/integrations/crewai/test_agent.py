@@ -20,7 +20,7 @@ from factmem.agent import AgentMemory, Saving, SavingTime, install
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.crewai import FactMemStorage
 from tests.integrations.crewai.test_crew import agent_memory, known, learnt
-from tests.integrations.hosts.crewai import CALL, Scripted, looking_up
+from tests.integrations.hosts.crewai import Scripted
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")  # of fields that CrewAI reads itself
 
@@ -79,16 +79,6 @@ def test_a_continued_conversation_is_saved_once(memory: AgentMemory, model: Scri
         "user:alice: I have a dog.",
         "user:alice: Very well.",
     ]
-
-
-def test_answers_of_tools_are_quarantined_if_kept(model: Scripted) -> None:
-    memory = agent_memory(saving=Saving(tool_results=True))
-    model.script = [CALL]
-    install(memory, into=clerk(model, looking_up(["I live in Paris."]))).kickoff("Look.")
-    assert learnt(memory) == ["user: I live in Paris.", "user: Look.", "user: Very well."]
-    with memory.run() as run:
-        assert "Paris" not in run.load_blocking().text
-    memory.close()
 
 
 def test_it_remembers_its_tasks_in_a_crew_without_memory(memory: AgentMemory, model: Scripted) -> None:

@@ -12,9 +12,9 @@ pytest.importorskip("crewai", reason="crewai is installed in an environment of i
 from crewai.memory.unified_memory import Memory as CrewAIMemory
 
 from factmem import InMemoryProvider, Memory, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig, FailurePolicy, Loading, Saving, SavingTime, install
+from factmem.agent import AgentMemory, AgentMemoryConfig, Saving, install
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
-from factmem.integrations.crewai import FactMemStorage, LoadingAbortedError
+from factmem.integrations.crewai import FactMemStorage
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.crewai import CALL, Scripted, crew_of, looking_up
 from tests.memory.telling import CITY
@@ -123,14 +123,6 @@ def test_memories_found_by_its_own_tool_are_nothing_new(model: Scripted) -> None
     memory.close()
 
 
-async def test_both_async_calls_load_and_save(memory: AgentMemory, model: Scripted) -> None:
-    known(memory, "alice", "Rome")
-    crew = install(memory, into=crew_of(model, "I have a {animal}."))
-    await crew.kickoff_async(inputs={"user_id": "alice", "animal": "dog"})
-    await crew.akickoff(inputs={"user_id": "alice", "animal": "cat"})
-    assert ["Rome" in shown for shown in model.shown] == [True, True]
-
-
 @pytest.mark.filterwarnings("ignore:.*callbacks cannot be serialized:UserWarning")
 def test_a_crew_is_kicked_off_for_each_of_many(memory: AgentMemory, model: Scripted) -> None:
     """CrewAI copies the crew for that; each copy has the memory, for its own user."""
@@ -143,16 +135,6 @@ def test_a_crew_is_kicked_off_for_each_of_many(memory: AgentMemory, model: Scrip
         "user:alice: Where does alice live?",
         "user:bob: Where does bob live?",
     ]
-
-
-def test_the_program_says_for_whom_and_when(model: Scripted) -> None:
-    memory = agent_memory(saving=Saving(when=SavingTime.MANUALLY))
-    known(memory, "alice", "Rome")
-    with memory.run(user_id="alice"):
-        install(memory, into=crew_of(model, "{user_id} asks.")).kickoff(inputs={"user_id": "bob"})
-    assert "Rome" in model.shown[0]
-    assert learnt(memory) == []
-    memory.close()
 
 
 def test_a_kickoff_without_a_user_is_not_the_last_ones(memory: AgentMemory, model: Scripted) -> None:
@@ -168,19 +150,6 @@ def test_the_user_may_be_anywhere_in_the_inputs(model: Scripted) -> None:
     known(memory, "alice", "Oslo")
     install(memory, into=crew_of(model, "Where does {uid} live?")).kickoff(inputs={"uid": "alice"})
     assert "Oslo" in model.shown[0]
-    memory.close()
-
-
-def test_a_failing_load_ends_the_kickoff_or_is_logged(model: Scripted, caplog: pytest.LogCaptureFixture) -> None:
-    memory = agent_memory(store=Broken(), loading=Loading(on_failure=FailurePolicy.RAISE))
-    with pytest.raises(LoadingAbortedError) as raised:
-        install(memory, into=crew_of(model, "Hello.")).kickoff()
-    assert isinstance(raised.value.__cause__, StoreUnavailableError)
-    assert model.shown == []
-    memory.close()
-    memory = agent_memory(store=Broken())
-    install(memory, into=crew_of(model, "Hello.")).kickoff()
-    assert "StoreUnavailableError" in caplog.text
     memory.close()
 
 

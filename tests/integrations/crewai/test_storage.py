@@ -306,14 +306,3 @@ async def test_in_an_event_loop_the_blocking_calls_are_refused(storage: FactMemS
         "We chose Postgres."
     ]
     assert await storage.adelete(scope_prefix="/a") == 1
-
-
-def test_an_address_will_do_for_a_memory(tmp_path: Any) -> None:
-    """CrewAI is the product if none is named; another process finds the records that one has saved."""
-    address = f"sqlite-vec:{tmp_path / 'facts.db'}"
-    first = FactMemStorage(address)
-    first.save([record("We chose Postgres.")])
-    first.memory.close()
-    second = FactMemStorage(address)
-    assert contents(second.list_records()) == ["We chose Postgres."]
-    second.memory.close()

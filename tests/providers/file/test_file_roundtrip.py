@@ -20,7 +20,7 @@ from factmem.abc import (
 from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
 from factmem.facts import Concept
 from factmem.providers import open_provider
-from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
+from factmem.records import AssertionState, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -33,17 +33,6 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 def _files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-async def test_facts_are_there_after_reopening(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
-        await provider.save(LIKES.fact(["tea", "Grüße"], timestamp=NOON), USER, SCOPE)
-    async with LocalFileMemoryProvider(tmp_path) as again:
-        assert await again.load(SEATS, USER, SCOPE) == SEATS.fact([4], timestamp=NOON)
-        assert await again.load(LIKES, USER, SCOPE) == LIKES.fact(["tea", "Grüße"], timestamp=NOON)
-        assert len(await again.load_all(USER, SCOPE)) == 2
-        assert await again.load_by_description("SEATS TO", USER, SCOPE) == [SEATS.fact([4], timestamp=NOON)]
 
 
 def test_it_has_every_capability(tmp_path: Path) -> None:
@@ -113,25 +102,6 @@ async def test_saying_the_same_again_writes_nothing(tmp_path: Path) -> None:
         assert _files(tmp_path) == before
 
 
-async def test_states_and_owners_survive_reopening(tmp_path: Path) -> None:
-    place = Place(USER, SCOPE)
-    details = FactDetails(owner="alice", importance=0.9, metadata={"a": 1})
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        (own,) = await provider.append(
-            [Append(assertion=item) for item in assertions_of(LIKES.fact(["jazz"], timestamp=NOON), place, details)]
-        )
-        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
-        (seats,) = await provider.entries(place, "seats")
-        assert isinstance(seats, Recorded)
-    async with LocalFileMemoryProvider(tmp_path) as again:
-        request = StateRequest.of(seats, state=AssertionState.RETRACTED, reason="wrong")
-        assert await again.append([request]) == []
-        assert await again.load(SEATS, USER, SCOPE) is None
-        assert await again.load(LIKES, USER, SCOPE) is None
-        assert await again.entries(place, "likes") == [own.recorded]
-        assert len(await again.entries(place, "seats")) == 2
-
-
 async def test_a_state_of_an_unknown_assertion_is_refused_and_writes_nothing(tmp_path: Path) -> None:
     async with LocalFileMemoryProvider(tmp_path) as provider:
         await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
@@ -141,17 +111,6 @@ async def test_a_state_of_an_unknown_assertion_is_refused_and_writes_nothing(tmp
         with pytest.raises(RecordNotFoundError):
             await provider.append([Append(assertion=wanted), request])
         assert _files(tmp_path) == before
-
-
-async def test_changes_are_those_of_one_tenant_in_order(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        for number in range(6):
-            scope = MemoryScope.agent(f"a{number % 3}").within("acme" if number % 2 else None)
-            await provider.save(SEATS.fact([number], timestamp=NOON), USER, scope)
-        assert [entry.seq for entry in await provider.changes("acme")] == [1, 2, 3]
-        assert [entry.seq for entry in await provider.changes(None, since=1)] == [2, 3]
-        assert await provider.changes("nobody") == []
-        assert await provider.version(None) == 3
 
 
 async def test_closing_twice_is_harmless_and_use_after_it_is_an_error(tmp_path: Path) -> None:

@@ -30,26 +30,6 @@ def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-async def test_a_fact_is_there_after_reopening(tmp_path: Path) -> None:
-    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
-        await provider.save(multiple(LANGUAGES, "Français", "日本語"), USER, PLANNER)
-    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
-        assert await provider.load_all(USER, PLANNER) == [multiple(LANGUAGES, "Français", "日本語")]
-        assert await provider.version(None) == 2
-
-
-async def test_a_fact_is_there_for_a_second_provider_at_once(tmp_path: Path) -> None:
-    async with (
-        SqliteVecMemoryProvider(tmp_path / "facts.db") as one,
-        SqliteVecMemoryProvider(tmp_path / "facts.db") as two,
-    ):
-        assert await loaded_value(two, CITY) is None
-        await one.save(single(CITY, "Bern"), USER, PLANNER)
-        assert await loaded_value(two, CITY) == "Bern"
-        await two.save(single(CITY, "Basel", 1), USER, PLANNER)
-        assert (await loaded_value(one, CITY), await one.version(None)) == ("Basel", 2)
-
-
 async def test_reading_makes_no_file(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "new" / "facts.db") as provider:
         assert await provider.load_all(USER, PLANNER) == []
