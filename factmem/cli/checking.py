@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from factmem.browse.texts import shown
-from factmem.cli.output import attributes
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.findings import Finding, Severity
+from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:

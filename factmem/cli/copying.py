@@ -10,10 +10,10 @@ import typer
 
 from factmem.browse.texts import shown
 from factmem.cli.options import checked_address
-from factmem.cli.output import attributes
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import InvalidDataError
+from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:

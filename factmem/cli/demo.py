@@ -24,11 +24,12 @@ from anyio import to_thread
 from factmem.abc import Conversation
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ingest import About, Ingestion, kept
-from factmem.cli.output import attributes, print_block
+from factmem.cli.output import print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.facts import STATEMENT, Concept, SingleConcept
+from factmem.json_form import attributes
 from factmem.records import Evidence, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

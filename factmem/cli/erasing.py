@@ -12,10 +12,11 @@ import typer
 
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
-from factmem.cli.output import attributes, console, print_block, record_block, record_json
+from factmem.cli.output import console, print_block, record_block
 from factmem.cli.progress import counted
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.json_form import attributes, record_json
 from factmem.values import Json
 
 if TYPE_CHECKING:

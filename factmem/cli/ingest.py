@@ -35,11 +35,11 @@ from factmem.cli.options import (
     SubjectOption,
     class_named,
 )
-from factmem.cli.output import attributes
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept
+from factmem.json_form import attributes
 from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -15,9 +15,10 @@ from factmem.browse.past import Biography, biography_of
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
 from factmem.cli.options import PageOption, Selection, SomeIdsArgument
-from factmem.cli.output import attributes, print_block, print_records, record_block, record_json
+from factmem.cli.output import print_block, print_records, record_block
 from factmem.cli.session import Session
 from factmem.details import Origin
+from factmem.json_form import attributes, record_json
 from factmem.records import AssertionState, FactRecord
 from factmem.values import Json
 

@@ -94,7 +94,8 @@ async def recall(
             print(json.dumps({"warning": matches.failure}), file=sys.stderr)
         if not matches:
             await session.note_if_empty(memory, scope=selection.scope)
-    from factmem.cli.output import attributes, deep_block
+    from factmem.cli.output import deep_block
+    from factmem.json_form import attributes
 
     def render(out: Console) -> None:
         _print_matches(out, matches, explain=explain)
@@ -220,7 +221,7 @@ async def history(
         if not records:
             await session.note_if_empty(memory, scope=scope)
             raise await _unknown(keyword, memory, session)
-    from factmem.cli.output import record_json
+    from factmem.json_form import record_json
 
     session.show([record_json(record) for record in records], lambda out: _print_history(out, records))
 

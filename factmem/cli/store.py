@@ -19,10 +19,10 @@ from typing_extensions import override
 
 from factmem.browse.texts import escaped_json, shown
 from factmem.cli.options import ExactOption, key_in
-from factmem.cli.output import attributes
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
+from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:

@@ -31,10 +31,11 @@ from factmem.cli.options import (
     metadata,
     scalar,
 )
-from factmem.cli.output import attributes, print_block, print_changes, record_block, record_json
+from factmem.cli.output import print_block, print_changes, record_block
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
+from factmem.json_form import attributes, record_json
 from factmem.providers import NoMemory
 from factmem.records import FactDetails, FactRecord
 from factmem.scalars import Scalar, scalar_named, typed_names
