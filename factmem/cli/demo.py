@@ -86,9 +86,13 @@ class _Answer:
 
 async def demo(
     session: Session,
-    keep: Annotated[Path | None, typer.Option(metavar="PATH", help="New file to keep the store in.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="PATH")] = None,
 ) -> None:
-    """Ingest two conversations, and let a new process answer questions about them."""
+    """Ingest two conversations, and let a new process answer questions about them.
+
+    Options:
+        keep: New file to keep the store in.
+    """
     with _store(keep) as file:
         inside = attrs.evolve(session, store=f"sqlite-vec:{quote(str(file))}")
         with progress("the demo", quiet=session.as_json) as advance:
