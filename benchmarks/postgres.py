@@ -58,7 +58,9 @@ from factmem.records import Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
-from factmem.testing.postgres import PostgresServer, RoundTrips
+
+sys.path[:0] = [str(Path(__file__).parents[1])]  # the folder of the tests, whose server it runs
+from tests.postgres_server import PostgresServer, RoundTrips  # noqa: E402
 
 __all__ = ["MEASUREMENTS", "Figure", "measure"]
 

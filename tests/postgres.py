@@ -21,7 +21,7 @@ import filelock
 import pytest
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
-from factmem.testing.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 
 if TYPE_CHECKING:
     import psycopg

@@ -28,10 +28,11 @@ from factmem.browse.charts import (
 )
 from factmem.browse.past import biography_of, undo_last
 from factmem.browse.rows import RecordRow, row_of
-from factmem.browse.texts import shown, typed_value, value_json, value_text
+from factmem.browse.texts import shown, typed_value, value_text
 from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
 from factmem.facts import FactType
+from factmem.json_form import value_json
 from factmem.memory import AuditEntry, DeadLetter, Filters, Memory, RecordOrder, ScopeTree
 from factmem.recall import RecallMatch
 from factmem.records import FactRecord

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.browse.texts import shown, value_json, value_text
+from factmem.browse.texts import shown, value_text
 from factmem.facts import STATEMENT
+from factmem.json_form import value_json
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
 

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from factmem.errors import InvalidDataError
 from factmem.hidden import HIDDEN
-from factmem.records import FactRecord
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of
-from factmem.values import Json, decode_value, encode_value
+from factmem.values import Json, decode_value
 
-__all__ = ["escaped_json", "masked", "parsed_value", "shown", "typed_value", "value_json", "value_text"]
+__all__ = ["escaped_json", "masked", "parsed_value", "shown", "typed_value", "value_text"]
 
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Categories of control characters, of those that format or change the direction, and of odd line ends."""
@@ -41,11 +40,6 @@ def escaped_json(text: str) -> str:
 def shown(text: str) -> str:
     """Return a text as one line, with control and hidden characters made visible."""
     return masked(" ".join(text.split()))
-
-
-def value_json(record: FactRecord[Any]) -> Json:
-    """Return a record's value as JSON."""
-    return encode_value(record.value, record.concept.value_type)
 
 
 def value_text(value: Json) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
-from typing import Annotated, Any, Final, TypeGuard
+from typing import Annotated, Any, Final, TypeGuard, get_args, get_origin
 
 import anyio
 import attrs
@@ -137,7 +139,7 @@ def _built(name: str, target: str | Mapping[str, str]) -> Any:
 def _add(group: typer.Typer, name: str, target: str) -> None:
     module, _, function = target.partition(":")
     run = getattr(importlib.import_module(f"factmem.cli.{module}"), function)
-    group.command(name, help=inspect.getdoc(run))(_command(run))
+    group.command(name, help=_documented(run)[0])(_command(run))
 
 
 app: Final = typer.Typer(
@@ -244,8 +246,7 @@ def _command(run: Callable[..., Awaitable[None]]) -> Callable[..., None]:
             given[name] = block(**{field.name: given.pop(field.name) for field in attrs.fields(block)})
         _reporting(functools.partial(_run, run, session, given), as_json=session.as_json)
 
-    kind = inspect.Parameter.KEYWORD_ONLY
-    options = [option.replace(kind=kind) for parameter in own for option in _options(parameter)]
+    options = [option for parameter in own for option in _options(parameter, _documented(run)[1])]
     _sign(call, [*options, *_global_parameters("Global options")])
     return call
 
@@ -254,15 +255,43 @@ def _is_block(annotation: object) -> TypeGuard[type[attrs.AttrsInstance]]:
     return isinstance(annotation, type) and attrs.has(annotation)
 
 
-def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    """Yield a parameter, or one for each field of the block of options that it stands for."""
-    if not _is_block(parameter.annotation):
-        yield parameter
+def _options(parameter: inspect.Parameter, helps: Mapping[str, str]) -> Iterator[inspect.Parameter]:
+    """Yield a parameter as typer reads it, or one for each field of the block of options that it stands for."""
+    if not _is_block(block := parameter.annotation):
+        yield _option(parameter.name, parameter.annotation, parameter.default, helps)
         return
-    for field in attrs.fields(attrs.resolve_types(parameter.annotation)):
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
-        )
+    for field in attrs.fields(attrs.resolve_types(block)):
+        yield _option(field.name, field.type, field.default, _documented(block)[1])
+
+
+def _option(name: str, annotation: Any, default: Any, helps: Mapping[str, str]) -> inspect.Parameter:
+    """Return an option or an argument, with the help that the docstring of its command or its block has for it.
+
+    What has a default is an option of the parameter's name, and a truth value is a flag, unless the annotation says
+    otherwise.
+    """
+    kind, *given = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    if given:
+        described = copy.copy(given[-1])
+    elif default is inspect.Parameter.empty:
+        described = typer.Argument(metavar=name.upper())
+    else:
+        described = typer.Option(*([f"--{name.replace('_', '-')}"] if kind is bool else []))
+    described.help = helps.get(name, described.help)
+    if isinstance(described, typer.models.OptionInfo) and list in {
+        get_origin(part) for part in (kind, *get_args(kind))
+    }:
+        described.help += " May be repeated."
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, described]
+    )
+
+
+def _documented(thing: object) -> tuple[str, dict[str, str]]:
+    """Return the docstring of a command or a block of options: the text, and the help of each option by its name."""
+    text, *listed = re.split(r"\n+(?:Options|Attributes):\n", inspect.getdoc(thing) or "", maxsplit=1)
+    entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "".join(listed), re.MULTILINE)
+    return text, {name: " ".join(help.split()) for name, help in entries}
 
 
 def _run(run: Callable[..., Awaitable[None]], session: Session, given: dict[str, Any]) -> None:

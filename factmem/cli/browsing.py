@@ -26,35 +26,27 @@ __all__ = ["browse"]
 
 async def browse(
     session: Session,
-    web: Annotated[bool, typer.Option("--web", help="Serve a local web page (default: in the terminal).")] = False,
-    scope: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Show this scope and below only. May be repeated.")
-    ] = None,
+    web: bool = False,
+    scope: Annotated[list[str] | None, typer.Option(metavar="PATH")] = None,
     subjects: Annotated[
-        list[MemorySubject] | None,
-        typer.Option(
-            "--subject",
-            parser=subject,
-            metavar="NAME[:INDIVIDUAL]",
-            help="Show facts about this subject only. May be repeated.",
-        ),
+        list[MemorySubject] | None, typer.Option("--subject", parser=subject, metavar="NAME[:INDIVIDUAL]")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Change nothing.")] = False,
-    port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65_535, metavar="NUMBER", help="Port of the web page (default: a free one)."),
-    ] = None,
-    open_page: Annotated[
-        bool | None,
-        typer.Option(
-            "--open/--no-open", help="Open the web page in a browser (default: only when run from a terminal)."
-        ),
-    ] = None,
+    read_only: bool = False,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, metavar="NUMBER")] = None,
+    open_page: Annotated[bool | None, typer.Option("--open/--no-open")] = None,
 ) -> None:
     """Browse the memory: search, view facts and their history, correct, accept, undo and forget; needs `browse`.
 
     In the terminal, ? shows all keys, and q quits. The web page is for this machine alone, and its address works once.
     Ctrl-C ends it.
+
+    Options:
+        web: Serve a local web page (default: in the terminal).
+        scope: Show this scope and below only.
+        subjects: Show facts about this subject only.
+        read_only: Change nothing.
+        port: Port of the web page (default: a free one).
+        open_page: Open the web page in a browser (default: only when run from a terminal).
     """
     from factmem.browse.browser import Browser
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from factmem.browse.texts import shown
-from factmem.cli.output import attributes
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.findings import Finding, Severity
+from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -47,12 +47,15 @@ async def check(session: Session) -> None:
 
 async def upgrade(
     session: Session,
-    create: Annotated[bool, typer.Option("--create", help="Create an empty store where there is none.")] = False,
+    create: bool = False,
 ) -> None:
     """Upgrade a store that an older factmem wrote to the newest format, and check it.
 
     The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
     an older factmem does not open the new format.
+
+    Options:
+        create: Create an empty store where there is none.
     """
     from factmem.abc import ChecksItself, UpgradesFormat
     from factmem.providers import open_provider

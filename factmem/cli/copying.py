@@ -10,10 +10,10 @@ import typer
 
 from factmem.browse.texts import shown
 from factmem.cli.options import checked_address
-from factmem.cli.output import attributes
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import InvalidDataError
+from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -27,11 +27,14 @@ __all__ = ["backup", "move", "restore"]
 
 async def backup(
     session: Session,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the backup, which must not exist yet.")],
+    folder: Path,
 ) -> None:
     """Make a verified backup of the whole store, with all organizations, while others may use it.
 
     The backup of an encrypted store is encrypted, and needs the same key. A PostgreSQL database has tools of its own.
+
+    Options:
+        folder: Folder of the backup, which must not exist yet.
     """
     from factmem.providers import back_up, open_provider
 
@@ -51,16 +54,19 @@ async def backup(
 
 async def restore(
     session: Session,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder that `backup` made.")],
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Restore over a store; its files are kept under another name.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Verify the backup, and write nothing.")] = False,
+    folder: Path,
+    replace: bool = False,
+    dry_run: bool = False,
 ) -> None:
     """Verify a backup, and replace the store with it.
 
     A damaged backup is refused, and the store stays as it is. An interrupted restore is finished by the same command.
     End the programs that use the store first. To bring back a single record, use `undo` or `rollback`.
+
+    Options:
+        folder: Folder that `backup` made.
+        replace: Restore over a store; its files are kept under another name.
+        dry_run: Verify the backup, and write nothing.
     """
     from factmem.providers import open_provider, read_backup, restore_backup
 
@@ -105,14 +111,18 @@ def _when(backup: Backup) -> str:
 
 async def move(
     session: Session,
-    source: Annotated[str, typer.Argument(callback=checked_address, help="Address of the store to copy.")],
-    target: Annotated[str, typer.Argument(callback=checked_address, help="Address of the store to copy it into.")],
+    source: Annotated[str, typer.Argument(callback=checked_address)],
+    target: Annotated[str, typer.Argument(callback=checked_address)],
 ) -> None:
     """Copy a whole store, with its history, into an empty store of any kind, and compare the two.
 
     The source is only read, and kept. If a move is interrupted, run the same command again; until it is finished, the
     target cannot be used. Run it again later to copy what was written to the source meanwhile. With --organization,
     only that tenant is copied. Keys of encrypted stores are named in the addresses: encrypted:facts?key_env=NAME.
+
+    Options:
+        source: Address of the store to copy.
+        target: Address of the store to copy it into.
     """
     from factmem.memory import move as move_store
     from factmem.providers import open_provider, without_secrets

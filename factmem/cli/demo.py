@@ -24,11 +24,12 @@ from anyio import to_thread
 from factmem.abc import Conversation
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ingest import About, Ingestion, kept
-from factmem.cli.output import attributes, print_block
+from factmem.cli.output import print_block
 from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.facts import STATEMENT, Concept, SingleConcept
+from factmem.json_form import attributes
 from factmem.records import Evidence, FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -85,9 +86,13 @@ class _Answer:
 
 async def demo(
     session: Session,
-    keep: Annotated[Path | None, typer.Option(metavar="PATH", help="New file to keep the store in.")] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="PATH")] = None,
 ) -> None:
-    """Ingest two conversations, and let a new process answer questions about them."""
+    """Ingest two conversations, and let a new process answer questions about them.
+
+    Options:
+        keep: New file to keep the store in.
+    """
     with _store(keep) as file:
         inside = attrs.evolve(session, store=f"sqlite-vec:{quote(str(file))}")
         with progress("the demo", quiet=session.as_json) as advance:

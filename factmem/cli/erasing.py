@@ -12,10 +12,11 @@ import typer
 
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
-from factmem.cli.output import attributes, console, print_block, record_block, record_json
+from factmem.cli.output import console, print_block, record_block
 from factmem.cli.progress import counted
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
+from factmem.json_form import attributes, record_json
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -33,32 +34,28 @@ async def forget(
     session: Session,
     ids: SomeIdsArgument = None,
     selection: Selection = _ANY,
-    before: Annotated[
-        dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Only records said before this date.")
-    ] = None,
-    max_importance: Annotated[
-        float | None, typer.Option(min=0, max=1, metavar="NUMBER", help="Only records of at most this importance.")
-    ] = None,
-    expired: Annotated[
-        bool, typer.Option("--expired", help="Erase what has expired, and finish erasures that are pending.")
-    ] = False,
-    revisions: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="DAYS", help="With --expired, superseded revisions older than this as well."),
-    ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Search the files of the store for traces; fail if there are any.")
-    ] = False,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(parser=stdin_or_text, metavar="TEXT", help="With --verify, search for this text; - reads stdin."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, and erase nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Erase without asking.")] = False,
+    before: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None,
+    max_importance: Annotated[float | None, typer.Option(min=0, max=1, metavar="NUMBER")] = None,
+    expired: bool = False,
+    revisions: Annotated[float | None, typer.Option(min=0, metavar="DAYS")] = None,
+    verify: bool = False,
+    text: Annotated[list[str] | None, typer.Option(parser=stdin_or_text, metavar="TEXT")] = None,
+    dry_run: bool = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y")] = False,
 ) -> None:
     """Erase records for good, with all their history; all given filters must hold.
 
     With --verify alone nothing is chosen: pending erasures are finished, and the files are searched for --text.
+
+    Options:
+        before: Only records said before this date.
+        max_importance: Only records of at most this importance.
+        expired: Erase what has expired, and finish erasures that are pending.
+        revisions: With --expired, superseded revisions older than this as well.
+        verify: Search the files of the store for traces; fail if there are any.
+        text: With --verify, search for this text; - reads stdin.
+        dry_run: Show what would be erased, and erase nothing.
+        yes: Erase without asking.
     """
     from factmem.memory import verify_erased
     from factmem.providers import open_provider

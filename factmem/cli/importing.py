@@ -45,44 +45,26 @@ class MovingOptions:
     Attributes:
         subject: Subject of rows that name none.
         scope: Scope of rows that name none.
-        source: Name of the source.
-        private: Keep facts for the users that they are about.
-        column: Columns of a table.
-        namespace: Meaning of the segments of a namespace.
-        key_env: Environment variable with a key.
-        with_deleted: Keep deleted rows as history.
-        date: Time of undated rows.
-        dry_run: Write nothing.
+        source: Name of the source, to filter by.
+        private: Visible only to the user that a fact is about, else to the viewer.
+        column: Column of a csv or jsonl file, such as value=text.
+        namespace: Meaning of langgraph's namespaces, such as memories,{user}.
+        key_env: Environment variable with the key of koog's files.
+        with_deleted: Keep what was deleted in mem0 as retracted history.
+        date: Date of undated rows (default: the file's last change).
+        dry_run: Read everything, and write nothing.
     """
 
     subject: SubjectOption = None
     scope: ScopeOption = None
     source: OriginNameOption = None
-    private: Annotated[
-        bool,
-        typer.Option("--private", help="Visible only to the user that a fact is about, else to the viewer."),
-    ] = False
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=COLUMN", help="Column of a csv or jsonl file, such as value=text. May be repeated."
-        ),
-    ] = None
-    namespace: Annotated[
-        str | None,
-        typer.Option(metavar="TEMPLATE", help="Meaning of langgraph's namespaces, such as memories,{user}."),
-    ] = None
-    key_env: Annotated[
-        str | None, typer.Option("--key-env", metavar="NAME", help="Environment variable with the key of koog's files.")
-    ] = None
-    with_deleted: Annotated[
-        bool, typer.Option("--with-deleted", help="Keep what was deleted in mem0 as retracted history.")
-    ] = False
-    date: Annotated[
-        dt.datetime | None,
-        typer.Option(parser=from_day, metavar="DATE", help="Date of undated rows (default: the file's last change)."),
-    ] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read everything, and write nothing.")] = False
+    private: bool = False
+    column: Annotated[list[str] | None, typer.Option(metavar="FIELD=COLUMN")] = None
+    namespace: Annotated[str | None, typer.Option(metavar="TEMPLATE")] = None
+    key_env: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    with_deleted: bool = False
+    date: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None
+    dry_run: bool = False
 
     def opened(self, system: str, path: Path, subject: MemorySubject, session: Session) -> Reading:
         """Open the source with these options.
@@ -110,7 +92,7 @@ class MovingOptions:
 
 async def import_(
     session: Session,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="File or folder; - reads stdin (own format only).")],
+    path: Path,
     system: Annotated[
         str,
         typer.Option(
@@ -120,18 +102,17 @@ async def import_(
             autocompletion=lambda incomplete: [name for name in (_OWN, *SYSTEMS) if name.startswith(incomplete)],
         ),
     ] = _OWN,
-    trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust", help="Trust it, such as your own backup (default: quarantine what nobody is known to have said)."
-        ),
-    ] = False,
+    trust: bool = False,
     moving: MovingOptions = MovingOptions(),
 ) -> None:
     """Import a file that `export` wrote, or move in from another system; doing it twice adds nothing.
 
     Of a file that `export` wrote, everything is quarantined without --trust; of another system, what neither the user
     nor the assistant is known to have said. Conversations are ingested, with --model by a language model.
+
+    Options:
+        path: File or folder; - reads stdin (own format only).
+        trust: Trust it, such as your own backup (default: quarantine what nobody is known to have said).
     """
     if system == _OWN:
         await _own(session, path, moving, trust=trust)

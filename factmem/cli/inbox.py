@@ -10,10 +10,11 @@ import typer
 
 from factmem.cli.ids import full_ids, lengthened, short_id
 from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SomeIdsArgument
-from factmem.cli.output import attributes, print_block, print_changes, record_block, record_json
+from factmem.cli.output import print_block, print_changes, record_block
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, Session, in_words, report
 from factmem.errors import InvalidDataError, ModelError
+from factmem.json_form import attributes, record_json
 from factmem.values import Json
 
 if TYPE_CHECKING:

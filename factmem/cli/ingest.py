@@ -35,11 +35,11 @@ from factmem.cli.options import (
     SubjectOption,
     class_named,
 )
-from factmem.cli.output import attributes
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
 from factmem.facts import Concept
+from factmem.json_form import attributes
 from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -60,47 +60,21 @@ class ReadingOptions:
     """The options of reading conversations with a language model.
 
     Attributes:
-        concepts: File or class with the concepts to look for.
-        topics: Labels of topics, with or without descriptions.
-        open: Whether to look for anything else (default: only if nothing is named).
-        keep_words: Whether the user's words are kept beside the facts.
-        consolidate: Whether new facts are compared with known ones.
-        again: Whether conversations are read again that are in the store already.
-        budget: Maximum number of tokens, about.
+        concepts: Concepts to look for: a JSON list of {keyword, description, type, multiple, examples}, or a class.
+        topics: Topic to look for; `managed` stands for the usual topics.
+        open: Look for other facts as well, or for the named concepts and topics only.
+        keep_words: Keep the user's words beside the facts found in them.
+        consolidate: Compare new facts with known ones.
+        again: Read conversations again that are in the store already.
+        budget: Stop after about this many model tokens; unread text waits for `factmem resume`.
     """
 
-    concepts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|MODULE:CLASS",
-            help="Concepts to look for: a JSON list of {keyword, description, type, multiple, examples}, or a class.",
-        ),
-    ] = None
-    topics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topics",
-            "--topic",
-            metavar="LABEL[=DESCRIPTION]",
-            help="Topic to look for; `managed` stands for the usual topics. May be repeated.",
-        ),
-    ] = None
-    open: Annotated[
-        bool | None,
-        typer.Option(
-            "--open/--targeted", help="Look for other facts as well, or for the named concepts and topics only."
-        ),
-    ] = None
-    keep_words: Annotated[
-        bool,
-        typer.Option("--keep-words/--no-keep-words", help="Keep the user's words beside the facts found in them."),
-    ] = True
-    consolidate: Annotated[
-        bool, typer.Option("--consolidate/--no-consolidate", help="Compare new facts with known ones.")
-    ] = True
-    again: Annotated[bool, typer.Option("--again", help="Read conversations again that are in the store already.")] = (
-        False
-    )
+    concepts: Annotated[str | None, typer.Option(metavar="FILE|MODULE:CLASS")] = None
+    topics: Annotated[list[str] | None, typer.Option("--topics", "--topic", metavar="LABEL[=DESCRIPTION]")] = None
+    open: Annotated[bool | None, typer.Option("--open/--targeted")] = None
+    keep_words: Annotated[bool, typer.Option("--keep-words/--no-keep-words")] = True
+    consolidate: Annotated[bool, typer.Option("--consolidate/--no-consolidate")] = True
+    again: bool = False
     budget: BudgetOption = None
 
     def request(self, subject: MemorySubject) -> DetectionRequest | None:
@@ -467,21 +441,13 @@ _READING: Final = ReadingOptions()
 
 async def ingest(
     session: Session,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE|FOLDER",
-            help="Conversations as JSON or JSON Lines (- reads stdin), documents (.md, .txt), or folders of both.",
-        ),
-    ],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER")],
     scope: ScopeOption = None,
     subject: SubjectOption = None,
     source: OriginNameOption = None,
     private: PrivateOption = False,
     reading: ReadingOptions = _READING,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Believe the documents (default: what they say waits in quarantine).")
-    ] = False,
+    trust: bool = False,
 ) -> None:
     """Ingest conversations or documents, with secrets redacted; ingesting a file again changes nothing.
 
@@ -490,6 +456,10 @@ async def ingest(
     passage by passage, with file, heading and line, and no model reads it. What it says waits in quarantine without
     --trust. Passages that a later version of the file does not hold are retracted. Of a folder, conversations and
     documents at any depth are ingested; hidden files and links are left out.
+
+    Options:
+        files: Conversations as JSON or JSON Lines (- reads stdin), documents (.md, .txt), or folders of both.
+        trust: Believe the documents (default: what they say waits in quarantine).
     """
     from factmem.importers.documents import is_document
     from factmem.providers import open_provider

@@ -15,9 +15,10 @@ from factmem.browse.past import Biography, biography_of
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ids import full_ids
 from factmem.cli.options import PageOption, Selection, SomeIdsArgument
-from factmem.cli.output import attributes, print_block, print_records, record_block, record_json
+from factmem.cli.output import print_block, print_records, record_block
 from factmem.cli.session import Session
 from factmem.details import Origin
+from factmem.json_form import attributes, record_json
 from factmem.records import AssertionState, FactRecord
 from factmem.values import Json
 
@@ -60,12 +61,18 @@ class _Action(enum.StrEnum):
 async def list_(
     session: Session,
     selection: Selection = _ANY,
-    order: Annotated[OrderName, typer.Option(help="Key to sort by.")] = OrderName.SAID,
-    reverse: Annotated[bool, typer.Option("--reverse", "-r", help="Oldest or least important first.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Records per page.")] = _PAGE_SIZE,
+    order: OrderName = OrderName.SAID,
+    reverse: Annotated[bool, typer.Option("--reverse", "-r")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1)] = _PAGE_SIZE,
     page: PageOption = None,
 ) -> None:
-    """List the current records, newest first; all given filters must hold."""
+    """List the current records, newest first; all given filters must hold.
+
+    Options:
+        order: Key to sort by.
+        reverse: Oldest or least important first.
+        limit: Records per page.
+    """
     from factmem.memory import RecordOrder
 
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
@@ -90,9 +97,13 @@ def _print_page(out: Console, found: RecordPage) -> None:
 
 async def show(
     session: Session,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, in full or shortened.")],
+    id: str,
 ) -> None:
-    """Show one record: its value, details and evidence, its revisions, and who changed it when."""
+    """Show one record: its value, details and evidence, its revisions, and who changed it when.
+
+    Options:
+        id: Id of the record, in full or shortened.
+    """
     async with session.memory() as memory:
         (full,) = await full_ids(memory, [id])
         found = await biography_of(memory, full)
@@ -160,17 +171,24 @@ async def audit(
     session: Session,
     ids: SomeIdsArgument = None,
     selection: Selection = _ANY,
-    origin: Annotated[list[Origin] | None, typer.Option(help="Only words of this origin. May be repeated.")] = None,
-    action: Annotated[list[_Action] | None, typer.Option(help="Only this action. May be repeated.")] = None,
-    actor: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only actions of this actor: cli, mcp, import, cli:ada, …")
-    ] = None,
-    flagged: Annotated[bool, typer.Option("--flagged", help="Only records that read like instructions.")] = False,
-    oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Oldest first.")] = False,
-    limit: Annotated[int, typer.Option(min=1, metavar="NUMBER", help="Entries per page.")] = _TRAIL_SIZE,
+    origin: list[Origin] | None = None,
+    action: list[_Action] | None = None,
+    actor: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
+    flagged: bool = False,
+    oldest_first: bool = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="NUMBER")] = _TRAIL_SIZE,
     page: PageOption = None,
 ) -> None:
-    """Show when records were made, changed or erased, by whom and from which source, newest first."""
+    """Show when records were made, changed or erased, by whom and from which source, newest first.
+
+    Options:
+        origin: Only words of this origin.
+        action: Only this action.
+        actor: Only actions of this actor: cli, mcp, import, cli:ada, …
+        flagged: Only records that read like instructions.
+        oldest_first: Oldest first.
+        limit: Entries per page.
+    """
     from factmem.memory import AuditAction
 
     filters = selection.filters()

@@ -213,7 +213,7 @@ ImportanceOption: TypeAlias = Annotated[
     float | None, typer.Option(min=0, max=1, help="Importance, from 0 to 1; recall weighs it.")
 ]
 LabelsOption: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--category", metavar="NAME", help="Category of the record. May be repeated.")
+    list[str] | None, typer.Option("--category", metavar="NAME", help="Category of the record.")
 ]
 OriginNameOption: TypeAlias = Annotated[
     str | None, typer.Option("--source", metavar="NAME", help="Name of the source, to filter by.")
@@ -245,54 +245,30 @@ class Selection:
     """The filter options of the commands that search, list or erase records; all of them must hold.
 
     Attributes:
-        scope: The scope and its subtree.
-        exact: Exclude the subtree.
-        subject: The subject.
-        concept: Keywords of concepts.
-        category: Categories.
-        source: Names of sources.
-        topic: Topics.
-        metadata: Conditions on metadata.
-        pattern: Regular expression in the value.
-        since: Time from which it was said; in `audit`, from which it happened.
-        until: Last time when it was said; in `audit`, when it happened.
+        scope: Scope of the facts, for example /product/alpha.
+        exact: Exclude the scopes below.
+        subject: Subject of the facts.
+        concept: Only records of this concept.
+        category: Only records with this category.
+        source: Only records from this source.
+        topic: Only records with this topic.
+        metadata: KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata.
+        pattern: Only records whose value matches this regular expression.
+        since: Only what was said at this date or later.
+        until: Only what was said up to this date, inclusive.
     """
 
     scope: ScopeOption = None
     exact: ExactOption = False
     subject: SubjectOption = None
-    concept: Annotated[
-        list[str] | None, typer.Option(metavar="KEYWORD", help="Only records of this concept. May be repeated.")
-    ] = None
-    category: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only records with this category. May be repeated.")
-    ] = None
-    source: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only records from this source. May be repeated.")
-    ] = None
-    topic: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only records with this topic. May be repeated.")
-    ] = None
-    metadata: Annotated[
-        list[Any] | None,
-        typer.Option(
-            parser=condition,
-            metavar="CONDITION",
-            help="KEY=VALUE, KEY!=VALUE, KEY>VALUE or KEY<VALUE in the metadata. May be repeated.",
-        ),
-    ] = None
-    pattern: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="Only records whose value matches this regular expression."),
-    ] = None
-    since: Annotated[
-        dt.datetime | None,
-        typer.Option(parser=from_day, metavar="DATE", help="Only what was said at this date or later."),
-    ] = None
-    until: Annotated[
-        dt.datetime | None,
-        typer.Option(parser=through_day, metavar="DATE", help="Only what was said up to this date, inclusive."),
-    ] = None
+    concept: Annotated[list[str] | None, typer.Option(metavar="KEYWORD")] = None
+    category: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
+    source: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
+    topic: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None
+    metadata: Annotated[list[Any] | None, typer.Option(parser=condition, metavar="CONDITION")] = None
+    pattern: Annotated[str | None, typer.Option(metavar="REGEX")] = None
+    since: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None
+    until: Annotated[dt.datetime | None, typer.Option(parser=through_day, metavar="DATE")] = None
 
     @property
     def given(self) -> bool:
@@ -328,9 +304,9 @@ class CompositeName(enum.StrEnum):
     ADDITIVE = "additive"
 
 
-def _option(name: str, help: str, **bounds: Any) -> Any:
+def _option(name: str, **bounds: Any) -> Any:
     return typer.Option(
-        f"--{name}", envvar=f"FACTMEM_{name.upper().replace('-', '_')}", help=help, rich_help_panel="Scores", **bounds
+        f"--{name}", envvar=f"FACTMEM_{name.upper().replace('-', '_')}", rich_help_panel="Scores", **bounds
     )
 
 
@@ -343,42 +319,26 @@ class Scoring:
     """The options of recall scores; each may be set in the environment as well.
 
     Attributes:
-        min_score: Minimum score.
-        composite: Formula of the score (default: `Boost`).
-        similarity_weight: Weight of `Additive`.
-        recency_weight: Weight of either formula.
-        importance_weight: Weight of either formula.
-        half_life: See `RecallSettings.half_life_days`.
-        lexical_weight: See `RecallSettings`.
-        unrelated: See `RecallSettings`.
-        diversity: See `RecallSettings`.
+        min_score: Minimum score, from 0 to 1.
+        composite: Score formula: boost (the default) or additive, a weighted sum.
+        similarity_weight: Weight of similarity (additive only).
+        recency_weight: Weight of recency (boost: at most 1).
+        importance_weight: Weight of importance (boost: at most 1).
+        half_life: Days after which recency is halved.
+        lexical_weight: Weight of words, from 0 (meaning only) to 1 (words only).
+        unrelated: Mean cosine of unrelated texts, from 0 to 1.
+        diversity: Penalty for repeating an earlier result, from 0 to 1.
     """
 
-    min_score: Annotated[float, _option("min-score", "Minimum score, from 0 to 1.", min=0, max=1)] = 0.0
-    composite: Annotated[
-        CompositeName | None,
-        _option("composite", "Score formula: boost (the default) or additive, a weighted sum."),
-    ] = None
-    similarity_weight: Annotated[
-        float | None, _option("similarity-weight", "Weight of similarity (additive only).", min=0)
-    ] = None
-    recency_weight: Annotated[
-        float | None, _option("recency-weight", "Weight of recency (boost: at most 1).", min=0)
-    ] = None
-    importance_weight: Annotated[
-        float | None, _option("importance-weight", "Weight of importance (boost: at most 1).", min=0)
-    ] = None
-    half_life: Annotated[float | None, _option("half-life", "Days after which recency is halved.")] = None
-    lexical_weight: Annotated[
-        float | None,
-        _option("lexical-weight", "Weight of words, from 0 (meaning only) to 1 (words only).", min=0, max=1),
-    ] = None
-    unrelated: Annotated[
-        float | None, _option("unrelated", "Mean cosine of unrelated texts, from 0 to 1.", min=0, max=1)
-    ] = None
-    diversity: Annotated[
-        float | None, _option("diversity", "Penalty for repeating an earlier result, from 0 to 1.", min=0, max=1)
-    ] = None
+    min_score: Annotated[float, _option("min-score", min=0, max=1)] = 0.0
+    composite: Annotated[CompositeName | None, _option("composite")] = None
+    similarity_weight: Annotated[float | None, _option("similarity-weight", min=0)] = None
+    recency_weight: Annotated[float | None, _option("recency-weight", min=0)] = None
+    importance_weight: Annotated[float | None, _option("importance-weight", min=0)] = None
+    half_life: Annotated[float | None, _option("half-life")] = None
+    lexical_weight: Annotated[float | None, _option("lexical-weight", min=0, max=1)] = None
+    unrelated: Annotated[float | None, _option("unrelated", min=0, max=1)] = None
+    diversity: Annotated[float | None, _option("diversity", min=0, max=1)] = None
 
     def settings(self) -> RecallSettings | None:
         """Return the settings; None if no option sets one.

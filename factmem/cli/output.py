@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import enum
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,12 +12,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from factmem.browse.rows import cited
-from factmem.browse.texts import shown, value_json, value_text
+from factmem.browse.texts import shown, value_text
 from factmem.changes import Change
 from factmem.cli.ids import short_id
 from factmem.facts import STATEMENT
+from factmem.json_form import value_json
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
-from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.values import Json
 
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from factmem.recall import DeepRecall, RecallMatch
 
 __all__ = [
-    "attributes",
     "console",
     "deep_block",
     "match_block",
@@ -36,7 +33,6 @@ __all__ = [
     "print_changes",
     "print_records",
     "record_block",
-    "record_json",
     "value_shown",
 ]
 
@@ -68,57 +64,6 @@ def value_shown(value: Json) -> str:
 
 def _on_a_terminal() -> bool:
     return sys.stdout.isatty()
-
-
-def attributes(thing: Any, *names: str) -> dict[str, Json]:
-    """Return attributes of an object, or all of its fields, as JSON."""
-    return {name: _json(getattr(thing, name)) for name in names or attrs.fields_dict(type(thing))}
-
-
-def _json(value: Any) -> Any:
-    match value:
-        case FactRecord():
-            return record_json(value)
-        case MemoryScope() | MemorySubject():
-            return str(value)
-        case dt.datetime():
-            return value.isoformat()
-        case enum.Enum():
-            return value.value
-        case list() | tuple():
-            return [_json(item) for item in value]
-        case Mapping():
-            return {_json(name): _json(item) for name, item in value.items()}
-        case _:
-            return attributes(value) if attrs.has(type(value)) else value
-
-
-def record_json(record: FactRecord[Any]) -> dict[str, Json]:
-    """Return a record as JSON."""
-    details = record.details
-    return {
-        "id": record.id,
-        "keyword": record.concept.keyword,
-        "value": value_json(record),
-        "subject": str(record.subject),
-        "scope": str(record.scope),
-        "timestamp": record.timestamp.isoformat(),
-        "revision": record.revision,
-        "state": record.state.value,
-        "importance": details.importance,
-        "categories": list(details.categories),
-        "topics": list(details.topics),
-        "metadata": details.metadata,
-        "labels": details.labels,
-        "expires_at": details.expires_at.isoformat() if details.expires_at else None,
-        "revision_expires_at": details.revision_expires_at.isoformat() if details.revision_expires_at else None,
-        "source": details.source,
-        "private": record.private,
-        "origin": details.origin.value,
-        "flags": list(details.flags),
-        "quarantine_reason": record.quarantine_reason or None,
-        "evidence": [attrs.asdict(item) for item in details.evidence],
-    }
 
 
 def deep_block(found: DeepRecall) -> list[Text]:

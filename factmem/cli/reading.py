@@ -58,23 +58,27 @@ AsOfOption = Annotated[
 
 async def recall(
     session: Session,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Query, in words.")],
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of results.")] = 10,
+    query: str,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1)] = 10,
     selection: Selection = _ANY,
     as_of: AsOfOption = None,
-    depth: Annotated[
-        Depth,
-        typer.Option(help="deep: if the results are uncertain, let --model split the query."),
-    ] = Depth.SHALLOW,
+    depth: Depth = Depth.SHALLOW,
     scoring: Scoring = _SCORING,
-    earlier: Annotated[bool, typer.Option("--earlier", help="Show the earlier values of each fact.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the parts of each score.")] = False,
+    earlier: bool = False,
+    explain: bool = False,
 ) -> None:
     """Find the facts that answer a query, best first, each with its source.
 
     Scores are from 0 to 1. If nothing answers, this is said, and the nearest records are shown in short.
 
     With --depth deep, the output also shows the confidence, the other queries and the gaps.
+
+    Options:
+        query: Query, in words.
+        limit: Maximum number of results.
+        depth: deep: if the results are uncertain, let --model split the query.
+        earlier: Show the earlier values of each fact.
+        explain: Show the parts of each score.
     """
     settings = scoring.settings()
     if deep := depth is Depth.DEEP:
@@ -94,7 +98,8 @@ async def recall(
             print(json.dumps({"warning": matches.failure}), file=sys.stderr)
         if not matches:
             await session.note_if_empty(memory, scope=selection.scope)
-    from factmem.cli.output import attributes, deep_block
+    from factmem.cli.output import deep_block
+    from factmem.json_form import attributes
 
     def render(out: Console) -> None:
         _print_matches(out, matches, explain=explain)
@@ -119,7 +124,7 @@ def _print_matches(out: Console, matches: RecallMatches, *, explain: bool) -> No
 
 async def load(
     session: Session,
-    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="Keyword of the concept.")],
+    keyword: str,
     scope: ScopeOption = None,
     subject: SubjectOption = None,
     as_of: AsOfOption = None,
@@ -128,6 +133,9 @@ async def load(
 
     With --scope, the value in exactly this scope. Without it, the value of the strongest subject, then of the
     narrowest scope, then the newest one.
+
+    Options:
+        keyword: Keyword of the concept.
     """
     async with session.memory(subject=subject, scope=scope) as memory:
         reader: Memory = memory.view(as_of=as_of) if as_of else memory
@@ -207,11 +215,15 @@ def _place(record: FactRecord[Any]) -> str:
 
 async def history(
     session: Session,
-    keyword: Annotated[str, typer.Argument(metavar="KEYWORD", help="Keyword of the concept, or id of a record.")],
+    keyword: str,
     scope: ScopeOption = None,
     subject: SubjectOption = None,
 ) -> None:
-    """Show every revision of a concept or record, oldest first, with its state."""
+    """Show every revision of a concept or record, oldest first, with its state.
+
+    Options:
+        keyword: Keyword of the concept, or id of a record.
+    """
     async with session.memory(subject=subject, scope=scope) as memory:
         records = await memory.history(keyword, subject=subject, scope=scope)
         if not records:
@@ -220,7 +232,7 @@ async def history(
         if not records:
             await session.note_if_empty(memory, scope=scope)
             raise await _unknown(keyword, memory, session)
-    from factmem.cli.output import record_json
+    from factmem.json_form import record_json
 
     session.show([record_json(record) for record in records], lambda out: _print_history(out, records))
 
@@ -234,13 +246,15 @@ def _print_history(out: Console, records: list[FactRecord[Any]]) -> None:
 
 async def profile(
     session: Session,
-    reference: Annotated[
-        str, typer.Argument(metavar="MODULE:CLASS", help="An attrs class or pydantic model whose fields are concepts.")
-    ],
+    reference: Annotated[str, typer.Argument(metavar="MODULE:CLASS")],
     subject: SubjectOption = None,
     scope: ScopeOption = None,
 ) -> None:
-    """Show the known fields of a class, and the missing ones."""
+    """Show the known fields of a class, and the missing ones.
+
+    Options:
+        reference: An attrs class or pydantic model whose fields are concepts.
+    """
     from factmem.memory import ProfileSchema
 
     schema: ProfileSchema[Any] = ProfileSchema.of(class_named(reference))

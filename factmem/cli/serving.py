@@ -32,45 +32,34 @@ def _names(text: str) -> tuple[str, ...]:
 
 async def mcp(
     session: Session,
-    http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Serve over streamable HTTP (default: stdio).")
-    ] = None,
-    scope: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Expose this scope and below only. May be repeated.")
-    ] = None,
+    http: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
+    scope: Annotated[list[str] | None, typer.Option(metavar="PATH")] = None,
     subjects: Annotated[
-        list[MemorySubject] | None,
-        typer.Option(
-            "--subject",
-            parser=subject,
-            metavar="NAME[:INDIVIDUAL]",
-            help="Expose facts about this subject only; writes go to the first one. May be repeated.",
-        ),
+        list[MemorySubject] | None, typer.Option("--subject", parser=subject, metavar="NAME[:INDIVIDUAL]")
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that writes.")] = False,
-    tools: Annotated[str | None, typer.Option(metavar="A,B", help="Offer only these tools.")] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Trust what clients write and retract (default: quarantine it).")
-    ] = False,
-    allow_erase: Annotated[
-        bool, typer.Option("--allow-erase", help="Offer the tool `forget`, which erases for good; needs --trust.")
-    ] = False,
-    max_waiting: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Maximum number of statements in quarantine (default: 1000).")
-    ] = None,
-    max_waiting_per_client: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Maximum number of statements in quarantine from one client (default: 200)."
-        ),
-    ] = None,
+    read_only: bool = False,
+    tools: Annotated[str | None, typer.Option(metavar="A,B")] = None,
+    trust: bool = False,
+    allow_erase: bool = False,
+    max_waiting: Annotated[int | None, typer.Option(metavar="N", min=1)] = None,
+    max_waiting_per_client: Annotated[int | None, typer.Option(metavar="N", min=1)] = None,
     scoring: Scoring = _SCORING,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="FACTMEM_MCP_TOKEN", metavar="TEXT", help="Bearer token that HTTP clients must send."),
-    ] = None,
+    token: Annotated[str | None, typer.Option(envvar="FACTMEM_MCP_TOKEN", metavar="TEXT")] = None,
 ) -> None:
-    """Serve the memory to MCP clients such as Claude Desktop, VS Code and Cursor; needs the extra `mcp`."""
+    """Serve the memory to MCP clients such as Claude Desktop, VS Code and Cursor; needs the extra `mcp`.
+
+    Options:
+        http: Serve over streamable HTTP (default: stdio).
+        scope: Expose this scope and below only.
+        subjects: Expose facts about this subject only; writes go to the first one.
+        read_only: Offer no tool that writes.
+        tools: Offer only these tools.
+        trust: Trust what clients write and retract (default: quarantine it).
+        allow_erase: Offer the tool `forget`, which erases for good; needs --trust.
+        max_waiting: Maximum number of statements in quarantine (default: 1000).
+        max_waiting_per_client: Maximum number of statements in quarantine from one client (default: 200).
+        token: Bearer token that HTTP clients must send.
+    """
     from factmem.mcp import QUOTA, make_server, serve_http
     from factmem.memory import QuarantineQuota
 

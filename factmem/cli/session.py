@@ -256,7 +256,8 @@ class Session:
 
     def show_changes(self, changes: Sequence[Change], label: str) -> None:
         """Print changes, each with a label for people."""
-        from factmem.cli.output import attributes, print_changes
+        from factmem.cli.output import print_changes
+        from factmem.json_form import attributes
 
         self.show([attributes(change) for change in changes], lambda out: print_changes(out, changes, label))
 

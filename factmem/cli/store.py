@@ -19,10 +19,10 @@ from typing_extensions import override
 
 from factmem.browse.texts import escaped_json, shown
 from factmem.cli.options import ExactOption, key_in
-from factmem.cli.output import attributes
 from factmem.cli.progress import counted, progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
+from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -38,12 +38,15 @@ __all__ = ["calibrate", "export", "info", "new_key", "providers", "reembed", "ro
 
 async def tree(
     session: Session,
-    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]", help="Scope (default: the whole store).")] = None,
-    depth: Annotated[
-        int | None, typer.Option("--depth", "-d", min=0, metavar="LEVELS", help="Levels to show (default: all).")
-    ] = None,
+    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None,
+    depth: Annotated[int | None, typer.Option("--depth", "-d", min=0, metavar="LEVELS")] = None,
 ) -> None:
-    """Show the scopes as a tree, with their numbers of records."""
+    """Show the scopes as a tree, with their numbers of records.
+
+    Options:
+        scope: Scope (default: the whole store).
+        depth: Levels to show (default: all).
+    """
     async with session.memory(scope=scope) as memory:
         root = await memory.admin.tree(scope, depth)
         if not root.records:
@@ -67,10 +70,14 @@ def _grow(branch: Tree, node: ScopeTree) -> None:
 
 async def info(
     session: Session,
-    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]", help="Scope (default: the whole store).")] = None,
+    scope: Annotated[str | None, typer.Argument(metavar="[SCOPE]")] = None,
     exact: ExactOption = False,
 ) -> None:
-    """Summarize the store: records, dates, concepts, subjects and categories."""
+    """Summarize the store: records, dates, concepts, subjects and categories.
+
+    Options:
+        scope: Scope (default: the whole store).
+    """
     async with session.memory(scope=scope) as memory:
         found = await memory.admin.info(scope, exact=exact)
         waiting = await _waiting(memory, found.scope, exact=exact)
@@ -174,18 +181,20 @@ def _examined(point: EntryPoint) -> _Examined:
 
 async def export(
     session: Session,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines file to write; - writes to stdout.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    system: Annotated[
-        Literal["factmem", "koog"], typer.Option("--to", help="Format: our own, or a folder that Koog reads.")
-    ] = "factmem",
-    key_env: Annotated[
-        str | None, typer.Option("--key-env", metavar="NAME", help="Environment variable with a key for Koog's files.")
-    ] = None,
+    file: Path,
+    force: bool = False,
+    system: Annotated[Literal["factmem", "koog"], typer.Option("--to")] = "factmem",
+    key_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
 ) -> None:
     """Write all records that the viewer may see, with their history, to a file.
 
     A folder for Koog holds current public records alone; what it has no place for is counted.
+
+    Options:
+        file: JSON Lines file to write; - writes to stdout.
+        force: Replace an existing file.
+        system: Format: our own, or a folder that Koog reads.
+        key_env: Environment variable with a key for Koog's files.
     """
     if system == "koog":
         await _export_koog(session, file, force=force, key=key_in(key_env))
@@ -265,18 +274,14 @@ async def reembed(session: Session) -> None:
 
 async def calibrate(
     session: Session,
-    questions: Annotated[
-        Path | None,
-        typer.Option(
-            "--questions",
-            metavar="FILE",
-            help='JSON Lines of {"question": …, "answer": text of the record} (default: none).',
-        ),
-    ] = None,
+    questions: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
     """Measure how much words count beside the meaning of the embedder.
 
     Without questions, it is measured on the statements of the store. Nothing is changed: give the numbers to recall.
+
+    Options:
+        questions: JSON Lines of {"question": …, "answer": text of the record} (default: none).
     """
     asked: dict[str, str] | None = None
     if questions is not None:
@@ -304,27 +309,22 @@ async def new_key(session: Session) -> None:
 
 async def rotate_key(
     session: Session,
-    key_env: Annotated[
-        str | None, typer.Option("--key-env", metavar="NAME", help="Environment variable with the new key.")
-    ] = None,
-    passphrase_env: Annotated[
-        str | None,
-        typer.Option("--passphrase-env", metavar="NAME", help="Environment variable with the new passphrase."),
-    ] = None,
-    os_keyring: Annotated[
-        str | None,
-        typer.Option("--os-keyring", metavar="SERVICE", help="Service of the new key in the system's keyring."),
-    ] = None,
-    weak_passphrase: Annotated[
-        bool, typer.Option("--weak-passphrase", help="Take the new passphrase even if it is easy to guess.")
-    ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted rotation; the address names the new key.")
-    ] = False,
+    key_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    passphrase_env: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    os_keyring: Annotated[str | None, typer.Option(metavar="SERVICE")] = None,
+    weak_passphrase: bool = False,
+    resume: bool = False,
 ) -> None:
     """Encrypt a store with another key.
 
     The address of the store names the present key. An interrupted rotation is continued with --resume.
+
+    Options:
+        key_env: Environment variable with the new key.
+        passphrase_env: Environment variable with the new passphrase.
+        os_keyring: Service of the new key in the system's keyring.
+        weak_passphrase: Take the new passphrase even if it is easy to guess.
+        resume: Continue an interrupted rotation; the address names the new key.
     """
     from factmem.crypto import RotatesKeys
     from factmem.providers import open_provider

@@ -31,10 +31,11 @@ from factmem.cli.options import (
     metadata,
     scalar,
 )
-from factmem.cli.output import attributes, print_block, print_changes, record_block, record_json
+from factmem.cli.output import print_block, print_changes, record_block
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
+from factmem.json_form import attributes, record_json
 from factmem.providers import NoMemory
 from factmem.records import FactDetails, FactRecord
 from factmem.scalars import Scalar, scalar_named, typed_names
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["extract", "remember", "retract", "rollback", "save", "undo", "update"]
 
 MetadataOption = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON. May be repeated.")
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON.")
 ]
 
 
@@ -64,14 +65,15 @@ async def remember(
     metadata: MetadataOption = None,
     ttl: TtlOption = None,
     private: PrivateOption = False,
-    consolidate: Annotated[
-        bool, typer.Option("--consolidate/--no-consolidate", help="Compare the text with known records.")
-    ] = True,
+    consolidate: Annotated[bool, typer.Option("--consolidate/--no-consolidate")] = True,
 ) -> None:
     """Keep a text as a memory, with secrets redacted.
 
     With --model, scope, categories and importance are determined if no option sets them, and similar memories are
     updated or retracted.
+
+    Options:
+        consolidate: Compare the text with known records.
     """
     owned = session.private(private)
     watch = Watch(session)
@@ -165,8 +167,8 @@ class _Described:
 
 async def save(
     session: Session,
-    keyword: Annotated[str, typer.Argument(help="Keyword of the concept.", metavar="KEYWORD")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Value; put -- before one that starts with a dash.")],
+    keyword: str,
+    value: str,
     type: Annotated[
         Scalar | None,
         typer.Option(
@@ -176,22 +178,27 @@ async def save(
             help=f"Type: {', '.join(typed_names())} (default: the concept's type in the store, else str).",
         ),
     ] = None,
-    multiple: Annotated[
-        bool, typer.Option("--multiple", help="Add to several values instead of replacing the only one.")
-    ] = False,
-    description: Annotated[str | None, typer.Option(help="Description of the concept; recall searches it.")] = None,
+    multiple: bool = False,
+    description: str | None = None,
     subject: SubjectOption = None,
     scope: ScopeOption = None,
-    timestamp: Annotated[
-        dt.datetime | None, typer.Option(parser=from_day, metavar="DATE", help="Time it was said (default: now).")
-    ] = None,
-    importance: Annotated[float, typer.Option(min=0, max=1, help="Importance, from 0 to 1; recall weighs it.")] = 0.5,
+    timestamp: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None,
+    importance: Annotated[float, typer.Option(min=0, max=1)] = 0.5,
     category: LabelsOption = None,
     source: OriginNameOption = None,
     ttl: TtlOption = None,
     private: PrivateOption = False,
 ) -> None:
-    """Save a typed fact; a newer single value replaces the older one, which stays in the history."""
+    """Save a typed fact; a newer single value replaces the older one, which stays in the history.
+
+    Options:
+        keyword: Keyword of the concept.
+        value: Value; put -- before one that starts with a dash.
+        multiple: Add to several values instead of replacing the only one.
+        description: Description of the concept; recall searches it.
+        timestamp: Time it was said (default: now).
+        importance: Importance, from 0 to 1; recall weighs it.
+    """
     owned = session.private(private)
     details = FactDetails(importance=importance, categories=tuple(category or ()), source=source)
     described = _Described(keyword=keyword, type=type, multiple=multiple, description=description)
@@ -230,9 +237,9 @@ def _print_saved(out: Console, records: tuple[FactRecord[Any], ...]) -> None:
 
 async def update(
     session: Session,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Id of the record, in full or shortened.")],
-    value: Annotated[str | None, typer.Option(metavar="VALUE", help="New value, said now.")] = None,
-    scope: Annotated[str | None, typer.Option(metavar="PATH", help="Scope to move the record to.")] = None,
+    id: str,
+    value: Annotated[str | None, typer.Option(metavar="VALUE")] = None,
+    scope: Annotated[str | None, typer.Option(metavar="PATH")] = None,
     importance: ImportanceOption = None,
     category: LabelsOption = None,
     source: OriginNameOption = None,
@@ -242,6 +249,11 @@ async def update(
     """Change a record; `history` keeps the revision before, and `undo` returns to it.
 
     What no option names stays as it is. Categories take the place of the present ones, metadata is added.
+
+    Options:
+        id: Id of the record, in full or shortened.
+        value: New value, said now.
+        scope: Scope to move the record to.
     """
     async with session.memory(read_only=False) as memory:
         (full,) = await full_ids(memory, [id])
@@ -292,12 +304,14 @@ def _revision(text: str) -> int:
 
 async def rollback(
     session: Session,
-    revision: Annotated[
-        int, typer.Argument(parser=_revision, metavar="REVISION", help="Revision, as `history` shows it.")
-    ],
+    revision: Annotated[int, typer.Argument(parser=_revision, metavar="REVISION")],
     reason: ReasonOption = None,
 ) -> None:
-    """Return a record to a revision; a rollback can be rolled back."""
+    """Return a record to a revision; a rollback can be rolled back.
+
+    Options:
+        revision: Revision, as `history` shows it.
+    """
     async with session.memory(read_only=False) as memory:
         change = await memory.rollback(revision, reason=reason)
     session.show(attributes(change), lambda out: print_changes(out, (change,), "rolled back"))

@@ -14,10 +14,9 @@ from factmem.changes import Change
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.mcp.access import Access, changed_addresses
 from factmem.mcp.answers import (
+    Answer,
     CategoriesArgument,
     DescriptionArgument,
-    ErasedAnswer,
-    FactAnswer,
     IdArgument,
     IdsArgument,
     ImportanceArgument,
@@ -31,9 +30,9 @@ from factmem.mcp.answers import (
     TimeArgument,
     ValueArgument,
     ValueTypeArgument,
-    WrittenAnswer,
     awaited,
     concept_and_value,
+    fact_answers,
     value_of,
 )
 from factmem.memory import Erasure, Memory, Remembered
@@ -69,7 +68,7 @@ class WritingTools:
         importance: ImportanceArgument = None,
         categories: CategoriesArgument = (),
         private: PrivateArgument = False,
-    ) -> WrittenAnswer:
+    ) -> Answer:
         """Save a statement for later conversations. For a value of a known concept, prefer save_fact."""
 
         async def work(view: Memory) -> Remembered:
@@ -105,7 +104,7 @@ class WritingTools:
         importance: ImportanceArgument = None,
         categories: CategoriesArgument = (),
         private: PrivateArgument = False,
-    ) -> WrittenAnswer:
+    ) -> Answer:
         """Save a typed fact: the value of a concept. A newer value supersedes the previous one; the history has both.
 
         `said` is the time at which it was said (default: now).
@@ -139,7 +138,7 @@ class WritingTools:
         importance: ImportanceArgument = None,
         categories: CategoriesArgument = (),
         reason: ReasonArgument = "",
-    ) -> WrittenAnswer:
+    ) -> Answer:
         """Change a record by its id: its value, importance, categories, or the scope that it is moved to.
 
         Earlier revisions stay in its history. A moved record has a new id.
@@ -160,7 +159,7 @@ class WritingTools:
             await self._announce(ctx, [change.previous])
         return await self._written(ctx, [change.record], "Updated; what it was is in the history.")
 
-    async def retract(self, ids: IdsArgument, ctx: Context, reason: ReasonArgument = "") -> WrittenAnswer:
+    async def retract(self, ids: IdsArgument, ctx: Context, reason: ReasonArgument = "") -> Answer:
         """Retract facts that are wrong, or that the user wants to be forgotten. They are not erased."""
 
         async def work(view: Memory) -> tuple[Change, ...]:
@@ -173,7 +172,7 @@ class WritingTools:
         gone = [attrs.evolve(change.record, state=AssertionState.RETRACTED) for change in changes]
         return await self._written(ctx, gone, note)
 
-    async def forget(self, ids: IdsArgument, ctx: Context) -> ErasedAnswer:
+    async def forget(self, ids: IdsArgument, ctx: Context) -> Answer:
         """Erase records permanently, with all their history. This cannot be undone: almost always prefer retract."""
 
         async def work(view: Memory) -> tuple[Sequence[FactRecord[Any]], Erasure]:
@@ -185,7 +184,7 @@ class WritingTools:
         doomed, receipt = await self._access.use(work, actor=_client(ctx))
         await self._announce(ctx, doomed)
         pending = " Old bytes go when other processes close the store." if receipt.pending else ""
-        return ErasedAnswer(records=len(doomed), revisions=receipt.erased, note=f"Erased for good.{pending}")
+        return {"records": len(doomed), "revisions": receipt.erased, "note": f"Erased for good.{pending}"}
 
     async def _check_own(self, view: Memory, records: Sequence[FactRecord[Any]]) -> None:
         """Check that clients that were not trusted wrote every revision: an accepted update is not the whole record."""
@@ -196,17 +195,13 @@ class WritingTools:
                 "changed: a person can do it with `factmem retract ID`"
             )
 
-    async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> WrittenAnswer:
+    async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> Answer:
         quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         if quarantined:
             waiting = awaited(await self._access.use(lambda view: view.inbox.quarantine.count()), trusted=self._trusted)
             note = f"Quarantined. Do not save it again. {waiting}"
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
-        return WrittenAnswer(
-            facts=[FactAnswer.of(record) for record in records],
-            kept_apart=quarantined,
-            note=note,
-        )
+        return {"facts": fact_answers(records), "kept_apart": quarantined, "note": note}
 
     async def _announce(self, ctx: Context, records: Sequence[FactRecord[Any]]) -> None:
         """Notify subscribed clients of the changed resources."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
-from factmem.testing.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("writers", "grouping", "trips", "recall", "tenants", "erasure", "node")

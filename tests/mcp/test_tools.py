@@ -174,8 +174,8 @@ async def test_history_shows_what_became_of_each_value_and_as_of_looks_back() ->
         await answer(client, "save_fact", keyword="city", value="Rome", said="2026-05-03T10:00:00+02:00")
         result = (await answer(client, "history", keyword="city"))["facts"]
         assert [(fact["value"], fact["state"], fact["said"]) for fact in result] == [
-            ("Oslo", "superseded", "2026-05-01T00:00:00Z"),
-            ("Rome", "active", "2026-05-03T08:00:00Z"),
+            ("Oslo", "superseded", "2026-05-01T00:00:00+00:00"),
+            ("Rome", "active", "2026-05-03T08:00:00+00:00"),
         ]
         (fact,) = (await answer(client, "load", keyword="city", as_of="2026-05-02"))["facts"]
         assert fact["value"] == "Oslo"

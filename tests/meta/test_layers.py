@@ -18,6 +18,7 @@ VOCABULARY = {
     "fold",
     "hidden",
     "hints",
+    "json_form",
     "json_stream",
     "lazy_names",
     "media",

@@ -34,7 +34,7 @@ from factmem.agent import AgentMemory, AgentMemoryConfig
 from factmem.agent.agents_md import AgentsMdFacts, block_in, bullets_in, page_of, said_in, visible, written_into
 from factmem.agent.compression import FactRetrievalCompression
 from factmem.agent.rendering import rendered
-from factmem.cli.output import print_block, record_block, record_json
+from factmem.cli.output import print_block, record_block
 from factmem.consolidation import InstructorConsolidator
 from factmem.detection import InstructorAnalyst, VerbatimDetector, redact
 from factmem.detection.prompts import header_of, prompts_for
@@ -43,7 +43,8 @@ from factmem.detection.utterances import QuotedWords, Utterance
 from factmem.detection.windows import windows_of
 from factmem.errors import InvalidDataError
 from factmem.hidden import CONTROL, HIDDEN
-from factmem.mcp.answers import FactAnswer
+from factmem.json_form import record_json
+from factmem.mcp.answers import fact_answer
 from factmem.memory import ImportReceipt
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.testing import ScriptedModel
@@ -164,7 +165,7 @@ def test_what_a_terminal_is_shown_does_nothing_and_stays_on_its_lines(known: Fac
 @settings(max_examples=50, deadline=None)
 @given(records())
 def test_an_answer_to_a_client_is_data_in_its_fields(known: FactRecord[Any]) -> None:
-    expected = json.loads(FactAnswer.of(known).model_dump_json())
+    expected = json.loads(json.dumps(fact_answer(known)))
     assert (expected["value"], expected["keyword"], expected["subject"]) == (
         known.value,
         known.concept.keyword,

@@ -18,10 +18,10 @@ from factmem.errors import FactMemError
 from factmem.findings import Finding, FindingKind, Severity, findings_in
 from factmem.records import LogEntry, Place, Recorded, StateChange, assertions_of
 from factmem.testing import FakeClock
-from factmem.testing.simulation import SimulatedDisk, intercepted
 from tests.conftest import Promise
 from tests.reliability.stores import CITY, NOON, NUMBERS, PLANNER, STORES, USER, DurableStore, durable_stores
 from tests.reliability.test_damaged_files import Victim, cuts, flips, victim
+from tests.simulation import SimulatedDisk, intercepted
 
 pytestmark = [pytest.mark.timeout(7200), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -30,11 +30,11 @@ from factmem.facts import Concept
 from factmem.providers import InMemoryProvider, open_provider
 from factmem.records import Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock
-from factmem.testing.simulation import Lives, SimulatedDisk, SimulatedStore, intercepted, play
 from tests.conftest import Promise
 from tests.providers.test_old_stores import KEY, OldStore, check
 from tests.providers.test_old_stores import STORES as OLD_STORES
 from tests.reliability.stores import NOON, PLANNER, USER
+from tests.simulation import Lives, SimulatedDisk, SimulatedStore, intercepted, play
 
 pytestmark = [pytest.mark.timeout(14_400), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

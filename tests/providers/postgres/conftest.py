@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from factmem.errors import MissingPackageError, StoreUnavailableError
-from factmem.testing.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 
 Addresses = Callable[..., str]
 

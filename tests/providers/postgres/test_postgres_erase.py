@@ -13,8 +13,8 @@ from factmem_postgres import PostgresMemoryProvider
 
 from factmem.findings import FindingKind
 from factmem.testing.conformance.samples import CITY, LANGUAGES, only, said
-from factmem.testing.postgres import PostgresServer
 from tests.postgres import connected, schema_of
+from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 

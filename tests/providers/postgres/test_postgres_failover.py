@@ -13,8 +13,8 @@ from factmem.errors import MissingPackageError, ReadOnlyError, StoreUnavailableE
 from factmem.facts import Concept, MultipleFacts
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
-from factmem.testing.postgres import PostgresServer
 from tests.postgres import connected
+from tests.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

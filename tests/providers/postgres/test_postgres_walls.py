@@ -28,8 +28,8 @@ from factmem.testing.conformance.samples import (
     said,
     single,
 )
-from factmem.testing.postgres import PostgresServer
 from tests.postgres import connected, postgres_address, schema_of
+from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 

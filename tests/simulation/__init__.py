@@ -1,4 +1,4 @@
-"""Simulation of the disk, the clock and the death of the process, for tests of providers.
+"""Simulation of the disk, the clock and the death of the process, for tests of stores.
 
 `play` plays a history from a seed: several lives of a process that saves, retracts, erases and rotates keys on one
 store, while calls of the disk fail, tear and are reordered, the clock is set back and forth by years, and the process
@@ -11,7 +11,7 @@ is killed or its power cut. After each death the store is opened again and compa
 
 A provider's test is a loop over seeds:
 
-    from factmem.testing.simulation import SimulatedStore, play
+    from tests.simulation import SimulatedStore, play
 
     SHELF = SimulatedStore(open=lambda path, clock, generation: ShelfProvider(path, clock=clock))
 
@@ -25,9 +25,9 @@ in a folder, in Python or in SQLite by `apsw`, is reported to it, and it writes 
 
 from __future__ import annotations
 
-from factmem.testing.simulation.disk import CallKind, DiskCall, SimulatedDisk
-from factmem.testing.simulation.histories import BrokenPromiseError, Lives, SimulatedStore, play
-from factmem.testing.simulation.intercepting import intercepted
+from tests.simulation.disk import CallKind, DiskCall, SimulatedDisk
+from tests.simulation.histories import BrokenPromiseError, Lives, SimulatedStore, play
+from tests.simulation.intercepting import intercepted
 
 __all__ = [
     "BrokenPromiseError",

@@ -20,7 +20,7 @@ from unittest import mock
 
 import anyio.to_thread
 
-from factmem.testing.simulation.disk import SimulatedDisk
+from tests.simulation.disk import SimulatedDisk
 
 __all__ = ["intercepted"]
 
@@ -49,7 +49,7 @@ def intercepted(disk: SimulatedDisk) -> Iterator[None]:
             if getattr(module, "FileIO", None) is io.FileIO and module.__name__ != __name__:
                 patches.enter_context(mock.patch.object(module, "FileIO", calls.file))
         if "apsw" in sys.modules:
-            from factmem.testing.simulation.sqlite_layer import layer_over
+            from tests.simulation.sqlite_layer import layer_over
 
             patches.enter_context(layer_over(disk))
         yield

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import apsw
 
-from factmem.testing.simulation.disk import SimulatedDisk
+from tests.simulation.disk import SimulatedDisk
 
 __all__ = ["layer_over"]
 

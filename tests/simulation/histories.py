@@ -19,8 +19,8 @@ from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChan
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing.clocks import FakeClock
-from factmem.testing.simulation.disk import SimulatedDisk
-from factmem.testing.simulation.intercepting import intercepted
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.intercepting import intercepted
 
 if TYPE_CHECKING:
     import numpy as np

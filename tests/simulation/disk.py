@@ -1,7 +1,7 @@
 """Model of a disk: what was written, what of it was flushed, and what may be left when the machine dies.
 
 A simulated disk is a real folder, beside a model of what a power cut would leave of it. The calls that change the
-folder (`factmem.testing.simulation.intercepting`) are reported here first. Each may fail, write a part, or be the last
+folder (`tests.simulation.intercepting`) are reported here first. Each may fail, write a part, or be the last
 one before the process dies; then it is carried out, and noted as not yet durable.
 
 The model is the one of POSIX, which is weaker than any file system in use:
