@@ -17,7 +17,8 @@ import attrs
 from factmem.abc import EmbedderIdentity, EraseReceipt, Receipt
 from factmem.errors import ProviderError
 from factmem.facts import FactType
-from factmem.providers import Planned, Planner, SteadyClock, TrackIndex
+from factmem.providers import TrackIndex
+from factmem.providers.planning import Planned, Planner, SteadyClock
 from factmem.providers.rows import (
     NewRow,
     OutlineRow,

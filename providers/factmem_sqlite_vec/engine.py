@@ -17,7 +17,8 @@ from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, 
 from factmem.errors import CapabilityError, CorruptStoreError, FactMemError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
 from factmem.private_files import is_exposed
-from factmem.providers import DatabaseEngine, Request, SteadyClock
+from factmem.providers import Request
+from factmem.providers.planning import SteadyClock
 from factmem.providers.rows import (
     SEQ_MASK,
     binds_anew,
@@ -35,7 +36,7 @@ from factmem.providers.rows import (
     unpack_record_id,
     written_embedder,
 )
-from factmem.providers.threaded import prepared_requests
+from factmem.providers.threaded import DatabaseEngine, prepared_requests
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.schema import FORMAT, found_version
