@@ -7,17 +7,16 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from typing_extensions import override
-
 from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
 from factmem.codec import MAX_SEQ
-from factmem.errors import CapabilityError, CorruptStoreError, FactMemError, NewerVersionError
+from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
 from factmem.providers import Request, TrackIndex
 from factmem.providers.planning import SteadyClock, check_part
 from factmem.providers.rows import (
     NewRow,
     OutlineRow,
+    PreparedRow,
     binds_anew,
     damaged_vectors,
     microseconds,
@@ -28,7 +27,7 @@ from factmem.providers.rows import (
     read_outlines,
     written_embedder,
 )
-from factmem.providers.threaded import DatabaseEngine, prepared_requests
+from factmem.providers.threaded import AppendEach, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import unit_vector
 from factmem_postgres.rows import (
@@ -175,7 +174,7 @@ def _guarded(method: Callable[Concatenate[PostgresEngine, P], T]) -> Callable[Co
     return guarded
 
 
-class PostgresEngine(DatabaseEngine):
+class PostgresEngine:
     """Reads and writes a database; see `factmem.providers.threaded.DatabaseEngine`.
 
     Args:
@@ -189,43 +188,37 @@ class PostgresEngine(DatabaseEngine):
         self._bound: EmbedderIdentity | None = None
         self._outlines: int | None = None
 
-    @override
     @_guarded
     def commit(self, requests: Sequence[Request]) -> None:
-        ready = prepared_requests(requests)
+        """Write requests in one transaction, each whole or not at all."""
 
-        def append_each(session: Session) -> Ending[None]:
-            batch = Batch(session, [rows for _, rows in ready], self._clock, bound=self._bound, outlines=self._outlines)
-            for request, rows in ready:
-                request.error = None
-                try:
-                    request.receipts = batch.append(rows)
-                except FactMemError as error:
-                    request.error = error
-            return batch.ending()
+        def write(rows: Sequence[Sequence[PreparedRow]], append_each: AppendEach) -> None:
+            def append(session: Session) -> Ending[None]:
+                batch = Batch(session, rows, self._clock, bound=self._bound, outlines=self._outlines)
+                append_each(batch.append)
+                return batch.ending()
 
-        if ready:
-            self._server.write(append_each)
-        for request, _ in ready:
-            request.settle()
+            self._server.write(append)
 
-    @override
+        commit_prepared(requests, write)
+
     def version(self, tenant: str | None) -> int:
+        """Return the newest sequence number of a tenant."""
         (counter,) = self._server.read(tenant, (_COUNTER, [bytes_of(tenant)])) or [[]]
         return _newest(counter)
 
-    @override
     @_guarded
     def entries(self, place: Place, keyword: str | None) -> Sequence[LogEntry]:
+        """Return the log of a place, of one concept or of all."""
         tenant = place.scope.tenant
         named = None if keyword is None else bytes_of(keyword)
         wanted = [bytes_of(tenant), place_digest(place), named, named]
         found = self._server.read(tenant, (_SAID_AT_PLACE, wanted), (_CHANGED_AT_PLACE, wanted))
         return _log(bytes_of(tenant), *found) if found else []
 
-    @override
     @_guarded
     def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
+        """Return the log of a tenant after a sequence number."""
         name, since = bytes_of(tenant), _bounded(since)
         steps = [(sql, [name, since]) for sql in (_SAID, _CHANGED, _ERASED)]
         found = self._server.read(tenant, (_COUNTER, [name]), *steps)
@@ -237,23 +230,23 @@ class PostgresEngine(DatabaseEngine):
             _check_sum(total, counter)
         return _log(name, said, changed, erased)
 
-    @override
     @_guarded
     def embedder(self) -> EmbedderIdentity | None:
+        """Return the embedder that the store is bound to."""
         found = self._server.read(None, (_EMBEDDER, ()))
         return read_embedder(found[0][0][0]) if found and found[0] else None
 
-    @override
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
+        """Bind the store to an embedder; write only if the binding changes."""
         if identity.dimension < 1:
             raise CapabilityError(f"a vector has 1 dimension at least, not {identity.dimension}: use another embedder")
         if binds_anew(self.embedder(), identity, replace=replace):
             self._server.write(lambda session: _bind(session, identity, replace=replace), exclusive=True)
         self._bound = identity
 
-    @override
     @_guarded
     def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors of a tenant's assertions."""
         units = {seq: unit_vector(vector) for seq, vector in vectors.items()}
 
         def put(session: Session) -> Ending[None]:
@@ -264,9 +257,9 @@ class PostgresEngine(DatabaseEngine):
 
         self._server.write(put)
 
-    @override
     @_guarded
     def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
+        """Return the vectors of a tenant."""
         import numpy as np
 
         found = self._server.read(tenant, (_EMBEDDER, ()), (_VECTORS, [bytes_of(tenant), _bounded(since)]))
@@ -279,9 +272,9 @@ class PostgresEngine(DatabaseEngine):
         rows = bytearray().join(row for _, row, _ in found[1])
         return [seq for seq, _, _ in found[1]], np.frombuffer(rows, np.float32).reshape(-1, identity.dimension)
 
-    @override
     @_guarded
     def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """Add to the counts of records."""
         rows = [
             (bytes_of(id), *record_key(id), access.count, microseconds(access.last))
             for id, access in accesses.items()
@@ -296,27 +289,27 @@ class PostgresEngine(DatabaseEngine):
         if rows:
             self._server.write(count)
 
-    @override
     @_guarded
     def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """Return the counts of records."""
         ids = {bytes_of(id): id for id in record_ids}
         found = self._server.read(tenant, (_ACCESSES, [bytes_of(tenant), list(ids)])) or [[]]
         return {ids[id]: Access(count=count, last=moment_at(last)) for id, count, last in found[0]}
 
-    @override
     @_guarded
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
+        """Erase assertions, then every copy of their bytes that can be reached."""
         return Eraser(self._server).erase(record_ids, assertion_ids, tenant)
 
-    @override
     @_guarded
     def tenants(self) -> Sequence[str | None]:
+        """Return the tenants with a log, or with a copy that has begun."""
         found = self._server.read(None, of_all(), (_COPYABLE, ()))
         return [name.decode() or None for (name,) in found[1]] if found else []
 
-    @override
     @_guarded
     def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant."""
         import numpy as np
 
         name, since = bytes_of(tenant), _bounded(since)
@@ -340,24 +333,24 @@ class PostgresEngine(DatabaseEngine):
         vectors = {seq: np.frombuffer(row, np.float32) for seq, row, _ in rows if seq in here}
         return LogPart(since=since, until=until, entries=entries, vectors=vectors)
 
-    @override
     def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies."""
         self._mark(tenants, copying=True)
 
-    @override
     @_guarded
     def copied(self, tenant: str | None) -> int | None:
+        """Return the number up to which an unfinished copy is complete."""
         found = self._server.read(tenant, (_COPIED, [bytes_of(tenant)]))
         return int(found[0][0][0]) if found and found[0] else None
 
-    @override
     @_guarded
     def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy."""
         rows = prepared_part(part)
         self._server.write(lambda session: _taken(session, tenant, part, rows, self._clock, self._bound))
 
-    @override
     def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished."""
         self._mark(tenants, copying=False)
 
     def _mark(self, tenants: Sequence[str | None], *, copying: bool) -> None:
@@ -367,19 +360,19 @@ class PostgresEngine(DatabaseEngine):
             steps += [of_tenant(tenant), *([(NEW_COUNTER, [name])] if copying else []), (_MARK, [copying, name])]
         self._server.write(lambda _: Ending(None, steps))
 
-    @override
     def format_versions(self) -> tuple[int, int]:
+        """Return the version of the tables, and the newest one."""
         return self._server.format_version(), len(MIGRATIONS)
 
-    @override
     def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+        """Bring the tables to the newest format, in one transaction."""
         progress(0, 1)
         self._server.upgrade(create=create)
         progress(1, 1)
 
-    @override
     @_guarded
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        """Check the rows of every tenant."""
         try:
             found = self._server.read(None, of_all(), (_TENANTS, ()))
         except NewerVersionError as error:
@@ -419,12 +412,12 @@ class PostgresEngine(DatabaseEngine):
                 advice="run `factmem erase` once the log has turned; for a large store, VACUUM FULL its tables before",
             )
 
-    @override
     def close(self) -> None:
+        """Close every connection."""
         self._server.close()
 
-    @override
     def use_outlines(self, version: int) -> None:
+        """Set the version of the outlines in use."""
         self._outlines = version
         stored = self._outlines_version()
         if stored is not None and stored != version:
@@ -435,9 +428,9 @@ class PostgresEngine(DatabaseEngine):
         found = self._server.read(None, (_OUTLINES, ()))
         return int(found[0][0][0]) if found and found[0] else None
 
-    @override
     @_guarded
     def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+        """Store outlines of a tenant's assertions."""
 
         def put(session: Session) -> Ending[None]:
             wanted = (_FOR_OUTLINES, [bytes_of(tenant), list(outlines)])
@@ -461,9 +454,9 @@ class PostgresEngine(DatabaseEngine):
         if outlines:
             self._server.write(put)
 
-    @override
     @_guarded
     def outlined(self, tenant: str | None, since: int, limit: int) -> Outlined:
+        """Return a tenant's log after a sequence number, with outlines in place of assertions."""
         name, since, limit = bytes_of(tenant), _bounded(since), min(limit, MAX_SEQ)
         wanted = -1 if self._outlines is None else self._outlines
         until = [name, since, limit - 1, MAX_SEQ]
@@ -490,9 +483,9 @@ class PostgresEngine(DatabaseEngine):
             until=rows[-1][0] if len(rows) == limit else _newest(counter),
         )
 
-    @override
     @_guarded
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
+        """Return assertions of a tenant by sequence number, and its newest one."""
         name, wanted = bytes_of(tenant), [seq for seq in set(seqs) if 0 < seq <= MAX_SEQ]
         rows, counter = self._server.read(tenant, (_NUMBERED, [name, wanted]), (_COUNTER, [name])) or [[], []]
         found = {item.seq: item for item in map(read_recorded, rows)}
