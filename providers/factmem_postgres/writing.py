@@ -200,7 +200,7 @@ class Meta:
         )
 
     def storable(self, vector: NDArray[np.float32], bound: EmbedderIdentity | None) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.bindings.storable_vector`."""
+        """Return the stored form of a vector; see `factmem.providers.rows.storable_vector`."""
         return storable_vector(vector, self.embedder, bound)
 
 
