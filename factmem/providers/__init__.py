@@ -13,15 +13,7 @@ from factmem.providers.backups import (
 from factmem.providers.history import HistoryProvider, fact_of
 from factmem.providers.memory import InMemoryProvider, NoMemory
 from factmem.providers.planning import (
-    Planned,
-    Planner,
-    SteadyClock,
     TrackIndex,
-    check_part,
-    check_readable,
-    check_writable,
-    misfit,
-    unknown_assertion,
 )
 from factmem.providers.registry import (
     ENTRY_POINT_GROUP,
@@ -31,49 +23,37 @@ from factmem.providers.registry import (
     without_secrets,
 )
 from factmem.providers.threaded import (
-    DatabaseEngine,
     DatabaseProvider,
     Engine,
     GroupCommit,
     Request,
     ThreadedProvider,
     flag_option,
-    raised_again,
     seconds_option,
 )
 
 __all__ = [
     "ENTRY_POINT_GROUP",
     "Backup",
-    "DatabaseEngine",
     "DatabaseProvider",
     "Engine",
     "GroupCommit",
     "HistoryProvider",
     "InMemoryProvider",
     "NoMemory",
-    "Planned",
-    "Planner",
     "Request",
     "Restored",
-    "SteadyClock",
     "ThreadedProvider",
     "TrackIndex",
     "back_up",
-    "check_part",
-    "check_readable",
-    "check_writable",
     "default_store",
     "fact_of",
     "flag_option",
-    "misfit",
     "open_provider",
     "provider_entry_points",
-    "raised_again",
     "read_backup",
     "refuse_unfinished_restore",
     "restore_backup",
     "seconds_option",
-    "unknown_assertion",
     "without_secrets",
 ]

@@ -28,11 +28,12 @@ from factmem.abc import (
     Statement,
     system_clock,
 )
-from factmem.errors import EmbedderMismatchError, InvalidDataError, ProviderClosedError
+from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.facts import Concept, Fact, FactT
 from factmem.findings import Finding, findings_in, unfinished_copy
 from factmem.providers.history import HistoryProvider
 from factmem.providers.planning import Planner, SteadyClock, TrackIndex, check_part
+from factmem.providers.rows import binds_anew
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -147,12 +148,7 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
     @override
     async def use_embedder(self, identity: EmbedderIdentity, *, replace: bool = False) -> None:
         self._check_open()
-        if self._embedder not in (None, identity) and not replace:
-            raise EmbedderMismatchError(
-                f"this store's vectors come from {self._embedder}, not from {identity}: "
-                "open it with that embedder, or embed it again with Admin.reembed() or `factmem reembed`"
-            )
-        if replace or self._embedder != identity:
+        if binds_anew(self._embedder, identity, replace=replace):
             self._vectors.clear()
         self._embedder = identity
 

@@ -288,7 +288,7 @@ class TrackIndex:
                 if (life := self._life(id)) is not None:
                     said, _, joined = life
                     counts = said.counts(state)
-                    self._put(self._lives, id, (said, state, joined or counts))
+                    self._put((self._lives, id, (said, state, joined or counts)))
                     if counts and not joined:
                         self._join(said)
             case Tombstone():
@@ -321,15 +321,17 @@ class TrackIndex:
     def _add_assertion(self, recorded: Recorded) -> None:
         said, record_id = recorded.assertion, recorded.record_id
         key = (*said.track, said.slot)
-        self._put(self._recorded, said.fingerprint, recorded)
-        self._put(self._seqs[said.place.scope.tenant], recorded.seq, None)
         before = self._slots.get(record_id)
         if before is not None and before != key and self._record_ids.get(before) == record_id:
-            self._put(self._record_ids, before, "")  # it has moved to another value
-        self._put(self._slots, record_id, key)
-        self._put(self._record_ids, key, record_id)
+            self._put((self._record_ids, before, ""))  # it has moved to another value
+        self._put(
+            (self._recorded, said.fingerprint, recorded),
+            (self._seqs[said.place.scope.tenant], recorded.seq, None),
+            (self._slots, record_id, key),
+            (self._record_ids, key, record_id),
+        )
         if recorded.id not in self._lives:
-            self._put(self._lives, recorded.id, recorded)
+            self._put((self._lives, recorded.id, recorded))
             if said.counts(said.state):
                 self._join(said)
 
@@ -344,12 +346,13 @@ class TrackIndex:
         """Let an assertion that counts give its type to its track."""
         fact_type, shapes = self._types.get(said.track, (said.fact_type, ()))
         if said.shape not in shapes:
-            self._put(self._types, said.track, (fact_type, (*shapes, said.shape)))
+            self._put((self._types, said.track, (fact_type, (*shapes, said.shape))))
 
-    def _put(self, place: dict[Any, Any], key: Any, value: Any) -> None:
-        if self._changes is not None:
-            self._changes += (place, key, place.get(key, _MISSING))
-        place[key] = value
+    def _put(self, *additions: tuple[dict[Any, Any], Any, Any]) -> None:
+        for place, key, value in additions:
+            if self._changes is not None:
+                self._changes += (place, key, place.get(key, _MISSING))
+            place[key] = value
 
     def _check_type(self, said: Assertion) -> None:
         if (types := self._types.get(said.track)) is not None:

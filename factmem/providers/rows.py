@@ -97,6 +97,7 @@ class NewRow:
 
     Attributes:
         assertion: Assertion.
+        tenant: Its tenant.
         place: Digest of its place.
         slot: See `Assertion.slot`.
         said_at: Timestamp, in microseconds since 1970.
@@ -110,6 +111,7 @@ class NewRow:
     """
 
     assertion: Assertion
+    tenant: str | None
     place: bytes
     slot: bytes
     said_at: int
@@ -120,11 +122,6 @@ class NewRow:
     vector: NDArray[np.float32] | None
     outline: Outline | None
     follows: int | None
-
-    @property
-    def tenant(self) -> str | None:
-        """Tenant of the assertion."""
-        return self.assertion.place.scope.tenant
 
     def said_otherwise(self, said: Assertion) -> NewRow:
         """Return the row of another assertion, without an outline: a reader that misses it makes it again."""
@@ -170,6 +167,7 @@ def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
     said_at = microseconds(said.timestamp)
     return NewRow(
         assertion=said,
+        tenant=item.tenant,
         place=place_digest(said.place),
         slot=said.slot,
         said_at=said_at,

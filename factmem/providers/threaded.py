@@ -19,7 +19,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -43,7 +43,6 @@ from factmem.abc import (
     Outlined,
     Receipt,
     Statement,
-    StateRequest,
     UpgradesFormat,
     system_clock,
 )
@@ -51,7 +50,7 @@ from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, 
 from factmem.findings import Finding
 from factmem.loops import OneLoop
 from factmem.providers.history import HistoryProvider
-from factmem.providers.rows import NewRow, prepared
+from factmem.providers.rows import PreparedRow, prepared
 from factmem.records import LogEntry, Place, Recorded
 from factmem.validators import check_number
 
@@ -60,14 +59,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "AppendEach",
     "DatabaseEngine",
     "DatabaseProvider",
     "Engine",
     "GroupCommit",
     "Request",
     "ThreadedProvider",
+    "commit_prepared",
     "flag_option",
-    "prepared_requests",
     "raised_again",
     "seconds_option",
 ]
@@ -76,6 +76,9 @@ T = TypeVar("T")
 EngineT = TypeVar("EngineT", bound="Engine")
 DatabaseEngineT = TypeVar("DatabaseEngineT", bound="DatabaseEngine")
 ErrorT = TypeVar("ErrorT", bound=BaseException)
+
+AppendEach: TypeAlias = Callable[[Callable[[list[PreparedRow]], Sequence[Receipt]]], None]
+"""Writes each request by means of a function that writes the rows of one."""
 
 _READERS: Final = 4
 """Number of reads of one provider that run at the same time."""
@@ -517,15 +520,33 @@ def _commit(engine: Engine, requests: Sequence[Request]) -> None:
             request.settle(StoreUnavailableError("the write broke off: open the store again"))
 
 
-def prepared_requests(requests: Sequence[Request]) -> list[tuple[Request, list[NewRow | StateRequest]]]:
-    """Return requests with their rows, prepared for writing; settle those that cannot be written."""
-    ready = []
+def commit_prepared(requests: Sequence[Request], write: Callable[[list[list[PreparedRow]], AppendEach], None]) -> None:
+    """Write requests in one transaction, each whole or not at all, and settle each.
+
+    Args:
+        requests: The requests.
+        write: Called with the rows of all requests that can be written, and with a function that writes them, by means
+            of another one that writes one of them; it may be called again if the transaction is repeated.
+    """
+    ready: list[tuple[Request, list[PreparedRow]]] = []
     for request in requests:
         try:
             ready.append((request, prepared(request.statements)))
         except Exception as error:  # this request alone is refused
             request.settle(error)
-    return ready
+
+    def append_each(append: Callable[[list[PreparedRow]], Sequence[Receipt]]) -> None:
+        for request, rows in ready:
+            request.error = None
+            try:
+                request.receipts = append(rows)
+            except FactMemError as error:
+                request.error = error
+
+    if ready:
+        write([rows for _, rows in ready], append_each)
+    for request, _ in ready:
+        request.settle()
 
 
 def raised_again(error: ErrorT) -> ErrorT:

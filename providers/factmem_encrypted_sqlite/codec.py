@@ -251,7 +251,13 @@ class SealedCodec(PageCodec):
                 least = self._least(roots)
                 connection = _opened(path, flags, busy_timeout, root)
                 if connection is not None:
-                    self._check_reached(connection, least, path)
+                    again = functools.partial(_keyed, path, apsw.SQLITE_OPEN_READONLY, busy_timeout, root)
+                    try:
+                        with detecting_failed_reads(connection, again):
+                            self._check_reached(connection, least, path)
+                    except BaseException:
+                        connection.close()
+                        raise
                     return connection
         raise TamperedStoreError(
             f"{path.name} does not open with the keys beside it: its beginning was changed, or one of the two files "
@@ -303,20 +309,16 @@ class SealedCodec(PageCodec):
         return self._seal.number(roots) if self._seal.exists() and not self._accept_older else None
 
     def _check_reached(self, connection: apsw.Connection, least: int | None, path: Path) -> None:
-        try:
-            if self._accept_older:
-                return
-            if least is None and _says_sealed(connection):
-                self._seal.check_sealed(self._keys.roots())  # another process may just have done it
-            if least is not None and _last_written(connection) < least:
-                raise RolledBackStoreError(
-                    f"{path.name} has lost what was saved last: it, or {path.name}-wal, is an earlier one, damaged or "
-                    "cut short. Restore all files of the store from one backup, or open it with accept_older=True to "
-                    "go on with what is left"
-                )
-        except BaseException:
-            connection.close()
-            raise
+        if self._accept_older:
+            return
+        if least is None and _says_sealed(connection):
+            self._seal.check_sealed(self._keys.roots())  # another process may just have done it
+        if least is not None and _last_written(connection) < least:
+            raise RolledBackStoreError(
+                f"{path.name} has lost what was saved last: it, or {path.name}-wal, is an earlier one, damaged or "
+                "cut short. Restore all files of the store from one backup, or open it with accept_older=True to "
+                "go on with what is left"
+            )
 
 
 def _last_written(connection: apsw.Connection) -> int:

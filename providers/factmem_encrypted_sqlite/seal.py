@@ -19,7 +19,7 @@ from typing import Final
 
 from factmem.crypto import Root, Roots
 from factmem.errors import NewerVersionError, RolledBackStoreError, TamperedStoreError
-from factmem.private_files import open_to_change, replace_file, sync_file, write_all
+from factmem.private_files import FlushError, open_to_change, replace_file, sync_file, write_all
 
 __all__ = ["Seal"]
 
@@ -42,6 +42,7 @@ class Seal:
         self._path = path
         self._lock_timeout = lock_timeout
         self._written: tuple[bytes, int] | None = None
+        self._flushes = True
 
     def exists(self) -> bool:
         """Return whether there is a seal."""
@@ -114,8 +115,14 @@ class Seal:
         content = self._checked(file.read(_BYTES + 1))
         begun = content == _BEGUN
         if begun or self._opened(content, roots) < number:
-            # The first write of a process is flushed: the flush of the process that began the seal may have failed.
-            self.write(number, roots, file, durable=begun or self._written is None)
+            # The first write of a process is flushed: the flush of the process that began the seal may have failed. One
+            # that fails is never tried again: it would succeed, whatever the disk holds.
+            durable = self._flushes and (begun or self._written is None)
+            try:
+                self.write(number, roots, file, durable=durable)
+            except FlushError:
+                self._flushes = False
+                raise
         return begun
 
     def flush(self) -> None:

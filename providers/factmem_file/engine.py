@@ -32,7 +32,8 @@ from factmem.abc import (
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
 from factmem.private_files import create_file, make_folders, write_all
-from factmem.providers import Planner, Request, SteadyClock, TrackIndex, check_part, misfit, unknown_assertion
+from factmem.providers import Request, TrackIndex
+from factmem.providers.planning import Planner, SteadyClock, check_part, misfit, unknown_assertion
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.counter import Counter

@@ -12,7 +12,6 @@ erasure.
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import json
 import operator
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from factmem.abc import Access, EmbedderIdentity, LogName, LogStorage, Position
-from factmem.errors import CorruptStoreError, EmbedderMismatchError
+from factmem.errors import CorruptStoreError
+from factmem.providers.rows import binds_anew, microseconds, moment_at, written_embedder
 from factmem_file.logs import access_log, vector_log
 
 if TYPE_CHECKING:
@@ -67,15 +67,9 @@ class Sidecars:
 
     def bind(self, identity: EmbedderIdentity, *, replace: bool) -> None:
         """Bind the store to an embedder, dropping the vectors of another one if ``replace``."""
-        bound = self.embedder()
-        if bound == identity and not replace:
+        if not binds_anew(self.embedder(), identity, replace=replace):
             return
-        if bound not in (None, identity) and not replace:
-            raise EmbedderMismatchError(
-                f"this store's vectors come from {bound}, not from {identity}: "
-                "open it with that embedder, or embed it again with Admin.reembed() or `factmem reembed`"
-            )
-        payload = json.dumps(attrs.asdict(identity), ensure_ascii=False).encode()
+        payload = written_embedder(identity).encode()
         logs = self._storage.logs(kinds=["facts"])
         self._storage.write_note(_NOTE, payload)
         for log in logs:
@@ -151,8 +145,6 @@ def _read(payload: bytes, identity: EmbedderIdentity) -> dict[int, NDArray[np.fl
 
 
 _MOST_FRAMES: Final = 32
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
 class Accesses:
@@ -206,7 +198,7 @@ def _summed(frames: Iterable[Mapping[str, Access]]) -> dict[str, Access]:
 
 def _written_counts(accesses: Mapping[str, Access]) -> bytes:
     document = {
-        id: [access.count, None if access.last is None else (access.last - _EPOCH) // _MICROSECOND]
+        id: [access.count, None if access.last is None else microseconds(access.last)]
         for id, access in accesses.items()
     }
     return json.dumps(document, separators=(",", ":")).encode()
@@ -220,4 +212,4 @@ def _read_counts(payload: bytes) -> dict[str, Access]:
 
 
 def _access(count: int, last: int | None) -> Access:
-    return Access(count=count, last=None if last is None else _EPOCH + last * _MICROSECOND)
+    return Access(count=count, last=None if last is None else moment_at(last))

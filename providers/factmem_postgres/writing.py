@@ -17,7 +17,8 @@ import attrs
 from factmem.abc import EmbedderIdentity, EraseReceipt, Receipt
 from factmem.errors import ProviderError
 from factmem.facts import FactType
-from factmem.providers import Planned, Planner, SteadyClock, TrackIndex
+from factmem.providers import TrackIndex
+from factmem.providers.planning import Planned, Planner, SteadyClock
 from factmem.providers.rows import (
     NewRow,
     OutlineRow,
@@ -199,7 +200,7 @@ class Meta:
         )
 
     def storable(self, vector: NDArray[np.float32], bound: EmbedderIdentity | None) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.bindings.storable_vector`."""
+        """Return the stored form of a vector; see `factmem.providers.rows.storable_vector`."""
         return storable_vector(vector, self.embedder, bound)
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import apsw
-from typing_extensions import override
 
 from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
-from factmem.errors import CapabilityError, CorruptStoreError, FactMemError, NewerVersionError
+from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
 from factmem.private_files import is_exposed
-from factmem.providers import DatabaseEngine, Request, SteadyClock
+from factmem.providers import Request
+from factmem.providers.planning import SteadyClock
 from factmem.providers.rows import (
     SEQ_MASK,
     binds_anew,
@@ -35,7 +35,7 @@ from factmem.providers.rows import (
     unpack_record_id,
     written_embedder,
 )
-from factmem.providers.threaded import prepared_requests
+from factmem.providers.threaded import AppendEach, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.schema import FORMAT, found_version
@@ -136,7 +136,7 @@ def _writes(work: Callable[Concatenate[SqliteEngine, Batch, P], None]) -> Callab
     return write
 
 
-class SqliteEngine(DatabaseEngine):
+class SqliteEngine:
     """Reads and writes a store; see `factmem.providers.DatabaseEngine` and `ScansVectors`.
 
     Args:
@@ -160,28 +160,17 @@ class SqliteEngine(DatabaseEngine):
         self._known = None
         return write_batch(connection, self._clock, self._bound, work, outlines=self._outlines, known=known)
 
-    @override
     def commit(self, requests: Sequence[Request]) -> None:
-        ready = prepared_requests(requests)
+        """Write requests in one transaction, each whole or not at all."""
 
-        def append_each(batch: Batch) -> None:
-            for request, rows in ready:
-                try:
-                    request.receipts = batch.append(rows)
-                except FactMemError as error:
-                    request.error = error
+        def write(connection: apsw.Connection, append_each: AppendEach) -> None:
+            self._known = self._batch(connection, lambda batch: append_each(batch.append), self._known)
 
-        def write(connection: apsw.Connection) -> None:
-            self._known = self._batch(connection, append_each, self._known)
+        commit_prepared(requests, lambda _, each: self.store.write(partial(write, append_each=each)))
 
-        if ready:
-            self.store.write(write)
-        for request, _ in ready:
-            request.settle()
-
-    @override
     @_reads
     def entries(self, connection: apsw.Connection, place: Place, keyword: str | None) -> Sequence[LogEntry]:
+        """Return the log of a place, of one concept or of all."""
         ((key,),) = select(connection, "SELECT value FROM meta WHERE key = 'key'")
         wanted = [keyed(key, place_digest(place)), *([] if keyword is None else [keyed(key, keyword)])]
         here = "FROM tracks t CROSS JOIN assertions a ON a.track = t.id"
@@ -196,23 +185,23 @@ class SqliteEngine(DatabaseEngine):
         check_place(connection, *wanted, said=said, changed=changed)
         return log
 
-    @override
     @_reads
     def version(self, connection: apsw.Connection, tenant: str | None) -> int:
+        """Return the newest sequence number of a tenant."""
         return newest_seq(connection, tenant)
 
-    @override
     @_reads
     def changes(self, connection: apsw.Connection, tenant: str | None, since: int) -> Sequence[LogEntry]:
+        """Return the log of a tenant after a sequence number."""
         return _changes(connection, tenant, since)
 
-    @override
     @_reads
     def embedder(self, connection: apsw.Connection) -> EmbedderIdentity | None:
+        """Return the embedder that the store is bound to."""
         return _bound_embedder(connection)
 
-    @override
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
+        """Bind the store to an embedder; write only if the binding changes."""
         if not 1 <= identity.dimension <= _MOST_DIMENSIONS:
             raise CapabilityError(
                 f"sqlite-vec keeps vectors of 1 to {_MOST_DIMENSIONS} dimensions, not of {identity.dimension}: "
@@ -230,22 +219,26 @@ class SqliteEngine(DatabaseEngine):
             connection.execute("DELETE FROM sums WHERE place IN (?, ?)", (OF_VECTORS, OF_SLOTS))
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (written_embedder(identity),))
 
-    @override
     @_writes
     def put_vectors(self, batch: Batch, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
+        """Store vectors of a tenant's assertions."""
         batch.replace_vectors(tenant, {seq: batch.storable(unit_vector(vector)) for seq, vector in vectors.items()})
 
-    @override
     def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
+        """Return the vectors of a tenant.
+
+        Raises:
+            CorruptStoreError: A vector was changed. The facts are not affected.
+        """
         seqs, rows, whole = self.store.read(partial(_vectors, tenant=tenant, since=since))
         # Raised outside of the store's own checks, which would refuse further writes: vectors can be recomputed.
         if not whole:
             raise damaged_vectors(self.store.name)
         return seqs, rows
 
-    @override
     @_writes
     def add_accesses(self, batch: Batch, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """Add to the counts of records."""
         batch.connection.execute(_ACCESSES)
         base = base_of(batch.connection, tenant)
         batch.connection.executemany(
@@ -262,11 +255,11 @@ class SqliteEngine(DatabaseEngine):
             ],
         )
 
-    @override
     @_reads
     def accesses(
         self, connection: apsw.Connection, tenant: str | None, record_ids: Collection[str]
     ) -> Mapping[str, Access]:
+        """Return the counts of records."""
         if not select(connection, ACCESSES_THERE):
             return {}
         rows = select(
@@ -277,8 +270,8 @@ class SqliteEngine(DatabaseEngine):
         )
         return {id: Access(count=count, last=moment_at(last)) for id, count, last in rows}
 
-    @override
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
+        """Erase assertions, then every copy of their bytes."""
         erased: list[int] = []
 
         def delete(batch: Batch) -> None:
@@ -296,18 +289,18 @@ class SqliteEngine(DatabaseEngine):
 
         return self.store.write(erase)
 
-    @override
     @_reads
     def tenants(self, connection: apsw.Connection) -> Sequence[str | None]:
+        """Return the tenants with a log, or with a copy that has begun."""
         wanted = (
             "SELECT name FROM tenants WHERE copying OR EXISTS (SELECT 1 FROM sums WHERE place = ? AND keyword = name)"
             " ORDER BY name"
         )
         return [name or None for (name,) in select(connection, wanted, LAST_SEQS[:1])]
 
-    @override
     @_reads
     def log_part(self, connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> LogPart:
+        """Return a part of the log of a tenant."""
         if since <= 0:
             _check_complete(connection, tenant)
         entries = _log(*_rows(connection, of_tenant(connection, tenant, since), limit + 1))
@@ -320,34 +313,34 @@ class SqliteEngine(DatabaseEngine):
                 vectors.update({seqs[place]: row for place, row in zip(places.tolist(), rows, strict=True)})
         return LogPart(since=since, until=until, entries=entries[:limit], vectors=vectors)
 
-    @override
     @_writes
     def begin_copy(self, batch: Batch, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies."""
         for tenant in tenants:
             batch.enter(tenant)
         _mark(batch, tenants, copying=True)
 
-    @override
     def copied(self, tenant: str | None) -> int | None:
+        """Return the number up to which an unfinished copy is complete."""
         return self.store.read(partial(copied, tenant=tenant)) if self.store.is_there() else None
 
-    @override
     def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy."""
         rows = prepared_part(part)
         self.store.write(lambda connection: self._batch(connection, lambda batch: batch.take(part, rows, tenant)))
 
-    @override
     @_writes
     def end_copy(self, batch: Batch, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished."""
         _mark(batch, tenants, copying=False)
 
-    @override
     def format_versions(self) -> tuple[int, int]:
+        """Return the version of the file's format, and the newest one."""
         found = self.store.read(format_version, as_it_is=True) if self.store.is_there() else 0
         return found, FORMAT
 
-    @override
     def upgrade(self, progress: Callable[[int, int], None], *, create: bool) -> None:
+        """Bring the file to the newest format, and compact it."""
         if create or self.store.is_there():
             progress(0, 2)
             self.store.write(lambda connection: None)  # opening it for writing does it
@@ -355,8 +348,8 @@ class SqliteEngine(DatabaseEngine):
             self.store.write(scrub)
         progress(2, 2)
 
-    @override
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
+        """Check the database and the modes of its files."""
         name = self.store.name
         found: list[Finding] = []
         try:
@@ -369,12 +362,12 @@ class SqliteEngine(DatabaseEngine):
             found.append(finding_of(error, name))
         return [*found, *map(_exposed, filter(is_exposed, self.store.files()))]
 
-    @override
     def close(self) -> None:
+        """Finish pending erasures, unless another process is in the way, and close the file."""
         self.store.close(_tidy)
 
-    @override
     def use_outlines(self, version: int) -> None:
+        """Set the version of the outlines in use."""
         self._outlines = version
         if self.store.read_only or not self.store.is_there():
             return  # the first write creates them
@@ -385,8 +378,8 @@ class SqliteEngine(DatabaseEngine):
     def _use_outlines(self, batch: Batch, version: int) -> None:
         use_outlines(batch.connection, version)
 
-    @override
     def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
+        """Store outlines; do nothing if the store is read-only."""
         if not self.store.read_only:
             self._put_outlines(tenant, outlines)
 
@@ -412,9 +405,9 @@ class SqliteEngine(DatabaseEngine):
             connection.execute("UPDATE assertions SET head = ?, outline = ? WHERE seq = ?", (head, body, key))
         connection.execute(MOVED)
 
-    @override
     @_reads
     def outlined(self, connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> Outlined:
+        """Return a tenant's log after a sequence number, with outlines in place of assertions."""
         since, version = min(since, _LARGEST), self._outlines
         if since <= 0:
             _check_complete(connection, tenant)
@@ -453,11 +446,11 @@ class SqliteEngine(DatabaseEngine):
             ahead=ahead,
         )
 
-    @override
     @_reads
     def recorded(
         self, connection: apsw.Connection, tenant: str | None, seqs: Sequence[int]
     ) -> tuple[Sequence[Recorded | None], int]:
+        """Return assertions of a tenant by sequence number, and its newest one."""
         base = base_of(connection, tenant)
         rows = connection.executemany(  # for ten rows, twice as fast as a join with their keys
             f"SELECT {ASSERTION_COLUMNS} FROM assertions a WHERE a.seq = ?", [(base + seq,) for seq in seqs]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
+from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -170,9 +170,9 @@ def detecting_failed_reads(connection: apsw.Connection, again: Callable[[], apsw
 
 def _last_error(connection: apsw.Connection) -> int:
     """Return the last error of reading the file, or 0."""
-    found = ctypes.c_int(0)
-    connection.file_control("main", apsw.SQLITE_FCNTL_LAST_ERRNO, ctypes.addressof(found))
-    return found.value
+    found = array("i", [0])
+    connection.file_control("main", apsw.SQLITE_FCNTL_LAST_ERRNO, found.buffer_info()[0])
+    return found[0]
 
 
 def _fails_to_read(log: Path) -> bool:

@@ -27,7 +27,8 @@ import attrs
 
 from factmem.abc import EmbedderIdentity, LogPart, Receipt
 from factmem.facts import FactType
-from factmem.providers import Planned, Planner, SteadyClock, TrackIndex, check_part, misfit
+from factmem.providers import TrackIndex
+from factmem.providers.planning import Planned, Planner, SteadyClock, check_part, misfit
 from factmem.providers.rows import (
     SEQ_BITS,
     SEQ_MASK,

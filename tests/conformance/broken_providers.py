@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from factmem.abc import Append, EraseReceipt, Receipt, Statement, StateRequest
 from factmem.facts import Concept, Fact, FactT, SingleFact
-from factmem.providers import InMemoryProvider, check_writable
+from factmem.providers import InMemoryProvider
+from factmem.providers.planning import check_writable
 from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChange
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

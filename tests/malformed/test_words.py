@@ -35,7 +35,8 @@ from factmem.errors import (
 )
 from factmem.facts import Concept
 from factmem.llm import language_model
-from factmem.providers import open_provider, raised_again
+from factmem.providers import open_provider
+from factmem.providers.threaded import raised_again
 from factmem.recall import MetadataCondition, embedder_named
 from factmem.records import FactDetails
 from factmem.scopes import MemoryScope

@@ -22,10 +22,10 @@ _FORKS: Final = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
 
 STAGES: Final = {
-    "the key file has both keys": ("factmem_encrypted_sqlite.key_file.replace_file", 1),
+    "the key file has both keys": ("factmem_encrypted_sqlite.codec.replace_file", 1),
     "the pages are sealed anew": ("factmem_encrypted_sqlite.provider.rekey", 1),
     "the log is empty": ("factmem_encrypted_sqlite.provider._empty_log", 1),
-    "the key file has the new key": ("factmem_encrypted_sqlite.key_file.replace_file", 2),
+    "the key file has the new key": ("factmem_encrypted_sqlite.codec.replace_file", 2),
 }
 """Points at which a rotation is killed: after a number of returns of a function."""
 
