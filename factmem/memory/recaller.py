@@ -10,7 +10,6 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-import anyio
 import attrs
 from anyio import from_thread, to_thread
 
@@ -18,6 +17,7 @@ from factmem.abc import Embedder, QuestionRequest, number_of_id
 from factmem.detection import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
 from factmem.facts import STATEMENT, Concept
+from factmem.llm import bounded_gather
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
@@ -439,24 +439,12 @@ class Searches:
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""
-        results: Results = {}
-        failures: list[Exception] = []
         if self.search.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
             self._allowed = await to_thread.run_sync(self._strongest, corpus)
-
-        async def search(share: Sequence[Look]) -> None:
-            try:
-                results.update(await to_thread.run_sync(self._ranked, corpus, share))
-            except Exception as error:  # raised below, without the exception group of the tasks
-                failures.append(error)
-                tasks.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(min(self.concurrency, len(looks))):
-                tasks.start_soon(search, looks[number :: self.concurrency])
-        if failures:
-            raise failures[0]
-        return {look: results[look] for look in looks}
+        shares = [looks[number :: self.concurrency] for number in range(min(self.concurrency, len(looks)))]
+        work = [functools.partial(to_thread.run_sync, self._ranked, corpus, share) for share in shares]
+        found = dict(item for some in await bounded_gather(work, self.concurrency) for item in some.items())
+        return {look: found[look] for look in looks}
 
     def _ranked(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         return {look: self._matches(corpus, look) for look in looks}
