@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-import functools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, assert_never
+from typing import Any, Final, Self, assert_never
 
 import attrs
 
@@ -39,38 +38,24 @@ class Origin(enum.Enum):
     ``Memory(policies=Policies(origins=OriginPolicy(...)))``. See `factmem.detection.OriginPolicy`.
     """
 
-    USER = "user"
-    ASSISTANT = "assistant"
+    rank: int
+    """Rank among origins: 2 for the user, 1 for the assistant, 0 for the others. A lower one never overrides."""
+    trusted: bool
+    """Whether words of this origin are believed. Others are quarantined until they are accepted."""
+
+    # Stores keep both in outlines: others need another `OUTLINE_VERSION` (factmem/recall/index/outline_codec.py).
+
+    def __new__(cls, name: str, rank: int = 0) -> Self:
+        """Return the origin of a name."""
+        origin = object.__new__(cls)
+        origin._value_, origin.rank, origin.trusted = name, rank, rank > 0
+        return origin
+
+    USER = "user", 2
+    ASSISTANT = "assistant", 1
     TOOL = "tool"
     DOCUMENT = "document"
     UNKNOWN = "unknown"
-
-    # Cached, for every assertion asks for them, and members of an enum are slow to look up. Stores keep the answers in
-    # outlines: other answers need another `OUTLINE_VERSION` (factmem/recall/index/outline_codec.py).
-
-    @functools.cached_property
-    def trusted(self) -> bool:
-        """Whether words of this origin are believed. Others are quarantined until they are accepted."""
-        match self:
-            case Origin.USER | Origin.ASSISTANT:
-                return True
-            case Origin.TOOL | Origin.DOCUMENT | Origin.UNKNOWN:
-                return False
-            case _:
-                assert_never(self)
-
-    @functools.cached_property
-    def rank(self) -> int:
-        """Rank among origins: 2 for the user, 1 for the assistant, 0 for the others. A lower one never overrides."""
-        match self:
-            case Origin.USER:
-                return 2
-            case Origin.ASSISTANT:
-                return 1
-            case Origin.TOOL | Origin.DOCUMENT | Origin.UNKNOWN:
-                return 0
-            case _:
-                assert_never(self)
 
 
 class Treatment(enum.Enum):

@@ -184,7 +184,6 @@ class Concept(Generic[T, FactT]):
         """The structural tag of the value type. See `factmem.shapes`."""
         return shape_of(self.value_type)
 
-    @abstractmethod
     def fact(
         self,
         values: Sequence[T],
@@ -198,6 +197,11 @@ class Concept(Generic[T, FactT]):
         Raises:
             InvalidDataError: there are no values, several for a SINGLE concept, or values of another type.
         """
+        return self._fact(values, timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
+
+    @abstractmethod
+    def _fact(self, values: Sequence[T], **times: Any) -> FactT:
+        """Return what `fact` does."""
 
 
 def _identity(concept: Concept[Any, Any], value: Any) -> bytes:
@@ -323,18 +327,10 @@ class SingleConcept(Concept[T, SingleFact[T]]):
         """`FactType.SINGLE`."""
         return FactType.SINGLE
 
-    def fact(
-        self,
-        values: Sequence[T],
-        *,
-        timestamp: dt.datetime,
-        valid_from: dt.datetime | None = None,
-        valid_to: dt.datetime | None = None,
-    ) -> SingleFact[T]:
-        """See `Concept.fact`."""
+    def _fact(self, values: Sequence[T], **times: Any) -> SingleFact[T]:
         if len(values) != 1:
             raise InvalidDataError(f"a SINGLE concept has exactly one value, not {len(values)}")
-        return SingleFact(self, values[0], timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
+        return SingleFact(self, values[0], **times)
 
 
 @attrs.frozen
@@ -346,16 +342,8 @@ class MultipleConcept(Concept[T, MultipleFacts[T]]):
         """`FactType.MULTIPLE`."""
         return FactType.MULTIPLE
 
-    def fact(
-        self,
-        values: Sequence[T],
-        *,
-        timestamp: dt.datetime,
-        valid_from: dt.datetime | None = None,
-        valid_to: dt.datetime | None = None,
-    ) -> MultipleFacts[T]:
-        """See `Concept.fact`."""
-        return MultipleFacts(self, tuple(values), timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
+    def _fact(self, values: Sequence[T], **times: Any) -> MultipleFacts[T]:
+        return MultipleFacts(self, tuple(values), **times)
 
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]

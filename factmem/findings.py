@@ -6,7 +6,7 @@ import enum
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, assert_never
+from typing import Final, Self
 
 import attrs
 
@@ -34,54 +34,31 @@ class Severity(enum.StrEnum):
 class FindingKind(enum.StrEnum):
     """Kinds of findings."""
 
-    DAMAGED = "damaged"
-    MISSING = "missing"
-    MISPLACED = "misplaced"
-    NEWER = "newer format"
-    INCONSISTENT = "inconsistent"
-    DANGLING = "dangling reference"
-    UNFINISHED = "unfinished copy"
-    REMAKEABLE = "can be made again"
-    PENDING_ERASURE = "pending erasure"
-    PENDING_ROTATION = "pending rotation"
-    EXPOSED = "readable by others"
+    severity: Severity
+    """Severity of every finding of this kind."""
+
+    def __new__(cls, text: str, severity: Severity = Severity.NOTE) -> Self:
+        """Return the kind of a text, with its severity."""
+        kind = str.__new__(cls, text)
+        kind._value_, kind.severity = text, severity
+        return kind
+
+    DAMAGED = "damaged", Severity.ERROR
+    MISSING = "missing", Severity.ERROR
+    MISPLACED = "misplaced", Severity.ERROR
+    NEWER = "newer format", Severity.ERROR
+    INCONSISTENT = "inconsistent", Severity.ERROR
+    DANGLING = "dangling reference", Severity.ERROR
+    UNFINISHED = "unfinished copy", Severity.ERROR
+    REMAKEABLE = "can be made again", Severity.WARNING
+    PENDING_ERASURE = "pending erasure", Severity.WARNING
+    PENDING_ROTATION = "pending rotation", Severity.WARNING
+    EXPOSED = "readable by others", Severity.WARNING
     OLDER = "older format"
     LEFTOVER = "leftover"
     WAITING = "waiting"
     DEAD_LETTERS = "dead letters"
     QUARANTINED = "quarantined"
-
-    @property
-    def severity(self) -> Severity:
-        """Severity of every finding of this kind."""
-        match self:
-            case (
-                FindingKind.DAMAGED
-                | FindingKind.MISSING
-                | FindingKind.MISPLACED
-                | FindingKind.NEWER
-                | FindingKind.INCONSISTENT
-                | FindingKind.DANGLING
-                | FindingKind.UNFINISHED
-            ):
-                return Severity.ERROR
-            case (
-                FindingKind.REMAKEABLE
-                | FindingKind.PENDING_ERASURE
-                | FindingKind.PENDING_ROTATION
-                | FindingKind.EXPOSED
-            ):
-                return Severity.WARNING
-            case (
-                FindingKind.OLDER
-                | FindingKind.LEFTOVER
-                | FindingKind.WAITING
-                | FindingKind.DEAD_LETTERS
-                | FindingKind.QUARANTINED
-            ):
-                return Severity.NOTE
-            case _:
-                assert_never(self)
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -13,31 +13,19 @@ __all__ = ["did_you_mean", "hinted", "home_of", "missing_attribute", "unknown_ke
 
 ClassT = TypeVar("ClassT", bound=type)
 
-_ELSEWHERE: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("add", "insert", "put", "store", "write", "memorize"), ("remember", "save")),
-    **dict.fromkeys(("search", "query", "retrieve", "find", "similarity_search", "ask"), ("recall",)),
-    **dict.fromkeys(("get_all", "list", "all"), ("list_records",)),
-    **dict.fromkeys(("delete", "remove"), ("forget", "retract")),
-    **dict.fromkeys(("delete_all", "clear", "reset", "export", "import_", "info", "audit", "reembed"), ("admin",)),
-    **dict.fromkeys(("quarantine", "dead_letters", "ingest_events", "flush", "resume"), ("inbox",)),
-    **dict.fromkeys(("as_viewer", "as_of", "known_at", "slice", "as_user"), ("view",)),
-    "close": ("aclose",),
-    **dict.fromkeys(("top_k", "k", "n", "n_results", "max_results", "num_results", "size"), ("limit",)),
-    **dict.fromkeys(("threshold", "score_threshold", "min_similarity"), ("min_score",)),
-    **dict.fromkeys(("user", "user_id"), ("viewer", "subject")),
-    **dict.fromkeys(("tenant", "org", "organisation", "namespace"), ("organization",)),
-    **dict.fromkeys(("path", "url", "db", "database", "address", "provider"), ("store",)),
-    **dict.fromkeys(("llm", "language_model"), ("model",)),
-    **dict.fromkeys(("embeddings", "embedding", "embedding_model"), ("embedder",)),
-    **dict.fromkeys(("tags", "labels", "category"), ("categories",)),
-}
-"""Names that other libraries use, with those of factmem. The ones that are known where the error arises are named."""
-
 _PUBLIC: Final = (
     *("abc", "agent", "memory", "recall", "detection", "consolidation", "llm", "importers", "providers", "crypto"),
     *("errors", "facts", "records", "changes", "scopes", "subjects", "values", "testing"),
 )
 """Modules with public names that are not those of the package itself."""
+
+
+@functools.cache
+def _elsewhere() -> Mapping[str, Sequence[str]]:
+    """Return the names of factmem by those of other libraries."""
+    from factmem.tables import table
+
+    return {name: ours.split() for ours, names in table("hints")["elsewhere"].items() for name in names.split()}
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
@@ -48,7 +36,7 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
         known: The names that there are.
     """
     names = list(known)
-    if meant := [name for name in _ELSEWHERE.get(wrong, ()) if name in names]:
+    if meant := [name for name in _elsewhere().get(wrong, ()) if name in names]:
         return f": did you mean {' or '.join(meant)}?"
     import difflib
 

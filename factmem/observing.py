@@ -115,19 +115,6 @@ class ObservedCall(Call):
         arguments: its arguments.
     """
 
-    __slots__ = (
-        "_arguments",
-        "_began",
-        "_content",
-        "_counts",
-        "_given",
-        "_records_out",
-        "_result",
-        "_token",
-        "_usage",
-        "observation",
-    )
-
     def __init__(
         self,
         observation: Observation,

@@ -13,7 +13,7 @@ import json
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
@@ -67,23 +67,12 @@ def _shape_of(value_type: Any) -> Shape:
 def _shape_of_class(cls: type[Any]) -> Shape:
     if issubclass(cls, enum.Enum):
         return _enumeration(cls, [member.value for member in cls])
-    if attrs.has(cls):
-        hints = _hints(cls)
+    if attrs.has(cls) or dataclasses.is_dataclass(cls):
+        hints, given = _hints(cls), cast("Any", cls)
         return {
             "object": {
-                _field_name(field.name, optional=field.default is not attrs.NOTHING): _shape_of(
-                    hints.get(field.name, object)
-                )
-                for field in attrs.fields(cls)
-                if field.init
-            }
-        }
-    if dataclasses.is_dataclass(cls):
-        hints = _hints(cls)
-        return {
-            "object": {
-                _field_name(field.name, optional=not _is_required(field)): _shape_of(hints[field.name])
-                for field in dataclasses.fields(cls)
+                field.name if _is_required(field) else f"{field.name}?": _shape_of(hints.get(field.name, object))
+                for field in (attrs.fields(given) if attrs.has(cls) else dataclasses.fields(given))
                 if field.init
             }
         }
@@ -113,12 +102,10 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
         ) from None
 
 
-def _is_required(field: dataclasses.Field[Any]) -> bool:
+def _is_required(field: attrs.Attribute[Any] | dataclasses.Field[Any]) -> bool:
+    if isinstance(field, attrs.Attribute):
+        return field.default is attrs.NOTHING
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _field_name(name: str, *, optional: bool) -> str:
-    return f"{name}?" if optional else name
 
 
 def type_of(shape: Shape) -> Any:

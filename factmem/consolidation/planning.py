@@ -24,23 +24,10 @@ from factmem.errors import ModelError
 from factmem.fold import Current
 from factmem.records import Assertion, AssertionState, Evidence, FactDetails, LogEntry, merged_metadata
 
-__all__ = [
-    "ASKED_TO_BE_FORGOTTEN",
-    "Claims",
-    "Decision",
-    "Plan",
-    "aside",
-    "compared",
-    "confirmation",
-    "may_merge",
-    "merged_aside",
-    "plan",
-    "revision",
-    "wished",
-]
+__all__ = ["ASKED_TO_BE_FORGOTTEN", "Claims", "Plan", "plan"]
 
 
-def may_merge(record: CurrentRecord, candidate: CandidateAssertion) -> bool:
+def _may_merge(record: CurrentRecord, candidate: CandidateAssertion) -> bool:
     """Return whether a candidate may be kept in a record only.
 
     It may not if their origins differ, since the assistant's words must not pass for the user's, nor the reverse; nor
@@ -51,7 +38,7 @@ def may_merge(record: CurrentRecord, candidate: CandidateAssertion) -> bool:
     return known.origin is new.origin and (known.expires_at is None or not lasts)
 
 
-def revision(record: CurrentRecord, candidate: CandidateAssertion, text: str, policy: ConsolidationPolicy) -> Append:
+def _revision(record: CurrentRecord, candidate: CandidateAssertion, text: str, policy: ConsolidationPolicy) -> Append:
     """Return the update of a record: a new text with the evidence of both.
 
     It takes the later timestamp of the two, so that it stands even if the candidate is older.
@@ -71,23 +58,23 @@ def revision(record: CurrentRecord, candidate: CandidateAssertion, text: str, po
     )
 
 
-def confirmation(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> Append:
+def _confirmation(record: CurrentRecord, candidate: CandidateAssertion, policy: ConsolidationPolicy) -> Append:
     """Return what keeps a candidate's evidence and time with the record that says it already."""
     details = _details(record, candidate, policy, evidence=evidence_of(candidate.assertion))
     revised = attrs.evolve(_revised(record), timestamp=candidate.assertion.timestamp, details=details)
     return Append(assertion=revised, vector=record.vector, follows=record.current.recorded.seq)
 
 
-def merged_aside(record: CurrentRecord, candidate: CandidateAssertion) -> Append:
+def _merged_aside(record: CurrentRecord, candidate: CandidateAssertion) -> Append:
     """Return a candidate, retracted, as part of the history of the record that it was merged into.
 
     So its own words are kept, the merge can be undone, and erasing the record erases it, too.
     """
     revised = attrs.evolve(candidate.assertion, revises=record.id, revised=record.current.recorded.seq)
-    return aside(attrs.evolve(candidate, assertion=revised))
+    return _aside(attrs.evolve(candidate, assertion=revised))
 
 
-def aside(candidate: CandidateAssertion) -> Append:
+def _aside(candidate: CandidateAssertion) -> Append:
     """Return a candidate as a retracted assertion."""
     return Append(assertion=attrs.evolve(candidate.assertion, state=AssertionState.RETRACTED), vector=candidate.vector)
 
@@ -175,7 +162,7 @@ class Claims:
         return True
 
 
-def wished(
+def _wished(
     candidates: Sequence[CandidateAssertion],
     questions: Mapping[int, Question],
     answers: Mapping[int, Verdicts],
@@ -218,7 +205,7 @@ def _wish(candidate: CandidateAssertion, question: Question, verdicts: Verdicts,
     )
 
 
-def compared(
+def _compared(
     candidates: Sequence[CandidateAssertion],
     questions: Mapping[int, Question],
     answers: Mapping[int, Verdicts],
@@ -269,10 +256,10 @@ def _comparison(candidate: CandidateAssertion, question: Question, verdicts: Ver
             continue
         match verdict.action:
             case Action.KEEP:
-                if may_merge(record, candidate):
+                if _may_merge(record, candidate):
                     kept.append(record)
             case Action.UPDATE:
-                if verdict.text and may_merge(record, candidate) and claims.change(record, candidate):
+                if verdict.text and _may_merge(record, candidate) and claims.change(record, candidate):
                     updates.append((record, verdict.text))
             case Action.DELETE:
                 if claims.change(record, candidate):
@@ -385,12 +372,12 @@ class _Drafter:
         """Return the decision about each candidate, and the refused proposals."""
         refused = []
         claims = Claims()
-        wishes = wished(self.candidates, self.questions, self.answers, claims)
+        wishes = _wished(self.candidates, self.questions, self.answers, claims)
         if (proposal := self._of_wishes(wishes)) is not None and not await self._approved(proposal):
             refused.append(proposal)
             claims, wishes = Claims(), {}
         taken_back = frozenset[int]().union(*(decision.fellows for decision in wishes.values()))
-        compare = partial(compared, self.candidates, self.questions, survey=self.survey, taken_back=taken_back)
+        compare = partial(_compared, self.candidates, self.questions, survey=self.survey, taken_back=taken_back)
         others = compare(answers=self.answers, claims=claims)
         if (proposal := self._of_comparisons(others)) is not None and not await self._approved(proposal):
             refused.append(proposal)
@@ -435,14 +422,14 @@ class _Drafter:
             for record, reason in decision.deletes:
                 yield from self._retractions(record, _reason(candidate, reason), retracted)
             if decision.merged_into is not None:
-                yield merged_aside(decision.merged_into, candidate)
+                yield _merged_aside(decision.merged_into, candidate)
                 if decision.confirms:
-                    yield confirmation(decision.merged_into, candidate, self.policy)
+                    yield _confirmation(decision.merged_into, candidate, self.policy)
             for record, text in decision.updates:
                 if decision.merged_into is record or text != record.said.data:
-                    yield revision(record, candidate, text, self.policy)
+                    yield _revision(record, candidate, text, self.policy)
             if decision.taken_back:
-                yield aside(self._beside_words(candidate, always=True))
+                yield _aside(self._beside_words(candidate, always=True))
             if decision.insert:
                 said = self._beside_words(candidate, always=False)
                 yield Append(assertion=said.assertion, vector=said.vector)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import anyio
 import attrs
 from anyio import to_thread
 
@@ -17,9 +17,10 @@ from factmem.detection import redact_conversation
 from factmem.errors import CapabilityError, FactMemError, ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
+from factmem.llm import bounded_gather
 from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import Job, JobKind, cited_message
-from factmem.memory.pipeline import PipelinePart
+from factmem.memory.pipeline import PipelinePart, concepts_in
 from factmem.observing import nested
 from factmem.providers import NoMemory
 from factmem.recall import RecallFilter, hydrate
@@ -82,17 +83,8 @@ class FourVerbs(PipelinePart):
 
     async def remember(self, items: Sequence[Submitted]) -> list[Remembered]:
         """Read words concurrently, and save the findings in the given order."""
-        found: list[_Found | None] = [None] * len(items)
-        limit = anyio.Semaphore(self._backend.concurrency)
-
-        async def read(number: int, item: Submitted) -> None:
-            async with limit:
-                found[number] = await self._read(item)
-
-        async with anyio.create_task_group() as tasks:
-            for number, item in enumerate(items):
-                tasks.start_soon(read, number, item)
-        return [await self._saved(item, read) for item, read in zip(items, found, strict=True) if read is not None]
+        found = await bounded_gather([partial(self._read, item) for item in items], self._backend.concurrency)
+        return [await self._saved(item, read) for item, read in zip(items, found, strict=True)]
 
     async def _read(self, item: Submitted) -> _Found:
         place, detection, failure = item.place, Detection(), None
@@ -134,10 +126,7 @@ class FourVerbs(PipelinePart):
         assert item.job is not None
         subjects = [item.place.subject, *item.job.request.subjects]
         here = await self._reader.visible(RecallFilter(scope=item.place.scope, exact=True, subjects=subjects))
-        declared = self._context.concepts
-        found = {row.recorded.assertion.keyword: hydrate(row, declared).concept for row in here}
-        found.pop(STATEMENT.keyword, None)
-        return tuple((dict(declared) | found).values())
+        return concepts_in(here, self._context.concepts)
 
     async def _placed(self, item: Submitted, infer: Sequence[str]) -> tuple[Place, Counter[Unrepresented]]:
         """Return the place that an analyst proposes, and the number of other findings, which cannot be kept."""

@@ -53,7 +53,6 @@ __all__ = [
     "aims_of",
     "cited_message",
     "detailed",
-    "given_with",
     "in_order",
     "is_read_again",
     "is_words",
@@ -308,7 +307,7 @@ class Unit:
 
     def given_for(self, words: FactDetails) -> FactDetails:
         """Return the details of the caller for findings in some of the words."""
-        given = given_with(words)
+        given = _given_with(words)
         if self.caller is None:
             return given
         return attrs.evolve(self.caller, importance=given.importance, categories=given.categories, source=given.source)
@@ -319,7 +318,7 @@ class Unit:
         return frozenset(recorded.id for recorded in self.words)
 
 
-def given_with(words: FactDetails) -> FactDetails:
+def _given_with(words: FactDetails) -> FactDetails:
     """Return the details of the caller in the details of submitted words: without evidence, topics and flags."""
     return attrs.evolve(words, evidence=(), topics=(), flags=())
 

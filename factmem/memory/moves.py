@@ -7,10 +7,11 @@ which is where a broken move goes on, and how a finished one is brought up to da
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 import attrs
 
@@ -175,46 +176,31 @@ class _Comparison:
         return not (self.vanished or self.foreign or self.mended)
 
 
-@attrs.define
-class _Numbered:
+class _Numbered(NamedTuple):
     """An entry with its vector."""
 
     entry: LogEntry
     vector: NDArray[np.float32] | None
 
-    @property
-    def seq(self) -> int:
-        return self.entry.seq
 
+async def _entries(
+    store: CopiesLogs, tenant: str | None, upto: int, advance: Callable[[int], None] = lambda count: None
+) -> AsyncGenerator[_Numbered]:
+    """Yield the log of a tenant up to a number.
 
-@attrs.define
-class _Cursor:
-    """Reads the log of a tenant up to a number, entry by entry.
-
-    Attributes:
+    Args:
         store: The store.
         tenant: The tenant.
         upto: The last number.
         advance: Called with each number of entries read.
     """
-
-    store: CopiesLogs
-    tenant: str | None
-    upto: int
-    advance: Callable[[int], None] = attrs.field(default=lambda count: None)
-    _since: int = attrs.field(default=0, init=False)
-    _read: Iterator[_Numbered] = attrs.field(factory=lambda: iter(()), init=False)
-
-    async def next(self) -> _Numbered | None:
-        """Return the next entry, or None at the end."""
-        while (found := next(self._read, None)) is None and self._since < self.upto:
-            part = await self.store.log_part(self.tenant, self._since, limit=_PART)
-            if part.until <= self._since:
-                break
-            self._read = iter([_Numbered(entry, part.vectors.get(entry.seq)) for entry in part.entries])
-            self.advance(part.until - self._since)
-            self._since = part.until
-        return found if found is not None and found.seq <= self.upto else None
+    since = 0
+    while since < upto and (part := await store.log_part(tenant, since, limit=_PART)).until > since:
+        advance(part.until - since)
+        for entry in part.entries:
+            if entry.seq <= upto:
+                yield _Numbered(entry, part.vectors.get(entry.seq))
+        since = part.until
 
 
 @attrs.define
@@ -381,26 +367,27 @@ class _Move:
         """
         found, digest = _Comparison(), hashlib.sha256()
         mending = _Mending(self.source, self.target, tenant) if mend else None
-        here, there = _Cursor(self.source, tenant, upto, self._advance), _Cursor(self.target, tenant, upto)
-        mine, other = await here.next(), await there.next()
-        while not found.foreign and (mine is not None or other is not None):
-            if other is not None and (mine is None or other.seq < mine.seq):
-                if isinstance(other.entry, Tombstone):
+        here, there = _entries(self.source, tenant, upto, self._advance), _entries(self.target, tenant, upto)
+        async with contextlib.aclosing(here), contextlib.aclosing(there):
+            mine, other = await anext(here, None), await anext(there, None)
+            while not found.foreign and (mine is not None or other is not None):
+                if other is not None and (mine is None or other.entry.seq < mine.entry.seq):
+                    if isinstance(other.entry, Tombstone):
+                        found.foreign = True
+                    else:
+                        found.vanished.add(_assertion_id(other.entry))
+                    other = await anext(there, None)
+                    continue
+                written = b"" if mine is None else dump_entry(mine.entry)
+                if mine is None or other is None or written != dump_entry(other.entry):
                     found.foreign = True
-                else:
-                    found.vanished.add(_assertion_id(other.entry))
-                other = await there.next()
-                continue
-            written = b"" if mine is None else dump_entry(mine.entry)
-            if mine is None or other is None or written != dump_entry(other.entry):
-                found.foreign = True
-                break
-            digest.update(written)
-            found.entries += 1
-            found.vectors += mine.vector is not None
-            if mending is not None:
-                await mending.take(mine, other)
-            mine, other = await here.next(), await there.next()
+                    break
+                digest.update(written)
+                found.entries += 1
+                found.vectors += mine.vector is not None
+                if mending is not None:
+                    await mending.take(mine, other)
+                mine, other = await anext(here, None), await anext(there, None)
         if mending is not None and not found.foreign:
             await mending.finish()
             found.mended = mending.mended
@@ -429,7 +416,7 @@ class _Mending:
     async def take(self, mine: _Numbered, other: _Numbered) -> None:
         """Compare one entry of both stores."""
         if mine.vector is not None and (other.vector is None or mine.vector.tobytes() != other.vector.tobytes()):
-            self._vectors[mine.seq] = mine.vector
+            self._vectors[mine.entry.seq] = mine.vector
         if isinstance(mine.entry, Recorded):
             self._records.add(mine.entry.record_id)
         if len(self._vectors) >= _PART or len(self._records) >= _PART:

@@ -7,9 +7,9 @@ import functools
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 
-import anyio
 import attrs
 from anyio import to_thread
 
@@ -42,7 +42,7 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, Moment, fold, states_of
-from factmem.llm import metered
+from factmem.llm import bounded_gather, metered
 from factmem.memory.background import Remembered, UnitReader
 from factmem.memory.journal import (
     Job,
@@ -89,16 +89,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Pipeline",
-    "PipelinePart",
-    "ReadUnit",
-    "forgotten_messages",
-    "outcomes_of",
-    "quarantined_by",
-    "transaction",
-    "words_taken_back",
-]
+__all__ = ["Pipeline", "PipelinePart"]
 
 
 @attrs.frozen(kw_only=True)
@@ -116,7 +107,7 @@ class ReadUnit:
     dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
 
 
-def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
+def _transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collection[str]) -> list[Statement]:
     """Add the changes of the words to a plan: they become current if they are kept, and are retracted otherwise.
 
     Args:
@@ -147,7 +138,7 @@ def transaction(planned: Plan, words: Mapping[str, Recorded], *, keep: Collectio
     return [*closing, *statements]
 
 
-def forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
+def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[str | None, str | None] | None]:
     """Return the messages that ask to forget something, and earlier ones of the batch with the words they mean."""
     candidates = [(said, removal or said.removed) for item in found for said, removal in item.candidates]
     wishes = [said for said, removal in candidates if removal]
@@ -171,7 +162,7 @@ def _taken_by(wishes: Iterable[Assertion], said: Assertion) -> bool:
     return any(said.timestamp <= wish.timestamp and said.trust <= wish.trust for wish in wishes)
 
 
-def words_taken_back(
+def _words_taken_back(
     statements: Sequence[Statement], log: Sequence[LogEntry], moment: Moment, waiting: Collection[str]
 ) -> list[StateRequest]:
     """Return the requests that retract words with the facts found in them, so that no later reading restores them.
@@ -231,7 +222,7 @@ def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
     return {(owner, *cited_message(item)) for item in details.evidence}
 
 
-def quarantined_by(
+def _quarantined_by(
     statements: Sequence[Statement], receipts: Sequence[Receipt], words: Mapping[str, Recorded]
 ) -> list[Recorded]:
     """Return the assertions that a transaction quarantined: appended ones, and the words themselves."""
@@ -242,7 +233,7 @@ def quarantined_by(
     return [*(words[id] for id in stand if id in words), *new]
 
 
-def outcomes_of(
+def _outcomes_of(
     findings: Sequence[ReadUnit],
     after: Sequence[Current],
     apart: Sequence[Recorded],
@@ -435,24 +426,18 @@ class Pipeline(WritingPart):
         return Remembered(records=tuple(hydrate(row, self._context.concepts) for row in rows))
 
     async def _found(self, units: Sequence[Unit]) -> list[ReadUnit | FactMemError]:
-        found: list[ReadUnit | FactMemError] = [ModelError("not read yet")] * len(units)
-        limit = anyio.Semaphore(self._backend.concurrency)
         in_use = await Reader(self._context, self._backend).info() if any(unit.job.infer for unit in units) else None
 
-        async def read(number: int, unit: Unit) -> None:
-            async with limit:
-                try:
-                    self._backend.worker.spent.check()
-                    found[number] = await self._read(unit, in_use)
-                except FactMemError as error:
-                    found[number] = error
-                except Exception as error:  # a custom detector may raise any error
-                    found[number] = ModelError(f"the detector or analyst failed: {type(error).__name__}")
+        async def read(unit: Unit) -> ReadUnit | FactMemError:
+            try:
+                self._backend.worker.spent.check()
+                return await self._read(unit, in_use)
+            except FactMemError as error:
+                return error
+            except Exception as error:  # a custom detector may raise any error
+                return ModelError(f"the detector or analyst failed: {type(error).__name__}")
 
-        async with anyio.create_task_group() as tasks:
-            for number, unit in enumerate(units):
-                tasks.start_soon(read, number, unit)
-        return found
+        return await bounded_gather([partial(read, unit) for unit in units], self._backend.concurrency)
 
     async def _read(self, unit: Unit, in_use: ScopeInfo | None) -> ReadUnit:
         match unit.job.kind:
@@ -614,13 +599,8 @@ class Pipeline(WritingPart):
     def _in_use(self, unit: Unit, here: Sequence[Current]) -> tuple[Concept[Any, Any], ...]:
         request = unit.job.request
         subjects = {subject.key for subject in request.subjects} | {unit.place.subject.key}
-        declared = self._context.concepts
-        rows = {
-            row.recorded.assertion.keyword: row for row in here if row.recorded.assertion.place.subject.key in subjects
-        }
-        rows.pop(STATEMENT.keyword, None)
-        found = {keyword: hydrate(row, declared).concept for keyword, row in rows.items()}
-        return tuple((dict(declared) | found).values())
+        here = [row for row in here if row.recorded.assertion.place.subject.key in subjects]
+        return concepts_in(here, self._context.concepts)
 
     async def _applied_or_single(
         self, found: Sequence[ReadUnit], *, tries: int = 5
@@ -683,16 +663,16 @@ class Pipeline(WritingPart):
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
-            *transaction(lasting, words, keep=self._kept_words(found, planned)),
+            *_transaction(lasting, words, keep=self._kept_words(found, planned)),
             *(await self._taken_back(planned, places, words.keys()) if takes_back else ()),
         ]
         receipts = await self._writer.commit(statements)
         after = await self._rows(places, beside)
         changed = await to_thread.run_sync(changes_between, before, after, self._context.concepts)
-        apart = quarantined_by(statements, receipts, words)
+        apart = _quarantined_by(statements, receipts, words)
         if apart:
             _log.info("%d records wait in quarantine: see quarantine.list() or `factmem quarantine list`", len(apart))
-        return await to_thread.run_sync(outcomes_of, found, after, apart, changed, self._context.concepts)
+        return await to_thread.run_sync(_outcomes_of, found, after, apart, changed, self._context.concepts)
 
     def _kept_words(self, found: Sequence[ReadUnit], planned: Plan) -> frozenset[str]:
         """Return the ids of the words that stay as statements beside the facts found in them.
@@ -701,7 +681,7 @@ class Pipeline(WritingPart):
         """
         if not self._context.policies.keep_words:
             return frozenset()
-        forgotten, otherwise = forgotten_messages(found, planned), self._context.policies.origins.user
+        forgotten, otherwise = _forgotten_messages(found, planned), self._context.policies.origins.user
         return frozenset(
             recorded.id
             for item in found
@@ -718,7 +698,7 @@ class Pipeline(WritingPart):
     ) -> list[StateRequest]:
         """Return the requests that retract earlier words together with the facts found in them."""
         log = await self._log_of(places)
-        return await to_thread.run_sync(words_taken_back, planned.statements, log, self._context.moment, waiting)
+        return await to_thread.run_sync(_words_taken_back, planned.statements, log, self._context.moment, waiting)
 
     async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:
         """Raise if words were forgotten meanwhile: findings must not outlive them.
@@ -808,6 +788,14 @@ class PipelinePart(WritingPart):
     @functools.cached_property
     def _pipeline(self) -> Pipeline:
         return Pipeline(self._context, self._backend)
+
+
+def concepts_in(here: Iterable[Current], declared: Mapping[str, Concept[Any, Any]]) -> tuple[Concept[Any, Any], ...]:
+    """Return the declared concepts, and those of some records, which a detector is shown as in use."""
+    newest = {row.recorded.assertion.keyword: row for row in here}
+    newest.pop(STATEMENT.keyword, None)
+    found = {keyword: hydrate(row, declared).concept for keyword, row in newest.items()}
+    return tuple((dict(declared) | found).values())
 
 
 def _instructs(details: FactDetails) -> bool:

@@ -43,16 +43,12 @@ __all__ = [
     "FileTraces",
     "Scanner",
     "Traces",
-    "base64_forms",
     "folded",
-    "index_pieces",
     "names_in",
     "pieces",
     "said_in",
     "tells",
-    "text_forms",
     "traces_of",
-    "vector_pieces",
     "verify_erased",
 ]
 
@@ -102,7 +98,7 @@ def pieces(text: str) -> Iterator[str]:
             yield whole[start:end]
 
 
-def index_pieces(text: str) -> Iterator[str]:
+def _index_pieces(text: str) -> Iterator[str]:
     """Split a text into word suffixes, as a full-text index with prefix compression stores them."""
     for word in _WORD.findall(folded(text)):
         end = word[len(word) // 3 :]
@@ -110,7 +106,7 @@ def index_pieces(text: str) -> Iterator[str]:
             yield end
 
 
-def text_forms(text: str) -> set[bytes]:
+def _text_forms(text: str) -> set[bytes]:
     """Return the bytes that a text may have in a file: composed or not, escaped or not, in UTF-8, UTF-16 or base64."""
     forms: set[bytes] = set()
     for same in {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}:
@@ -119,17 +115,17 @@ def text_forms(text: str) -> set[bytes]:
         written = {same, escaped, upper, json.dumps(same, ensure_ascii=False)[1:-1]}
         forms |= {form.encode(errors="replace") for form in written}
         forms |= {same.encode(encoding, errors="replace") for encoding in ("utf-16-le", "utf-16-be")}
-        forms |= base64_forms(same.encode(errors="replace"))
+        forms |= _base64_forms(same.encode(errors="replace"))
     return {form for form in forms if len(form) >= SHORTEST}
 
 
-def base64_forms(data: bytes) -> set[bytes]:
+def _base64_forms(data: bytes) -> set[bytes]:
     """Return the base64 forms of data inside of a longer base64 text, at each of the three alignments."""
     bodies = (data[skip : skip + (len(data) - skip) // 3 * 3] for skip in range(3))
     return {base64.b64encode(body) for body in bodies if len(body) >= SHORTEST}
 
 
-def vector_pieces(row: bytes) -> Iterator[bytes]:
+def _vector_pieces(row: bytes) -> Iterator[bytes]:
     """Return significant pieces of the float32 numbers of a vector, spread over its length."""
     starts = range(0, max(1, len(row) - _VECTOR_PIECE + 1), _VECTOR_PIECE)
     telling = [
@@ -437,7 +433,7 @@ def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] 
     wanted: _Needles = {piece: _Kind.NAMES for name in traces.names for piece in _all_pieces(name)}
     wanted |= {piece: _Kind.WORDS for text in traces.words for piece in _all_pieces(text)}
     wanted |= dict.fromkeys(traces.marks, _Kind.MARKS)
-    numbers = {piece: piece for row in traces.vectors for piece in vector_pieces(row)}
+    numbers = {piece: piece for row in traces.vectors for piece in _vector_pieces(row)}
     texts = {_bytes(piece): piece for piece in wanted}
     known = Scanner[str | bytes](texts).found(_known(log))
     if rows is not None:
@@ -448,7 +444,7 @@ def _needles(traces: Traces, log: Sequence[LogEntry], rows: NDArray[np.float32] 
 
 def _all_pieces(text: str) -> Iterator[str]:
     yield from pieces(text)
-    yield from (_INDEXED + piece for piece in index_pieces(text))
+    yield from (_INDEXED + piece for piece in _index_pieces(text))
 
 
 def _bytes(piece: str | bytes) -> bytes:
@@ -480,13 +476,13 @@ def _searched(files: Sequence[Path], needles: _Needles) -> tuple[FileTraces, ...
 def _forms(piece: str | bytes, kind: _Kind) -> set[bytes]:
     match piece:
         case bytes() if kind is _Kind.VECTORS:
-            return {piece, *base64_forms(piece)}
+            return {piece, *_base64_forms(piece)}
         case bytes():
             return {piece}
         case str() if piece.startswith(_INDEXED):
             return {_bytes(piece)}
         case str():
-            return text_forms(piece)
+            return _text_forms(piece)
 
 
 def _search(file: Path, root: Path, scanner: Scanner[_Kind]) -> FileTraces | None:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-import anyio
 import attrs
 from anyio import from_thread, to_thread
 
@@ -18,6 +17,7 @@ from factmem.abc import Embedder, QuestionRequest, number_of_id
 from factmem.detection import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
 from factmem.facts import STATEMENT, Concept
+from factmem.llm import bounded_gather
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
@@ -246,26 +246,14 @@ class Recaller(ReadingPart):
                 "deep recall asks a language model: open the memory with model=language_model(...), or leave strict out"
             )
         searches = Searches(
+            search=search,
             corpus=self._reader.corpus,
-            query=search.query,
-            sight=search.sight,
             embedder=self._backend.embedder if search.semantic else None,
-            needs_vectors=search.needs_vectors,
-            without_meaning=search.without_meaning,
-            wanted=search.wanted,
-            limit=max(search.limit, COMPARED),
             concepts=self._context.concepts,
             concurrency=deep.concurrency,
-            now=search.now,
         )
         found = await explored(
-            question,
-            searches,
-            analyst,
-            limit=search.limit,
-            now=search.now,
-            settings=deep,
-            strict=strict,
+            question, searches, analyst, limit=search.limit, now=search.now, settings=deep, strict=strict
         )
         matches = [match for match in found.matches if match.score >= search.min_score]
         matches = await to_thread.run_sync(self._marked, await self._reader.corpus(), search, matches)
@@ -386,10 +374,6 @@ def _depth(depth: object) -> RecallDepth:
         raise InvalidDataError("depth is RecallDepth.SHALLOW or RecallDepth.DEEP", path="$.depth") from None
 
 
-def _raised(error: EmbedderError) -> str:
-    raise error
-
-
 @attrs.define(eq=False, kw_only=True)
 class Searches:
     """Makes the searches of one deep recall. See `factmem.recall.deep.Searcher`.
@@ -397,31 +381,19 @@ class Searches:
     Results are cached until the store changes; the embedder is called once for all new texts.
 
     Attributes:
+        search: What is searched for, and among what; a hint never widens its filter.
         corpus: Returns the current records, with every vector if called with ``embedded=True``.
-        query: Makes the query of a text and its embedding.
-        sight: What the caller may see.
         embedder: Makes the embeddings; None to rank by words alone.
-        needs_vectors: Whether the vectors of the records contribute to the ranking.
-        without_meaning: Returns the reason to rank by words alone for an embedder's error, or raises it.
-        failure: That reason; None without an error.
-        wanted: Filter of the records; a hint never widens it.
-        limit: Maximum number of results of each search, except among given records.
         concepts: Declared concepts by keyword.
         concurrency: Maximum number of concurrent searches.
-        now: The present, or the moment of the view.
+        failure: The reason to rank by words alone; None without an error.
     """
 
+    search: _Search
     corpus: Callable[..., Awaitable[Corpus]]
-    query: Callable[[str, NDArray[np.float32] | None], Query]
-    sight: Sight
     embedder: Embedder | None
-    needs_vectors: bool = False
-    without_meaning: Callable[[EmbedderError], str] = _raised
-    wanted: RecallFilter
-    limit: int
     concepts: Mapping[str, Concept[Any, Any]]
     concurrency: int
-    now: dt.datetime
     failure: str | None = attrs.field(init=False, default=None)
     _vectors: dict[str, NDArray[np.float32] | None] = attrs.field(init=False, factory=dict)
     _seen: Corpus | None = attrs.field(init=False, default=None)
@@ -433,7 +405,7 @@ class Searches:
         corpus = await self.corpus()
 
         def in_use() -> tuple[tuple[str, ...], tuple[str, ...]]:
-            rows = selected(corpus, self.sight, self.wanted).rows
+            rows = selected(corpus, self.search.sight, self.search.wanted).rows
             names = {}
             for name, texts in (("scope", corpus.columns.scopes.texts), ("keyword", corpus.columns.keywords.texts)):
                 numbers, counts = corpus.columns.counted(name, rows)
@@ -448,10 +420,10 @@ class Searches:
         """See `factmem.recall.deep.Searcher.found`."""
         try:
             await self._embed(text for look in looks for text in self._texts(look.text))
-            corpus = await self.corpus(embedded=self.needs_vectors)
+            corpus = await self.corpus(embedded=self.failure is None and self.search.needs_vectors)
         except EmbedderError as error:
-            self.failure = self.without_meaning(error)
-            self.embedder, self.needs_vectors, self._vectors, self._seen = None, False, {}, None
+            self.failure = self.search.without_meaning(error)
+            self.embedder, self._vectors, self._seen = None, {}, None
             corpus = await self.corpus()
         if corpus is not self._seen:
             self._seen, self._found, self._allowed = corpus, {}, None
@@ -467,58 +439,47 @@ class Searches:
 
     async def _search(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         """Make searches concurrently, divided among threads. The first failure stops the others and is raised."""
-        results: Results = {}
-        failures: list[Exception] = []
-        if self.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
+        if self.search.wanted.strongest and any(look.hint for look in looks) and self._allowed is None:
             self._allowed = await to_thread.run_sync(self._strongest, corpus)
-
-        async def search(share: Sequence[Look]) -> None:
-            try:
-                results.update(await to_thread.run_sync(self._ranked, corpus, share))
-            except Exception as error:  # raised below, without the exception group of the tasks
-                failures.append(error)
-                tasks.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as tasks:
-            for number in range(min(self.concurrency, len(looks))):
-                tasks.start_soon(search, looks[number :: self.concurrency])
-        if failures:
-            raise failures[0]
-        return {look: results[look] for look in looks}
+        shares = [looks[number :: self.concurrency] for number in range(min(self.concurrency, len(looks)))]
+        work = [functools.partial(to_thread.run_sync, self._ranked, corpus, share) for share in shares]
+        found = dict(item for some in await bounded_gather(work, self.concurrency) for item in some.items())
+        return {look: found[look] for look in looks}
 
     def _ranked(self, corpus: Corpus, looks: Sequence[Look]) -> Results:
         return {look: self._matches(corpus, look) for look in looks}
 
     def _matches(self, corpus: Corpus, look: Look) -> list[RecallMatch]:
-        wanted = self.wanted if look.hint is None else narrowed(self.wanted, look.hint)
+        wanted = self.search.wanted if look.hint is None else narrowed(self.search.wanted, look.hint)
         if wanted is None:
             return []
         query = timed(
             self._query(look.text),
-            events_in(look.text, self.now),
+            events_in(look.text, self.search.now),
             lambda phrase: self._found_by(corpus, self._query(phrase), RecallFilter(), TELLING),
-            self.now,
+            self.search.now,
         )
         query = less_named(corpus, query, look.text, self._vectors.get(nameless(look.text)))
-        limit = self.limit if look.hint is None else len(look.hint.record_ids) or self.limit
+        most = max(self.search.limit, COMPARED)
+        limit = most if look.hint is None else len(look.hint.record_ids) or most
         matches = self._found_by(corpus, query, wanted, limit)
         if look.hint is None or self._allowed is None:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]
 
     def _query(self, text: str) -> Query:
-        return self.query(text, self._vectors.get(text))
+        return self.search.query(text, self._vectors.get(text))
 
     def _found_by(self, corpus: Corpus, query: Query, wanted: RecallFilter, limit: int) -> list[RecallMatch]:
         return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)
 
     def _texts(self, text: str) -> list[str]:
-        said = [text, *(event.phrase for event in events_in(text, self.now))]
+        said = [text, *(event.phrase for event in events_in(text, self.search.now))]
         return [*said, *map(nameless, said)]
 
     def _strongest(self, corpus: Corpus) -> frozenset[int]:
         """Return the numbers of the strongest records of all candidates; among fewer, others would be chosen."""
-        rows = selected(corpus, self.sight, self.wanted).rows
+        rows = selected(corpus, self.search.sight, self.search.wanted).rows
         return frozenset(corpus.columns["record"][rows].tolist())
 
 

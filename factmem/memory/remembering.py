@@ -164,23 +164,17 @@ class Intake:
     """The settings of one submission, for all of its items.
 
     Attributes:
-        place: Place of the words.
-        waiting: Details of the caller, for words that wait for a model.
-        lasting: The same with their expiry, for words that are kept as they are.
+        order: Details of the call, for words that wait for a model; a policy that it gives is stored with the words.
+        lasting: The details with their expiry, for words that are kept as they are.
         origins: Treatment of messages by their origin.
-        keeps_treatments: Whether the treatments are stored with the words, because the call gave the policy.
-        compares: Whether plain texts that say the same are kept once.
         dated: Returns a fact with a legal timestamp, or raises.
         verbatim: Finds the statements.
         now: The present.
     """
 
-    place: Place
-    waiting: FactDetails
+    order: Order
     lasting: FactDetails
     origins: OriginPolicy
-    keeps_treatments: bool
-    compares: bool
     dated: Callable[[Fact[Any]], Fact[Any]]
     verbatim: VerbatimDetector
     now: dt.datetime
@@ -196,8 +190,8 @@ class Intake:
 
     def facts(self, candidates: Sequence[Candidate], job: Job) -> Taken:
         """Take in facts that are ready, to be compared with known records."""
-        given = [attrs.evolve(item, details=detailed(self.waiting, item.details)) for item in candidates]
-        return Taken(assertions=words_to_keep(given, self.place, job), job=job)
+        given = [attrs.evolve(item, details=detailed(self.order.given, item.details)) for item in candidates]
+        return Taken(assertions=words_to_keep(given, self.order.place, job), job=job)
 
     def _found(self, what: Words, job: Job | None) -> Found:
         conversation = conversation_from(what, self.now)
@@ -205,18 +199,18 @@ class Intake:
         kept = conversation
         if not isinstance(what, str):  # a text is a memory itself, whatever the policy
             kept, treatments = self._kept(conversation, reads=job is not None)
-        words = self.verbatim.read(kept, self.lasting if job is None else self.waiting)
+        words = self.verbatim.read(kept, self.lasting if job is None else self.order.given)
         return Found(
             conversation=conversation, words=words, treatments=treatments, job=job, is_text=isinstance(what, str)
         )
 
     def _taken(self, found: Found) -> Taken:
         in_time = (self._in_time(candidate) for candidate in found.words.candidates)
-        assertions = words_to_keep(in_time, self.place, found.job, found.treatments)
+        assertions = words_to_keep(in_time, self.order.place, found.job, found.treatments)
         return Taken(
             assertions=assertions if found.job else [_vouched(said, found.treatments) for said in assertions],
             job=found.job,
-            compared=self.compares and found.job is None and found.is_text,
+            compared=self.order.consolidate and found.job is None and found.is_text,
             dropped=found.words.dropped,
             not_text=found.conversation.not_text,
         )
@@ -241,7 +235,7 @@ class Intake:
             )
             ignored = Treatment.IGNORE if treatment in dropped else None
             messages.append(message if message.treatment is ignored else attrs.evolve(message, treatment=ignored))
-            said = self.keeps_treatments or treatment is Treatment.CONTEXT
+            said = self.order.origins is not None or treatment is Treatment.CONTEXT
             treatments.append(treatment if said else message.treatment)
         if tuple(messages) == conversation.messages:
             return conversation, treatments
@@ -641,12 +635,9 @@ class Rememberer(PipelinePart):
 
     def _intake(self, order: Order) -> Intake:
         return Intake(
-            place=order.place,
-            waiting=order.given,
+            order=order,
             lasting=self._writer.lasting(order.given),
             origins=order.origins or self._context.policies.origins,
-            keeps_treatments=order.origins is not None,
-            compares=order.consolidate,
             dated=self._writer.dated,
             verbatim=self._verbatim,
             now=self._context.said_now,

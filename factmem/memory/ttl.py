@@ -61,15 +61,7 @@ class TtlPolicy:
 
     def of(self, operation: TtlOperation) -> dt.timedelta | None:
         """Return the time to live of an operation; None to leave the expiry as it is."""
-        match operation:
-            case TtlOperation.CREATE:
-                own = self.create
-            case TtlOperation.GENERATE_CREATED:
-                own = self.generate_created
-            case TtlOperation.GENERATE_UPDATED:
-                own = self.generate_updated
-            case TtlOperation.UPDATE:
-                own = None
+        own: dt.timedelta | None = getattr(self, operation.value, None)  # updates have none of their own
         return own or self.default
 
 

@@ -54,23 +54,13 @@ from factmem.records import (
 from factmem.scopes import MemoryScope
 from factmem.values import Json, encode_value
 
-__all__ = [
-    "UNSET",
-    "Unset",
-    "Writer",
-    "WritingPart",
-    "changed_log",
-    "current_of",
-    "restore_requests",
-    "revision_in",
-    "rollback_requests",
-]
+__all__ = ["UNSET", "Unset", "Writer", "WritingPart"]
 
 _ROLLED_BACK: Final = "rolled back"
 """Prefix of the reasons of rollbacks, by which `restore` distinguishes them from later retractions."""
 
 
-def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
+def _revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
     """Return a revision that may become current again.
 
     Args:
@@ -102,7 +92,7 @@ def _ever_counted(log: Sequence[LogEntry], target: Recorded) -> bool:
     return any(target.assertion.counts(state) for state in (target.assertion.state, *states))
 
 
-def rollback_requests(
+def _rollback_requests(
     log: Sequence[LogEntry], target: Recorded, moment: Moment, reason: str | None
 ) -> list[StateRequest]:
     """Return the changes of state that make a revision current: what stands before it is retracted, of any origin.
@@ -136,12 +126,12 @@ def rollback_requests(
         raise StateConflictError("words said since then wait for a model: let them be read before")
     if not target.assertion.counts(states[target.id]):
         requests.append(_request(target, states[target.id], AssertionState.ACTIVE, reason))
-    if current_of(changed_log(log, requests, moment), target, moment) is None:
+    if _current_of(_changed_log(log, requests, moment), target, moment) is None:
         raise RecordNotFoundError("another record has the value of this revision by now: retract that one before")
     return requests
 
 
-def restore_requests(
+def _restore_requests(
     log: Sequence[LogEntry], record_ids: Collection[str], moment: Moment, reason: str | None
 ) -> list[StateRequest]:
     """Return the changes of state that bring records back after a retraction or a removal.
@@ -174,7 +164,7 @@ def restore_requests(
         if not (ends[id].removals and ends[id].value)
         for entry in entries
     ]
-    current = {row.recorded.record_id for row in fold(changed_log(log, requests, moment), moment)}
+    current = {row.recorded.record_id for row in fold(_changed_log(log, requests, moment), moment)}
     if missing := [id for id in taken if id not in current]:
         raise RecordNotFoundError(
             f"{len(missing)} of the records would still not be current: they have expired, or another record "
@@ -255,7 +245,7 @@ def _request(recorded: Recorded, before: AssertionState, after: AssertionState, 
     return StateRequest.of(recorded, state=after, reason=reason, expected=before)
 
 
-def changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
+def _changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], moment: Moment) -> list[LogEntry]:
     """Return a log as it will be after some changes of state."""
     newest = max((entry.seq for entry in log), default=0)
     return [
@@ -273,7 +263,7 @@ def changed_log(log: Sequence[LogEntry], requests: Sequence[StateRequest], momen
     ]
 
 
-def current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
+def _current_of(log: Sequence[LogEntry], target: Recorded, moment: Moment) -> Current | None:
     """Return the present state of the record of a revision, or None."""
     track = [
         entry for entry in log if not isinstance(entry, Recorded) or entry.assertion.track == target.assertion.track
@@ -412,16 +402,7 @@ class Writer(ReadingPart):
             return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
         if value is not UNSET:
             await self._check_free(said, record_id)
-        # A current revision counts, whatever its first state was, and has no job.
-        revised = attrs.evolve(
-            said,
-            details=details,
-            revises=record_id,
-            revised=previous.revision,
-            job=None,
-            actor=None,
-            state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
-        )
+        revised = attrs.evolve(_anew(said, previous, origin), details=details, revises=record_id)
         (recorded,) = await self.append([revised], follows=previous.revision)
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
         state = AssertionState.SUPERSEDED if outranked else recorded.assertion.state
@@ -430,14 +411,7 @@ class Writer(ReadingPart):
 
     async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
         """Retract a record at its place and append it at another one, in one transaction."""
-        moved = attrs.evolve(
-            said,
-            revises=None,
-            revised=previous.revision,  # which makes each move an assertion of its own, also one back to an old place
-            job=None,
-            actor=None,
-            state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
-        )
+        moved = _anew(said, previous, origin)
         if (await self.screening()).screened(moved).state is not AssertionState.ACTIVE:
             raise InvalidDataError("quarantined words cannot move a record: leave the scope out", path="$.scope")
         await self._check_free(moved, previous.id)
@@ -488,7 +462,7 @@ class Writer(ReadingPart):
         """Undo a move: retract the record where it is, and restore it where it was, in one transaction."""
         leaving = await self._leaving(record.id, reason)
         log = await self._reader.log(LogPart(record_ids=[previous.id], related=True))
-        restoring = await to_thread.run_sync(restore_requests, log, [previous.id], self._context.moment, reason)
+        restoring = await to_thread.run_sync(_restore_requests, log, [previous.id], self._context.moment, reason)
         await self.commit([*leaving, *restoring])
         (restored,) = await self._reader.current([previous.id])
         return Change(kind=ChangeKind.UPDATED, record=restored, previous=record)
@@ -538,7 +512,7 @@ class Writer(ReadingPart):
         self._context.check_writable()
         ids = ids_of(record_ids)
         log = await self._reader.log(LogPart(record_ids=ids, related=True))
-        requests = await to_thread.run_sync(restore_requests, log, ids, self._context.moment, reason)
+        requests = await to_thread.run_sync(_restore_requests, log, ids, self._context.moment, reason)
         if requests:
             await self.commit(requests)
         records = await self._reader.current(ids)
@@ -551,13 +525,13 @@ class Writer(ReadingPart):
         number = revision.revision if isinstance(revision, FactRecord) else revision
         named = [number] if isinstance(number, int) else []
         log = await self._reader.log(LogPart(seqs=named, related=True))
-        target = revision_in(log, revision)
+        target = _revision_in(log, revision)
         moment = self._context.moment
-        requests = await to_thread.run_sync(partial(rollback_requests, log, target, moment, reason))
-        before = await to_thread.run_sync(partial(current_of, log, target, moment))
+        requests = await to_thread.run_sync(partial(_rollback_requests, log, target, moment, reason))
+        before = await to_thread.run_sync(partial(_current_of, log, target, moment))
         if requests:
             await self.commit(requests)
-        after = await to_thread.run_sync(partial(current_of, changed_log(log, requests, moment), target, moment))
+        after = await to_thread.run_sync(partial(_current_of, _changed_log(log, requests, moment), target, moment))
         assert after is not None
         return _change(before, after, self._context.concepts)
 
@@ -747,6 +721,18 @@ class WritingPart(ReadingPart):
     @functools.cached_property
     def _writer(self) -> Writer:
         return Writer(self._context.everybody, self._backend)
+
+
+def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> Assertion:
+    """Return an assertion that follows a current one: it counts, whatever the state of that was, and has no job."""
+    return attrs.evolve(
+        said,
+        revises=None,
+        revised=previous.revision,  # which makes each move an assertion of its own, also one back to an old place
+        job=None,
+        actor=None,
+        state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,
+    )
 
 
 def _merged(record: FactRecord[Any], brought: Mapping[str, Json], how: MetadataMerge) -> Mapping[str, Json]:

@@ -497,12 +497,13 @@ async def test_the_limit_makes_no_difference_to_the_confidence() -> None:
     assert len({item.confidence for item in found}) == 1
 
 
-async def test_only_so_many_searches_are_under_way_at_once() -> None:
+async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = await filled(ScriptedAnalyst())
     under_way, most, lock = 0, 0, threading.Lock()
-    query = memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {}).query
+    search = memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {})
+    query = type(search).query
 
-    def slow(text: str, vector: Any) -> Any:
+    def slow(self: Any, text: str, vector: Any) -> Any:
         nonlocal under_way, most
         with lock:
             under_way += 1
@@ -510,18 +511,10 @@ async def test_only_so_many_searches_are_under_way_at_once() -> None:
         time.sleep(0.01)
         with lock:
             under_way -= 1
-        return query(text, vector)
+        return query(self, text, vector)
 
-    options: dict[str, Any] = {
-        "sight": memory._context.sight,
-        "embedder": None,
-        "limit": 5,
-        "concepts": {},
-        "concurrency": 2,
-    }
-    options["now"] = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-    wanted = memory._reader.wanted({})
-    searches = Searches(corpus=memory._reader.corpus, query=slow, wanted=wanted, **options)
+    monkeypatch.setattr(type(search), "query", slow)
+    searches = Searches(search=search, corpus=memory._reader.corpus, embedder=None, concepts={}, concurrency=2)
     looks = [Look(word, hint) for word in WORDS for hint in (None, Hint(scopes=PRODUCTS[:1]))]
     assert list(await searches.found(looks)) == looks
     assert most == 2
