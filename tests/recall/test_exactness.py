@@ -148,7 +148,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
-        alike *= 0.75 if by_words and said.assistant else 1
+        alike *= 0.75 if said.assistant else 1
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
         alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - 0.6 * lead * concept) * (1 - covered) ** (2 * concept)
         alike *= 0.75 if by_words and other else 1

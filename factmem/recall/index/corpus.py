@@ -565,7 +565,10 @@ class Corpus:
         read = self.documents.read([*rows, *[row for others in same.values() for row in others], *beside])
         said = iter(read[len(rows) :])
         united = {at: tuple([item for item in (next(said) for _ in others) if item]) for at, others in same.items()}
-        return [item and Current(item, united.get(at) or (item,)) for at, item in enumerate(read[: len(rows)])]
+        return [
+            None if item is None else Current(item, united.get(at) or (item,))
+            for at, item in enumerate(read[: len(rows)])
+        ]
 
     def embeddings(self, records: CurrentRows) -> list[NDArray[np.float32] | None]:
         """Return the embeddings of records, of length 1; None for a record with nothing to embed."""
