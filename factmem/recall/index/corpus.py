@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Mask = NDArray[np.bool_]
 
-__all__ = ["Corpus", "Documents", "Layout", "Occurrences", "RowWeights", "Seen"]
+__all__ = ["Corpus", "Documents", "Layout", "Lengths", "Occurrences", "RowWeights", "Seen"]
 
 _KNOWN_TERMS: Final = 4096
 """Number of terms whose document frequencies are cached."""
