@@ -174,6 +174,7 @@ class CorpusQuery:
             the concept. None if it names no concept.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
         others: By head, whether it is of facts about others, unless the query names their subject; None if none is.
+        named: Whether the query names anybody, so that the concepts that it names are theirs.
     """
 
     query: Query
@@ -182,6 +183,7 @@ class CorpusQuery:
     concepts: NDArray[np.float32] | None
     dots: NDArray[np.float32] | None
     others: NDArray[np.bool_] | None
+    named: bool
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
@@ -194,13 +196,15 @@ class CorpusQuery:
         """
         seen = corpus.seen(query.sight)
         terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
+        named = bool(corpus.names_in([term.number for term in query.terms], query.sight))
         return cls(
             query=query,
             terms=terms,
             norms=[scoring.length_norm(average) for average in seen.averages],
             concepts=_named_concepts(corpus, query, terms) if query.lexical_weight else None,
             dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
-            others=_about_others(corpus, query) if query.lexical_weight else None,
+            others=_about_others(corpus, query, named=named) if query.lexical_weight else None,
+            named=named,
         )
 
 
@@ -226,7 +230,7 @@ def _asking_terms() -> frozenset[int]:
     return frozenset(term_numbers(asking_words()))
 
 
-def _about_others(corpus: Corpus, query: Query) -> NDArray[np.bool_] | None:
+def _about_others(corpus: Corpus, query: Query, *, named: bool) -> NDArray[np.bool_] | None:
     """Return which heads are of facts about others than the query asks about, unless it names their subject.
 
     These are all facts if it names somebody, and those about other individuals than the viewer if it names nobody.
@@ -236,7 +240,7 @@ def _about_others(corpus: Corpus, query: Query) -> NDArray[np.bool_] | None:
     typed: NDArray[np.bool_] = columns.of_heads("keyword") != (-1 if statement is None else statement)
     if not typed.any():
         return None
-    if corpus.names_in([term.number for term in query.terms], query.sight):
+    if named:
         return typed
     about_others: NDArray[np.bool_] = columns.other_individuals(query.sight.viewer)[columns.of_heads("subject")]
     return typed & about_others
@@ -337,6 +341,8 @@ def _names(
         return lead, None, None
     covered: Floats = asked.concepts[corpus.heads[of]].astype(precision)
     concept = (covered > 0).astype(precision)
+    if asked.named:  # a concept in a question about Ann is that of Ann's fact
+        concept *= False if lead is None else lead
     if covered_by_lead is not None:
         covered += covered_by_lead
     np.minimum(covered, 1, out=covered)

@@ -22,7 +22,7 @@ do with each other: see `Calibration`. Words of a record alone count half (`ALON
 its neighbours, and of its whole conversation. Each level has document frequencies and lengths of its own. ``near`` is
 the mean cosine of the record and its neighbours; negative cosines count as 0. The context counts less the longer the
 record is (``g``): a short chat turn needs its neighbours, a long message is blurred by them. Primes mark the statement
-before, where that one ends with a question: the answer inherits what its question matched.
+before, where that one ends with a question or the assistant replies to it: the answer inherits what it matched.
 
 A time in the query is a term like others: it weighs half of its words (``t``), which do not count besides. Statements
 follow what happened by up to some days.
@@ -35,9 +35,9 @@ the assistant's and the query asks for the user's words, or the reverse. A bare 
 anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
 of an individual who is not the viewer.
 
-``concept`` is 1 if the query holds all words of the fact's concept. ``asked`` is how far the query asks for this very
-fact: ``covered`` is the share of the query's idf that the words of its concept and its subject have, where a word in no
-document weighs as much as the mean of the others.
+``concept`` is 1 if the query holds all words of the fact's concept, and names its subject if it names anybody.
+``asked`` is how far the query asks for this very fact: ``covered`` is the share of the query's idf that the words of
+its concept and its subject have, where a word in no document weighs as much as the mean of the others.
 
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``. A related
 word counts as a part of an occurrence, a fact's topic that the word belongs to as a whole one; see
@@ -331,7 +331,7 @@ class Evidence(Generic[Floats]):
         words: ``v``, see `words_weight`.
         question: The share ``own`` of the statement before. None if no record answers a question, as for the next two.
         question_cosine: The cosine of the statement before.
-        answered: ``g'``, the `context_weight` of the statement before; 0 if that one does not end with a question.
+        answered: ``g'``, the `context_weight` of the statement before; 0 if the record does not answer it.
         little: Whether the record says hardly anything; see `says_little`.
         misfit: How far the record is of a role that the query does not ask for; None for no record.
         lead: Whether the query names the speaker or the subject; None for no record.

@@ -20,6 +20,7 @@ from factmem import (
     MultipleFacts,
     RecallSettings,
 )
+from factmem.details import Origin
 from factmem.recall import Additive, Boost, analyse
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
@@ -45,6 +46,12 @@ class Said:
     category: str
     typed: bool
     about: str | None = None
+    by_assistant: bool = False
+
+    @property
+    def assistant(self) -> bool:
+        """Return whether the assistant says it."""
+        return self.by_assistant and not self.typed
 
     @property
     def quote(self) -> str:
@@ -53,7 +60,7 @@ class Said:
     @property
     def terms(self) -> list[str]:
         if not self.typed:
-            return ["user", *analyse(self.text)]
+            return ["assist" if self.assistant else "user", *analyse(self.text)]
         found = analyse(f"A note of a trip: {self.text}")
         found = [*analyse(self.about or ""), *found]
         return [*found, *(term for term in analyse(self.quote) if term not in found), "#travel"]
@@ -115,6 +122,7 @@ statements = st.builds(
     category=st.sampled_from(["red", "blue"]),
     typed=st.sampled_from([False, False, True]),
     about=st.sampled_from([None, "alice", "zoe"]),
+    by_assistant=st.booleans(),
 )
 stores = st.lists(statements, min_size=1, max_size=25, unique_by=lambda said: (said.text, said.owner, said.scope))
 shares = st.floats(0, 1)
@@ -141,7 +149,7 @@ async def filled(store: Sequence[Said]) -> Memory:
     for said in store:
         evidence = Evidence(
             quote=said.quote,
-            role="user",
+            role="assistant" if said.assistant else "user",
             conversation_id=None if said.conversation is None else f"c{said.conversation}",
             position=said.position,
         )
@@ -152,7 +160,11 @@ async def filled(store: Sequence[Said]) -> Memory:
             scope=said.scope,
             subject=PERSON.individual(said.about) if said.typed and said.about else None,
             details=FactDetails(
-                importance=said.importance, evidence=(evidence,), owner=said.owner, categories=(said.category,)
+                importance=said.importance,
+                evidence=(evidence,),
+                owner=said.owner,
+                categories=(said.category,),
+                origin=Origin.ASSISTANT if said.assistant else Origin.USER,
             ),
         )
     return memory

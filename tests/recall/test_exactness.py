@@ -104,6 +104,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values())), strict=True))
     embedder = HashEmbedder()
     named = {said.leads for _, said in seen if said.typed and said.leads in asked}
+    names = bool(named)
     first, *others = query.split()
     short_query = " ".join([first, *(word for word in others if word != "Zoe")])
     full, short, *rows = await embedder.embed([query, short_query, *(said.indexed for _, said in seen)])
@@ -128,7 +129,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
             context = 20 / (20 + len(terms[seq]))
             beside = [cosines[other] for other, _ in group[max(row - 1, 0) : row + 2]]
             around, mean = near[seq] + whole[key], sum(beside) / len(beside)
-            if row and group[row - 1][1].asks:
+            if row and (group[row - 1][1].asks or (said.assistant and not group[row - 1][1].assistant)):
                 before = group[row - 1][0]
                 answered = 20 / (20 + len(terms[before]))
                 around += answered * own[before]
@@ -142,11 +143,12 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         by_words = lexical_weight > 0
         lead = by_words and said.leads in asked
         other = said.typed and not lead if named else said.typed and said.about not in (None, viewer)
-        concept = by_words and said.typed and {"trip", "note"} <= set(asked)
+        concept = by_words and said.typed and {"trip", "note"} <= set(asked) and (lead or not names)
         covered = min(covers["trip"] + covers["note"] + lead * covers.get(terms[seq][0], 0), 1) if concept else 0
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
+        alike *= 0.75 if said.assistant else 1
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
         alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - 0.6 * lead * concept) * (1 - covered) ** (2 * concept)
         alike *= 0.75 if by_words and other else 1
@@ -164,7 +166,8 @@ def newest_first(seen: Sequence[tuple[int, Said]], scores: Mapping[int, float]) 
 
     def is_overtaken(older: int, newer: int) -> bool:
         old, new = said[older], said[newer]
-        alike = (old.owner, old.scope) == (new.owner, new.scope) and not (old.typed or new.typed)
+        alike = (old.owner, old.scope) == (new.owner, new.scope)
+        alike = alike and not any(said.typed or said.assistant for said in (old, new))
         one_message = old.conversation is not None and (old.conversation, old.position) == (
             new.conversation,
             new.position,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.intp]
     Mask = NDArray[np.bool_]
 
-__all__ = ["Corpus", "Documents", "Layout", "Occurrences", "RowWeights", "Seen"]
+__all__ = ["Corpus", "Documents", "Layout", "Lengths", "Occurrences", "RowWeights", "Seen"]
 
 _KNOWN_TERMS: Final = 4096
 """Number of terms whose document frequencies are cached."""
@@ -185,7 +185,8 @@ class RowWeights:
     Attributes:
         context: The weight of a row's context.
         words: The weight of its words.
-        answered: The weight of the row before, if that one ends with a question; None if no row answers one.
+        answered: The weight of the row before, if the row answers it: that one ends with a question, or the assistant
+            replies to somebody; None if no row answers one.
         little: Whether the row says hardly anything.
         importance: From 0 to 1.
     """
@@ -484,6 +485,8 @@ class Corpus:
         own, grouped, before = self.lengths.own, self.grouped[rows], self.layout.before[rows]
         length = own[rows].astype(precision)
         answers = (before >= 0) & ((self._column("signs")[before] & ASKS) != 0)
+        if self.assistant is not None:
+            answers |= (before >= 0) & self.assistant[rows] & ~self.assistant[before]
         context = context_weight(grouped, length)
         return RowWeights(
             context=context,

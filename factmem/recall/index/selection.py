@@ -58,14 +58,14 @@ def kept_rows(corpus: Corpus, sight: Sight, wanted: RecallFilter) -> Rows | None
     """Return the records that the caller sees and the filter keeps, ascending; None for all visible ones."""
     if wanted.empty and not wanted.strongest:
         return None
-    heads, seen = heads_of(corpus.columns, wanted), corpus.seen(sight)
+    heads, seen = _heads_of(corpus.columns, wanted), corpus.seen(sight)
     if heads is None or seen.few is not None:
         rows = seen.rows
         rows = rows if heads is None else rows[heads[corpus.heads[rows]]]
     else:
         held = heads[corpus.heads]
         rows = np.flatnonzero(held if seen.mask is None else held & seen.mask)
-    rows = rows[passing(corpus.columns, rows, wanted, corpus.documents)]
+    rows = rows[_passing(corpus.columns, rows, wanted, corpus.documents)]
     return _strongest(corpus, rows) if wanted.strongest else rows
 
 
@@ -73,7 +73,7 @@ _AT_A_TIME: Final = 2_000
 """Number of documents that are read at a time for conditions on texts."""
 
 
-def heads_of(columns: Columns, wanted: RecallFilter) -> Mask | None:
+def _heads_of(columns: Columns, wanted: RecallFilter) -> Mask | None:
     """Return which heads pass the conditions on tracks; None if there are none."""
     of = columns.all_of_heads()
     tests = [_holds_of_heads(columns, of, condition) for condition in wanted.conditions]
@@ -136,7 +136,7 @@ def _parsed(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
-def passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, documents: Documents) -> Mask:
+def _passing(columns: Columns, rows: NDArray[Any], wanted: RecallFilter, documents: Documents) -> Mask:
     """Return which rows of the columns pass the conditions that are not on tracks.
 
     Only a condition on texts reads documents, some at a time.
@@ -335,8 +335,8 @@ def _named(columns: Columns, part: LogPart) -> NDArray[np.intp]:
 
 
 def _kept(columns: Columns, rows: NDArray[np.intp], wanted: RecallFilter, documents: Documents) -> Mask:
-    heads = heads_of(columns, wanted)
+    heads = _heads_of(columns, wanted)
     keep = np.ones(len(rows), np.bool_) if heads is None else heads[columns["head"][rows]]
     left = np.flatnonzero(keep)
-    keep[left] = passing(columns, rows[left], wanted, documents)
+    keep[left] = _passing(columns, rows[left], wanted, documents)
     return keep

@@ -32,12 +32,13 @@ import datetime as dt
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import attrs
 
 from factmem.patterns import lazy_pattern
+from factmem.tables import table
 
 __all__ = [
     "HINT",
@@ -72,12 +73,8 @@ _DAYS_OF: Final = _DAYS | {"fortnight": 14, "month": 30.44, "quarter": 91.31, "y
 _MONTHS_OF: Final = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 _ALSO_WORDS: Final = ("may", "march")
 """Names that are words as well; in lower case they need more evidence."""
-_COUNTED: Final = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first twenty-second twenty-third "
-    "twenty-fourth twenty-fifth twenty-sixth twenty-seventh twenty-eighth twenty-ninth thirtieth thirty-first"
-)
-_ORDINALS: Final = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
+_TABLE: Final = table("recall/text/times")
+_ORDINALS: Final = {word: number for number, word in enumerate(_TABLE["counted"].split(), start=1)}
 NAMED_LAST: Final = ("last", "this", "past", "previous")
 """Words before a name that belong to the time; other words before it only introduce it."""
 
@@ -104,38 +101,8 @@ def _weekday_of(weekday: int, number: int, month: int, year: int) -> dt.date:
     return last - dt.timedelta(days=(last.weekday() - weekday) % 7 + 7 * (-number - 1))
 
 
-_HOLIDAYS: Final[Mapping[str, tuple[tuple[int, ...], int]]] = {
-    r"(?:christmas|xmas) eve": ((12, 24), 1),
-    r"(?:christmas|xmas) day": ((12, 25), 1),
-    r"boxing day": ((12, 26), 1),
-    r"(?:christmas|xmas)(?! (?:eve|day|island))": ((12, 24), 3),
-    r"new year'?s eve": ((12, 31), 1),
-    r"new year'?s day": ((1, 1), 1),
-    r"new year(?:'?s)?(?! (?:eve|day))": ((12, 31), 2),
-    r"(?:saint |st\.? )?valentine'?s(?: day)?": ((2, 14), 1),
-    r"(?:saint |st\.? )patrick'?s day": ((3, 17), 1),
-    r"mardi gras": ((-47,), 1),
-    r"ash wednesday": ((-46,), 1),
-    r"good friday": ((-2,), 1),
-    r"easter monday": ((1,), 1),
-    r"easter sunday": ((0,), 1),
-    r"easter(?! (?:monday|sunday|island))": ((-2,), 4),
-    r"(?:whit sunday|whitsun|pentecost)": ((49,), 2),
-    r"mother'?s'? day": ((6, 2, 5, 0), 1),
-    r"memorial day": ((0, -1, 5, 0), 1),
-    r"father'?s'? day": ((6, 3, 6, 0), 1),
-    r"midsummer(?:'s)?(?: eve| day)?": ((6, 20), 7),
-    r"independence day": ((7, 4), 1),
-    r"labou?r day": ((0, 1, 9, 0), 1),
-    r"halloween|hallowe'en": ((10, 31), 1),
-    r"bonfire night|guy fawkes night": ((11, 5), 1),
-    r"thanksgiving(?: day)?": ((3, 4, 11, 0), 1),
-    r"black friday": ((3, 4, 11, 1), 1),
-}
-"""First day and number of days of holidays, by patterns of names, of which exactly one matches a name.
-
-The day is a distance from Easter, a month and a day, or a weekday, its number in a month and a distance from it.
-"""
+_HOLIDAYS: Final[Mapping[str, tuple[Sequence[int], int]]] = _TABLE["holidays"]
+"""First day and number of days of holidays, by patterns of names, of which exactly one matches a name."""
 
 
 def _any(names: Iterable[str]) -> str:
@@ -153,10 +120,7 @@ _YEARS_AGO: Final = rf"(?:\d{{1,2}}|{_any(_NUMBERS)}) years? (?:ago|back)"
 _BACK: Final = rf"(?:last|this|previous) year|the year before last|{_YEARS_AGO}"
 _OF_YEAR: Final = rf",? (?:(?:of|in) )?(?P<year>(?:19|20)\d\d|['’]\d\d(?!\w|['’])|{_BACK})"
 _DAY: Final = r"(?P<day>[0-3]?\d)(?P<th>st|nd|rd|th)?"
-_LEADS: Final = (
-    "in on during of since by until till before after from to through between and around early mid-? late "
-    "over last this past previous"
-)
+_LEADS: Final = _TABLE["leads"]
 _LEAD: Final = f"(?P<lead>{_any(_LEADS.split())})"
 _HOLIDAY_LEAD: Final = f"(?P<lead>{_any((*_LEADS.split(), 'at', 'for', 'was', 'were', 'the'))})"
 _AGO: Final = r"(?:ago|back(?! (?:to|in|at|from|on|home|up|and|then|pain)))"
@@ -280,20 +244,9 @@ def _ago_exactly(match: re.Match[str], now: dt.datetime) -> Span | None:
     return day, day + _A_DAY
 
 
-_DAYS_FROM: Final = {
-    "last night": (-0.5, 0.5),
-    "yesterday": (-1, 0),
-    "day before yesterday": (-2, -1),
-    "other week": (-28, -2),
-    "other weekend": (-28, -2),
-    "other month": (-92, -14),
-}
-"""Distances of named days from the beginning of today: first moment and end."""
-
-
 def _named_day(match: re.Match[str], now: dt.datetime) -> Span:
     name = match[0].lower().removeprefix("the ")
-    first, end = _DAYS_FROM.get(name, (-8, 0) if name.startswith("other ") else (0, 1))
+    first, end = _TABLE["days_from"].get(name, (-8, 0) if name.startswith("other ") else (0, 1))
     return midnight(now) + first * _A_DAY, midnight(now) + end * _A_DAY
 
 
@@ -360,7 +313,7 @@ def _holiday_in(name: str, year: int, now: dt.datetime) -> Span:
 
 
 @functools.cache
-def _holiday_named(name: str) -> tuple[tuple[int, ...], int]:
+def _holiday_named(name: str) -> tuple[Sequence[int], int]:
     return next(rule for pattern, rule in _HOLIDAYS.items() if re.fullmatch(pattern, name))
 
 
@@ -748,23 +701,11 @@ def _moved(turn: str, offset: Offset, span: Span) -> Span:
     return span if start is None else offset.before(start)
 
 
-_PARTS: Final = {
-    "early": (0, 2),
-    "late": (3, 5),
-    "start of": (0, 1.25),
-    "beginning of": (0, 1.25),
-    "end of": (3.75, 5),
-    "first half of": (0, 2.5),
-    "second half of": (2.5, 5),
-}
-"""Parts of a time, in fifths of it; any other is its middle."""
-
-
 def _part(which: str, span: Span) -> Span:
     start, end = span
     if start is None:
         return span
-    first, last = _PARTS.get(which, (1.5, 3.5))
+    first, last = _TABLE["parts"].get(which, (1.5, 3.5))
     return start + first * (end - start) / 5, start + last * (end - start) / 5
 
 
