@@ -23,7 +23,7 @@ from factmem.agent.run import MemoryRun
 from factmem.detection import flags_in, redact
 from factmem.detection.redaction import Span
 from factmem.detection.statements import says_something
-from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelError
+from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.facts import Concept, MultipleFacts
 from factmem.llm import ForeignModel, as_language_model, element
 from factmem.loops import is_async
@@ -63,6 +63,8 @@ _blocks: ContextVar[Mapping[Lessons, MemoryBlock]] = ContextVar("factmem_lessons
 """The lessons for the call under way, by their collection: one decorated function may call another's."""
 
 _NOBODY: Final = RunIdentity()
+_NOT_LOADED, _NOT_APPLIED = "no lessons could be loaded", "lessons could not be applied"
+_NOT_SAVED: Final = "no lesson could be saved"
 
 
 @attrs.frozen(kw_only=True)
@@ -154,18 +156,31 @@ class Lessons:
             MissingUserError: The run names no user, the memory separates users, and lessons are not shared.
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
-        return await self._recall(self._memory.for_run(identity), task, about)
-
-    async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
+        run = self._memory.for_run(identity)
         if not self._takes_part(run, wanted=run.identity.load):
             return MemoryBlock()
-        try:
-            return await run.held.use(partial(self._recalled, run, task=task, about=about))
-        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
-            raise
-        except FactMemError as error:
-            run.failed("no lessons could be loaded", error, run.config.loading.on_failure)
+        return await run.attempt(
+            partial(self._recalled, run, task=task, about=about),
+            _NOT_LOADED,
+            run.config.loading.on_failure,
+            MemoryBlock(),
+        )
+
+    def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
+        """Recall like `recall`, without an event loop.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.load):
             return MemoryBlock()
+        return run.attempt_blocking(
+            partial(self._recalled, run, task=task, about=about),
+            _NOT_LOADED,
+            run.config.loading.on_failure,
+            MemoryBlock(),
+        )
 
     async def apply(self, task: str, output: str, *, identity: RunIdentity = _NOBODY) -> str:
         """Return an output with the lessons of its task applied by the language model.
@@ -181,27 +196,31 @@ class Lessons:
             CapabilityError: There is no language model.
             FactMemError: See `recall`; the model's failure is treated in the same way.
         """
-        return await self._apply(self._memory.for_run(identity), task, output)
+        run = self._memory.for_run(identity)
+        apply = self._applying(run, task, output)
+        return await run.attempt(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
 
-    async def _apply(self, run: MemoryRun, task: str, output: str) -> str:
+    def _apply_blocking(self, task: str, output: str) -> str:
+        run = self._memory.for_run()
+        apply = self._applying(run, task, output)
+        return run.attempt_blocking(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
+
+    def _applying(self, run: MemoryRun, task: str, output: str) -> Callable[[Memory], Awaitable[str]]:
+        """Return a function that applies the lessons of a task to an output."""
         if (model := self._model) is None:
             raise CapabilityError(
                 "there is no language model to rewrite an output: give one to Lessons(model=...) or to the agent's "
                 "memory, or put the text of recall() into the prompt that makes the output"
             )
-        block = await self._recall(run, task, output)
-        if not block or (await to_thread.run_sync(redact, output)).findings:
-            return output
-        taught = [str(record.value) for record in block.records]
+        takes_part = self._takes_part(run, wanted=run.identity.load)
 
-        async def rewrite(memory: Memory) -> str:
-            return await rewritten(model, output, taught)
+        async def apply(memory: Memory) -> str:
+            block = await self._recalled(run, memory, task=task, about=output) if takes_part else MemoryBlock()
+            if not block or (await to_thread.run_sync(redact, output)).findings:
+                return output
+            return await rewritten(model, output, [str(record.value) for record in block.records])
 
-        try:
-            return await run.held.use(rewrite)
-        except FactMemError as error:
-            run.failed("lessons could not be applied", error, run.config.loading.on_failure)
-            return output
+        return apply
 
     async def learn(
         self,
@@ -227,21 +246,31 @@ class Lessons:
             CapabilityError: The provider cannot keep lessons.
             FactMemError: Nothing could be saved, and the policy is `FailurePolicy.RAISE`.
         """
-        return await self._learn(self._memory.for_run(identity), task, output, feedback, taught)
-
-    async def _learn(
-        self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None = None
-    ) -> tuple[FactRecord[str], ...]:
+        run = self._memory.for_run(identity)
         if not self._takes_part(run, wanted=run.identity.save):
             return ()
-        try:
-            learnt = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
-            return await run.held.use(learnt)
-        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be learnt
-            raise
-        except FactMemError as error:
-            run.failed("no lesson could be saved", error, run.config.saving.on_failure)
+        learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
+        return await run.attempt(learn, _NOT_SAVED, run.config.saving.on_failure, ())
+
+    def learn_blocking(
+        self,
+        task: str,
+        output: str,
+        feedback: str,
+        *,
+        taught: Sequence[str] | None = None,
+        identity: RunIdentity = _NOBODY,
+    ) -> tuple[FactRecord[str], ...]:
+        """Learn like `learn`, without an event loop.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.save):
             return ()
+        learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
+        return run.attempt_blocking(learn, _NOT_SAVED, run.config.saving.on_failure, ())
 
     @overload
     def reviewed(
@@ -286,15 +315,13 @@ class Lessons:
 
             @functools.wraps(function)
             async def reviewing(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
-                run = self._memory.for_run()
-                with self._shown(await self._recall(run, name, _texts_in(args, kwargs))):
+                with self._shown(await self.recall(name, _texts_in(args, kwargs))):
                     output = await function(*args, **kwargs)
                 if rewrite:
-                    output = await self._apply(run, name, output)
+                    output = await self.apply(name, output)
                 feedback = await by(output)
-                return Reviewed(
-                    output=output, feedback=feedback, lessons=await self._learn(run, name, output, feedback)
-                )
+                lessons = await self.learn(name, output, feedback)
+                return Reviewed(output=output, feedback=feedback, lessons=lessons)
 
             @functools.wraps(function)
             def reviewing_blocking(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
@@ -318,45 +345,6 @@ class Lessons:
             yield
         finally:
             _blocks.reset(token)
-
-    def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
-        """Recall like `recall`, without an event loop.
-
-        Raises:
-            CapabilityError: The program opened the memory, in an event loop.
-        """
-        run = self._memory.for_run(identity)
-        policy = run.config.loading.on_failure
-        found = run.use_blocking(lambda run: self._recall(run, task, about), "no lessons could be loaded", policy)
-        return MemoryBlock() if found is None else found
-
-    def _apply_blocking(self, task: str, output: str) -> str:
-        run = self._memory.for_run()
-        policy = run.config.loading.on_failure
-        applied = run.use_blocking(lambda run: self._apply(run, task, output), "lessons could not be applied", policy)
-        return output if applied is None else applied
-
-    def learn_blocking(
-        self,
-        task: str,
-        output: str,
-        feedback: str,
-        *,
-        taught: Sequence[str] | None = None,
-        identity: RunIdentity = _NOBODY,
-    ) -> tuple[FactRecord[str], ...]:
-        """Learn like `learn`, without an event loop.
-
-        Raises:
-            CapabilityError: The program opened the memory, in an event loop.
-        """
-        run = self._memory.for_run(identity)
-        learnt = run.use_blocking(
-            lambda run: self._learn(run, task, output, feedback, taught),
-            "no lesson could be saved",
-            run.config.saving.on_failure,
-        )
-        return () if learnt is None else learnt
 
     def _takes_part(self, run: MemoryRun, *, wanted: bool) -> bool:
         """Return whether a run uses lessons, after a check of its user."""

@@ -156,13 +156,7 @@ class MemoryRun:
             subjects=(self.user, *self.config.subjects) if subjects is None else tuple(map(self._narrowed, subjects)),
             scopes=self.config.scopes if scopes is None else tuple(scopes),
         )
-        try:
-            found = await self.held.use(ask)
-        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
-            raise
-        except FactMemError as error:
-            self.failed("nothing could be loaded", error, loading.on_failure)
-            return MemoryBlock()
+        found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, _Found())
         records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
             records = await hooks.after_load(self.identity, records)
@@ -286,6 +280,41 @@ class MemoryRun:
             self.failed(what, error, policy)
             return None
         return self.held.use_blocking(lambda memory: work(attrs.evolve(self, held=OpenMemoryHolder(memory))))
+
+    async def attempt(
+        self, work: Callable[[Memory], Awaitable[T]], what: str, policy: FailurePolicy, otherwise: T
+    ) -> T:
+        """Run a function on the memory, and return its result.
+
+        Args:
+            work: The function.
+            what: See `failed`.
+            policy: Treatment of errors that may pass; mistakes in settings and arguments are raised in any case.
+            otherwise: The result after an error that was logged.
+        """
+        try:
+            return await self.held.use(work)
+        except (CapabilityError, InvalidDataError):  # permanent: it would never work
+            raise
+        except FactMemError as error:
+            self.failed(what, error, policy)
+            return otherwise
+
+    def attempt_blocking(
+        self, work: Callable[[Memory], Awaitable[T]], what: str, policy: FailurePolicy, otherwise: T
+    ) -> T:
+        """Run a function on the memory like `attempt`, without an event loop.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        try:
+            return self.held.use_blocking(work)
+        except (CapabilityError, InvalidDataError):
+            raise
+        except FactMemError as error:
+            self.failed(what, error, policy)
+            return otherwise
 
     def failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
         """Raise or log an error of the memory, as a policy says.
