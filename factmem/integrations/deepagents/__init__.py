@@ -30,17 +30,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from factmem.agent import AgentMemory, HostIntegration
-from factmem.agent.agents_md import (
-    DEFAULT_TEMPLATE,
-    AgentsMd,
-    AgentsMdText,
-    Content,
-    Limits,
-    Source,
-    prompt_of,
-    read_as,
-)
-from factmem.agent.agents_md.files import expanded
+from factmem.agent.agents_md import DEFAULT_TEMPLATE, AgentsMd, AgentsMdText, Limits, Source
+from factmem.agent.agents_md.files import Content, expanded
+from factmem.agent.agents_md.sources import prompt_of, read_as
 from factmem.errors import InvalidDataError, MemoryFileError, MissingPackageError
 from factmem.integrations.deepagents.backend import FactMemBackend
 from factmem.integrations.langchain import FactMemMiddleware, MemoryState, install_into_factory

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from factmem.agent import AgentMemory, MemoryRun
-from factmem.agent.agents_md import MemoryFiles, MemoryTree, Page
+from factmem.agent.agents_md import MemoryFiles, MemoryTree
+from factmem.agent.agents_md.page import Page
 from factmem.errors import FactMemError, InvalidDataError, MissingPackageError
 from factmem.integrations.langchain import identity_here
 from factmem.memory import Memory
