@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from factmem.agent import AgentMemory, GraphRun, Node, RunIdentity, StateAccess
+from factmem.agent.nodes import loader
 from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.facts import Concept
 from factmem.loops import is_async
-from factmem.memory.checks import one_or_more
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -112,16 +112,7 @@ def with_facts_from_memory(
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    wanted = None if concepts is None else one_or_more("concepts", concepts, Concept, str)
-    memory.declare(wanted or ())
-    about = None if subjects is None else one_or_more("subjects", subjects, MemorySubject)
-    places = None if scopes is None else [*map(memory.config.scope_of, one_or_more("scopes", scopes, MemoryScope, str))]
-
-    async def with_facts(given: Any, identity: RunIdentity) -> list[Any]:
-        history = state.messages(given)
-        if wanted is None:
-            return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
-        return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
+    loads = loader(memory, concepts, subjects, scopes)
 
     def who(given: Any) -> RunIdentity:
         return state.identity(given).or_else(identity_here(given))
@@ -131,7 +122,7 @@ def with_facts_from_memory(
     if is_async(node):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
-            history = await with_facts(given, who(given))
+            history = await loads(state.messages(given), who(given))
             update = await node(_shown(given, state, history), *args, **kwargs)
             return _without_block(update, state.messages(given), history)
 
@@ -140,7 +131,7 @@ def with_facts_from_memory(
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
         identity = who(given)
         run, policy = memory.for_run(identity), memory.config.loading.on_failure
-        shown = run.use_blocking(lambda _: with_facts(given, identity), "nothing could be loaded", policy)
+        shown = run.use_blocking(lambda _: loads(state.messages(given), identity), "nothing could be loaded", policy)
         history = [*state.messages(given)] if shown is None else shown
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
