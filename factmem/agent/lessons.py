@@ -5,35 +5,120 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, overload
 
+import anyio.to_thread
 import attrs
 from anyio import to_thread
 
 from factmem.abc import LanguageModel
 from factmem.agent.config import RunIdentity
-from factmem.agent.corrections import Distilled, distilled, grounded, rewritten
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock, in_force
 from factmem.agent.run import MemoryRun
 from factmem.detection import flags_in, redact
+from factmem.detection.extractions import says_nothing
+from factmem.detection.inquiries import inquire
 from factmem.detection.redaction import Span
 from factmem.detection.statements import says_something
+from factmem.detection.utterances import QuotableText
 from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.facts import Concept, MultipleFacts
-from factmem.llm import ForeignModel, as_language_model, element
+from factmem.llm import ForeignModel, as_language_model, document, element
 from factmem.loops import is_async
 from factmem.memory import Memory
+from factmem.memory.taint import Heard, Listener
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_whole
 
 __all__ = ["LESSON", "TASK", "Lessons", "Reviewed", "Reviewer"]
+
+
+@attrs.frozen
+class _Distilled:
+    """A lesson in a person's words about an output.
+
+    Attributes:
+        text: The lesson.
+        span: The words that it comes from, as offsets in the feedback.
+    """
+
+    text: str = attrs.field(repr=False)
+    span: Span
+
+
+async def _distilled(model: LanguageModel, output: str, feedback: str) -> list[_Distilled]:
+    """Return the lessons in what a person said about an output, with one call of a model; none in mere praise.
+
+    A lesson without a quote of the feedback is dropped; see `_grounded` for the others. If all are dropped, the
+    feedback itself is the lesson: a model that errs loses no correction.
+
+    Args:
+        model: The language model.
+        output: The output without secrets; what exceeds half of a question is cut.
+        feedback: The person's words without secrets.
+
+    Raises:
+        ModelError: The model failed.
+    """
+    room = model.max_chars // 2
+    content = document(element("output", output[:room]), element("feedback", feedback[:room]))
+    (answer,) = await inquire(model, "distil", content)
+    said = QuotableText(feedback)
+    found = [
+        (item["lesson"], said.find(item["quote"])) for item in answer["lessons"] if not says_nothing(item["lesson"])
+    ]
+    lessons = [_Distilled(text, span) for text, span in found if span is not None]
+    if found and not lessons:
+        return [_Distilled(feedback, (0, len(feedback)))]
+    return await anyio.to_thread.run_sync(_grounded, lessons, output, feedback)
+
+
+def _grounded(lessons: Iterable[_Distilled], output: str, feedback: str) -> list[_Distilled]:
+    """Return lessons in which nothing is the output's alone, each once.
+
+    One that repeats the output where the person did not becomes what the person said: the output may hold anything, and
+    nobody vouches for it.
+
+    Args:
+        lessons: The lessons that a model found.
+        output: The output without secrets.
+        feedback: The person's words without secrets.
+    """
+    listener = Listener([Heard(output, Origin.ASSISTANT, trusted=False), Heard(feedback, Origin.USER, trusted=True)])
+    found: dict[str, _Distilled] = {}
+    for lesson in lessons:
+        text = " ".join(lesson.text.split())
+        if listener.repeated_in(text) is not None:
+            text = feedback[slice(*lesson.span)]
+        found.setdefault(text.casefold(), _Distilled(text, lesson.span))
+    return list(found.values())
+
+
+async def _rewritten(model: LanguageModel, output: str, lessons: Sequence[str]) -> str:
+    """Return an output with lessons applied, with one call of a model; the output itself if it is too long for one.
+
+    Args:
+        model: The language model.
+        output: The output.
+        lessons: The lessons, newest first.
+
+    Raises:
+        ModelError: The model failed.
+    """
+    content = document(*(element("lesson", text) for text in lessons), element("output", output))
+    if len(content) > model.max_chars:
+        return output
+    (answer,) = await inquire(model, "rewrite", content)
+    found: str = answer["output"]
+    return found if found.strip() else output
+
 
 P = ParamSpec("P")
 
@@ -218,7 +303,7 @@ class Lessons:
             block = await self._recalled(run, memory, task=task, about=output) if takes_part else MemoryBlock()
             if not block or (await to_thread.run_sync(redact, output)).findings:
                 return output
-            return await rewritten(model, output, [str(record.value) for record in block.records])
+            return await _rewritten(model, output, [str(record.value) for record in block.records])
 
         return apply
 
@@ -381,10 +466,10 @@ class Lessons:
         verbatim = await keep(said, whole)
         try:
             if taught is not None:
-                lessons_in = [Distilled(text, whole) for text in texts if says_something(text)]
-                found = await to_thread.run_sync(grounded, lessons_in, shown, said)
+                lessons_in = [_Distilled(text, whole) for text in texts if says_something(text)]
+                found = await to_thread.run_sync(_grounded, lessons_in, shown, said)
             elif self._model is not None:
-                found = await distilled(self._model, shown, said)
+                found = await _distilled(self._model, shown, said)
             else:
                 return (verbatim,)
         except ModelError as error:

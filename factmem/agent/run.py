@@ -11,8 +11,7 @@ import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, Loading, RunIdentity, UserPolicy
-from factmem.agent.hearing import Hearing
-from factmem.agent.history import conversation_id
+from factmem.agent.history import Hearing, conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import (
     MemoryBlock,
