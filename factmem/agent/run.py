@@ -153,7 +153,7 @@ class MemoryRun:
             history=history,
             concepts=wanted,
             subjects=(self.user, *self.config.subjects) if subjects is None else tuple(map(self._narrowed, subjects)),
-            scopes=self.config.scopes if scopes is None else tuple(scopes),
+            scopes=None if scopes is None else tuple(scopes),
         )
         found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, _Found())
         records: Sequence[FactRecord[Any]] = found.records
@@ -337,10 +337,10 @@ class MemoryRun:
         Facts about other individuals are read by naming them, as `Memory.view` says.
         """
         name = self.identity.user_id
-        seen = memory if name is None else memory.view(viewer=name, individual=self.user)
+        user: dict[str, Any] = {} if name is None else {"viewer": name, "individual": self.user}
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
-        view = seen.view(scopes=named, exact=shared)
+        view = memory.view(scopes=named, exact=shared, **user)
         return view if scopes is None else view.view(scopes=scopes)
 
     def written_by_model(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
@@ -354,7 +354,7 @@ class MemoryRun:
         history: Sequence[Message],
         concepts: Collection[Concept[Any, Any] | str] | None,
         subjects: tuple[MemorySubject, ...],
-        scopes: tuple[MemoryScope | str, ...],
+        scopes: tuple[MemoryScope | str, ...] | None,
     ) -> _Found:
         if concepts is not None and not concepts:
             return _Found()
