@@ -148,7 +148,7 @@ def said(text: str, role: str, parts: MediaParts = _TEXT_ONLY, **fields: Any) ->
     Args:
         text: The text.
         role: The role of its speaker.
-        parts: The parts that are no text.
+        parts: The media.
         fields: Other fields of `Message`.
     """
     message = Message(content=text, role=role, media=parts.media, not_text=parts.not_text, **fields)

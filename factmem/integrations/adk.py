@@ -100,7 +100,7 @@ class ContentFormat:
     def messages(self, native: types.Content) -> Sequence[Message]:
         """See `HistoryFormat.messages`."""
         if isinstance(native, MemoryContent):
-            return (Message(content=text_of(native), role=MEMORY_ROLE),)
+            return (Message(content=_text_of(native), role=MEMORY_ROLE),)
         return list(_said(native, "assistant" if native.role == "model" else native.role or "user"))
 
     def calls(self, native: types.Content) -> bool:
@@ -128,7 +128,7 @@ class EventFormat:
         if native.content is None or native.partial:
             return ()
         if isinstance(native.content, MemoryContent) or (native.custom_metadata or {}).get(MEMORY_NAME):
-            return (Message(content=text_of(native.content), role=MEMORY_ROLE, id=native.id),)
+            return (Message(content=_text_of(native.content), role=MEMORY_ROLE, id=native.id),)
         role = "user" if native.author == "user" else "assistant"
         messages = _said(native.content, role, name=native.author, id=native.id, when=native.timestamp)
         forwarded = role == "user" and native.node_info.path
@@ -147,7 +147,7 @@ class EventFormat:
         return Event(author="model", content=ContentFormat().summary(text))
 
 
-def text_of(content: types.Content) -> str:
+def _text_of(content: types.Content) -> str:
     """Return the text of a content, without the model's thoughts."""
     return "\n".join(part.text for part in content.parts or () if part.text and not part.thought)
 
@@ -159,7 +159,7 @@ def _said(
     said_at = None if when is None else dt.datetime.fromtimestamp(when, dt.UTC)
     parts = media_of(map(_bytes_of, filter(_is_media, content.parts or ())))
     speaker = name if role == "assistant" else None
-    yield from said(text_of(content), role, parts, name=speaker, id=id, timestamp=said_at)
+    yield from said(_text_of(content), role, parts, name=speaker, id=id, timestamp=said_at)
     for number, (tool, answer) in enumerate(_answers(content), start=1):
         if answer.strip() and tool not in _OWN_TOOLS:
             answer_id = None if id is None else f"{id}/{number}"
@@ -185,7 +185,7 @@ def _answers(content: types.Content) -> Iterator[tuple[str | None, str]]:
             yield "code_execution", ran.output or ""
 
 
-def run_for(memory: AgentMemory, app_name: str, user_id: str, session_id: str | None = None) -> MemoryRun:
+def _run_for(memory: AgentMemory, app_name: str, user_id: str, session_id: str | None = None) -> MemoryRun:
     """Return a run for a user of an app; the app is the product if the configuration has no names."""
     run = memory.for_run(RunIdentity(user_id=str(user_id), session_id=None if session_id is None else str(session_id)))
     config = run.config
@@ -194,9 +194,9 @@ def run_for(memory: AgentMemory, app_name: str, user_id: str, session_id: str | 
     return attrs.evolve(run, config=attrs.evolve(config, product_name=app_name))
 
 
-def run_of(memory: AgentMemory, session: Session) -> MemoryRun:
+def _run_of(memory: AgentMemory, session: Session) -> MemoryRun:
     """Return a run for a session and its user."""
-    return run_for(memory, session.app_name, session.user_id, session.id)
+    return _run_for(memory, session.app_name, session.user_id, session.id)
 
 
 MIN_SCORE: Final = 0.1
@@ -236,7 +236,7 @@ class FactMemMemoryService(BaseMemoryService):
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Submit a session's new events. They are on disk when this returns, and processed in the background."""
-        await run_of(self.memory, session).save(spoken(EventFormat(), session.events))
+        await _run_of(self.memory, session).save(spoken(EventFormat(), session.events))
 
     async def add_events_to_memory(
         self,
@@ -260,7 +260,7 @@ class FactMemMemoryService(BaseMemoryService):
             InvalidDataError: The metadata has an unknown key.
         """
         asked = _asked(custom_metadata, _EVENTS_KEYS)
-        run = run_for(self.memory, app_name, user_id, session_id or _NO_SESSION)
+        run = _run_for(self.memory, app_name, user_id, session_id or _NO_SESSION)
         saved = await run.save(spoken(EventFormat(), events))
         if saved is not None and asked.get("wait_for_completion"):
             await saved.wait()
@@ -288,7 +288,7 @@ class FactMemMemoryService(BaseMemoryService):
                 something.
         """
         asked = _asked(custom_metadata, _ENTRIES_KEYS)
-        run = run_for(self.memory, app_name, user_id)
+        run = _run_for(self.memory, app_name, user_id)
         await run.held.use(partial(_kept, run=run, entries=memories, asked=asked))
 
     async def search_memory(
@@ -302,7 +302,7 @@ class FactMemMemoryService(BaseMemoryService):
             query: The query.
             top_k: Maximum number of entries (default: that of the service).
         """
-        run = run_for(self.memory, app_name, user_id)
+        run = _run_for(self.memory, app_name, user_id)
         limit = top_k or self.top_k
         records = await run.held.use(partial(_found, run=run, query=query, limit=limit, min_score=self.min_score))
         return SearchMemoryResponse(memories=[_entry(record) for record in records])
@@ -321,7 +321,7 @@ class FactMemMemoryService(BaseMemoryService):
         Raises:
             RecordNotFoundError: No memory visible to this user's agent has this id.
         """
-        run = run_for(self.memory, app_name, user_id)
+        run = _run_for(self.memory, app_name, user_id)
         await run.held.use(partial(_retracted, run=run, id=memory_id))
 
 
@@ -364,7 +364,7 @@ async def _kept(memory: Memory, *, run: MemoryRun, entries: Sequence[MemoryEntry
 
 
 def _entry_text(entry: MemoryEntry) -> str:
-    if not (text := text_of(entry.content)).strip():
+    if not (text := _text_of(entry.content)).strip():
         raise InvalidDataError("a memory has no text", path="$.memories")
     return text
 
@@ -500,7 +500,7 @@ class FactMemPlugin(BasePlugin):
         """Add the memory block before the user's last message in a request."""
         loaded: _Loaded = callback_context.custom_metadata.setdefault(_KEY, _Loaded())
         session = callback_context.session
-        run = run_of(self.memory, session)
+        run = _run_of(self.memory, session)
         run.hear(spoken(EventFormat(), session.events))
         block = await loaded.load(run, session)
         llm_request.contents = with_block(ContentFormat(), llm_request.contents, block)
@@ -517,7 +517,7 @@ class FactMemPlugin(BasePlugin):
         """Submit the session's new events."""
         if self.memory.config.saving.after_run and not _in_tool.get():
             session = invocation_context.session
-            await run_of(self.memory, session).save(spoken(EventFormat(), session.events))
+            await _run_of(self.memory, session).save(spoken(EventFormat(), session.events))
 
 
 def memory_tools(memory: AgentMemory) -> list[BaseTool]:
@@ -528,7 +528,7 @@ def memory_tools(memory: AgentMemory) -> list[BaseTool]:
     """
 
     def tools(context: ToolContext) -> MemoryTools:
-        run = run_of(memory, context.session)
+        run = _run_of(memory, context.session)
         run.hear(spoken(EventFormat(), context.session.events))
         return run.tools
 

@@ -102,7 +102,7 @@ def ending_named(reason: object) -> Ending | None:
     return _ENDINGS.get(str(reason).lower())
 
 
-def ending_of_error(error: BaseException) -> Ending | None:
+def _ending_of_error(error: BaseException) -> Ending | None:
     """Return the ending that a client raised as an error; None for an error of another kind."""
     if _code(error) == "content_filter":
         return Ending.FILTERED
@@ -126,7 +126,7 @@ def _arguments(call: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, default=str)
 
 
-def status_of(error: BaseException) -> int | None:
+def _status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error; None if there was no response."""
     for name in ("status_code", "code", "status"):
         if isinstance(status := getattr(error, name, None), int) and not isinstance(status, bool):
@@ -138,16 +138,16 @@ def is_passing(error: BaseException) -> bool:
     """Return whether the same request may succeed a little later."""
     if _code(error) in _OWN_CODES:
         return False
-    status = status_of(error)
+    status = _status_of(error)
     if status is None:
         ended = isinstance(error, RuntimeError) and "event loop" in str(error).lower()  # that of a kept connection
         return ended or "Connection" in type(error).__name__ or "Timeout" in type(error).__name__
     return status in _PASSING or status >= 500
 
 
-def wants_other_mode(error: BaseException) -> bool:
+def _wants_other_mode(error: BaseException) -> bool:
     """Return whether the endpoint may accept the question in another mode."""
-    match status_of(error):
+    match _status_of(error):
         case 400 | 415 | 422 | 501:
             return _code(error) not in _OWN_CODES
         case 500:
@@ -156,9 +156,9 @@ def wants_other_mode(error: BaseException) -> bool:
             return False
 
 
-def wants_other_temperature(error: BaseException) -> bool:
+def _wants_other_temperature(error: BaseException) -> bool:
     """Return whether the endpoint refused the temperature, as those of reasoning models do."""
-    return status_of(error) in {400, 422} and "temperature" in str(error).lower()
+    return _status_of(error) in {400, 422} and "temperature" in str(error).lower()
 
 
 def pause_asked(error: BaseException, *, now: float) -> float | None:
@@ -343,11 +343,11 @@ class ModelExchange(Generic[AnswerT]):
 
     def is_misunderstood(self) -> bool:
         """Return whether the endpoint refused the mode of the request, so that another may work."""
-        return self.answers == 0 and self.error is not None and wants_other_mode(self.error)
+        return self.answers == 0 and self.error is not None and _wants_other_mode(self.error)
 
     def is_too_hot(self) -> bool:
         """Return whether the endpoint refused the temperature."""
-        return self.answers == 0 and self.error is not None and wants_other_temperature(self.error)
+        return self.answers == 0 and self.error is not None and _wants_other_temperature(self.error)
 
     def _growing_pause(self) -> float:
         grown: float = self.limits.pause * 2.0 ** (self.failures - 1)
@@ -421,11 +421,11 @@ def failure_of(exchange: ModelExchange[Any], *, unanswered: str) -> ModelError:
         return error
     if exchange.too_slow:
         return _too_slow(exchange)
-    ending = exchange.ending or (None if error is None else ending_of_error(error))
+    ending = exchange.ending or (None if error is None else _ending_of_error(error))
     if ending is not None:
         return _ended(ending)
-    if error is not None and status_of(error) is not None:
-        return _refused_request(exchange, status_of(error) or 0)
+    if error is not None and _status_of(error) is not None:
+        return _refused_request(exchange, _status_of(error) or 0)
     if error is not None and is_passing(error) and "Timeout" in type(error).__name__:
         return _too_slow(exchange)
     if error is not None and is_passing(error):

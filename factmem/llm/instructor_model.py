@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from tenacity import RetryCallState
 
-__all__ = ["InstructorModel", "language_model"]
+__all__ = ["Endpoint", "InstructorModel", "OpenAIEndpoint", "ProviderEndpoint", "language_model"]
 
 AnswerT = TypeVar("AnswerT", bound="BaseModel")
 

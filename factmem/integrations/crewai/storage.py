@@ -111,7 +111,7 @@ class _Entry:
 
 
 @attrs.frozen
-class Shown:
+class _Shown:
     """A record in CrewAI's terms.
 
     Records with the same content in the same scope are one fact, which has the fields of the latest one.
@@ -170,14 +170,14 @@ def _aware(moment: dt.datetime) -> dt.datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
 
 
-def segments_of(path: str | None) -> tuple[str, ...]:
+def _segments_of(path: str | None) -> tuple[str, ...]:
     """Return the segments of one of CrewAI's paths; none for the root."""
     return tuple(segment for segment in (path or "").split("/") if segment.strip())
 
 
-def children(found: Sequence[Shown], path: str) -> list[str]:
+def _children(found: Sequence[_Shown], path: str) -> list[str]:
     """Return the paths one level below a path that hold records."""
-    depth = len(segments_of(path)) + 1
+    depth = len(_segments_of(path)) + 1
     return sorted({"/" + "/".join(item.path[:depth]) for item in found if len(item.path) >= depth})
 
 
@@ -189,19 +189,19 @@ def _view(run: MemoryRun, memory: Memory) -> Memory:
 
 def _below(run: MemoryRun, path: str | None) -> MemoryScope:
     scope = run.config.home
-    for segment in segments_of(path):
+    for segment in _segments_of(path):
         scope /= segment
     return scope
 
 
-async def seen(
+async def _seen(
     run: MemoryRun,
     memory: Memory,
     *,
     path: str | None = None,
     categories: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
-) -> list[Shown]:
+) -> list[_Shown]:
     """Return the records visible to CrewAI, newest first.
 
     Args:
@@ -211,7 +211,7 @@ async def seen(
         categories: Categories of which a record must have one.
         metadata: Entries that a record's metadata must have.
     """
-    wanted = segments_of(path)
+    wanted = _segments_of(path)
     facts = await _view(run, memory).list_records(strongest=True, subjects=(run.user, *run.config.subjects))
     found = [
         item
@@ -224,7 +224,7 @@ async def seen(
     return sorted(found, key=lambda item: item.created_at, reverse=True)
 
 
-def _shown(run: MemoryRun, fact: FactRecord[Any]) -> list[Shown]:
+def _shown(run: MemoryRun, fact: FactRecord[Any]) -> list[_Shown]:
     """Return CrewAI's records of a fact, latest last."""
     home, segments = run.config.home, fact.scope.segments
     inside = fact.scope.kind is home.kind and home.contains(fact.scope)
@@ -246,15 +246,15 @@ def _shown(run: MemoryRun, fact: FactRecord[Any]) -> list[Shown]:
     noted = noted if isinstance(noted, dict) else {}
     latest = of_fact.read(noted)
     twins = [attrs.evolve(of_fact, private=latest.private).read(twin) for twin in noted.get("twins", ())]
-    earlier = [Shown(fact, path, own, twin, twin.ids) for twin in twins]
-    return [*earlier, Shown(fact, path, own, latest, (fact.id, *latest.ids))]
+    earlier = [_Shown(fact, path, own, twin, twin.ids) for twin in twins]
+    return [*earlier, _Shown(fact, path, own, latest, (fact.id, *latest.ids))]
 
 
 _Place: TypeAlias = tuple[str, tuple[str, ...], bool]
-_Places: TypeAlias = dict[_Place, list[Shown]]
+_Places: TypeAlias = dict[_Place, list[_Shown]]
 
 
-def _by_place(run: MemoryRun, items: Iterable[Shown]) -> _Places:
+def _by_place(run: MemoryRun, items: Iterable[_Shown]) -> _Places:
     facts = {item.fact.id: _shown(run, item.fact) for item in items if item.own}
     return {_place(it[-1].fact.value, it[-1].fact.scope, owned=it[-1].entry.private): it for it in facts.values()}
 
@@ -263,11 +263,11 @@ def _place(content: str, scope: MemoryScope, *, owned: bool) -> _Place:
     return (unicodedata.normalize("NFC", content), scope.segments, owned)
 
 
-async def saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecord]) -> None:
+async def _saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecord]) -> None:
     """Save records, or none of them if one is not legal."""
     if not records:
         return
-    known = await seen(run, memory)
+    known = await _seen(run, memory)
     given = [_checked(record) for record in records]
     _check_vectors(known, given)
     places = _by_place(run, known)
@@ -331,16 +331,16 @@ def _checked(record: MemoryRecord) -> MemoryRecord:
     return record.model_copy(update={"content": content, "metadata": metadata})
 
 
-def _check_vectors(known: Iterable[Shown], records: Iterable[MemoryRecord]) -> None:
+def _check_vectors(known: Iterable[_Shown], records: Iterable[MemoryRecord]) -> None:
     stored = next((len(vector) for item in known if item.own and (vector := item.vector) is not None), None)
     for size in (len(record.embedding) for record in records if record.embedding):
         if size != (stored := stored or size):
             raise VectorSizeError(stored, size)
 
 
-async def updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> None:
+async def _updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> None:
     """Update a record in place, or move it to its new place."""
-    known = await seen(run, memory)
+    known = await _seen(run, memory)
     present = next((item for item in known if record.id in item.ids), None)
     if present is None:
         raise RecordNotFoundError("no record that CrewAI sees has this id")
@@ -363,7 +363,7 @@ async def updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> No
 
 
 async def _without(
-    run: MemoryRun, memory: Memory, gone: Sequence[Shown], *, ids: Collection[str] = (), reason: str
+    run: MemoryRun, memory: Memory, gone: Sequence[_Shown], *, ids: Collection[str] = (), reason: str
 ) -> None:
     """Retract records; other records of the same fact stay, and so do records that have further ids beside these."""
     doomed = list[str]()
@@ -381,7 +381,7 @@ async def _without(
         await _view(run, memory).retract(*doomed, reason=reason)
 
 
-async def deleted(
+async def _deleted(
     run: MemoryRun,
     memory: Memory,
     *,
@@ -396,7 +396,7 @@ async def deleted(
         raise InvalidDataError('say what to delete: scope_prefix="/" deletes everything, and reset() erases it')
     doomed = [
         item
-        for item in await seen(run, memory, path=path, categories=categories, metadata=metadata)
+        for item in await _seen(run, memory, path=path, categories=categories, metadata=metadata)
         if item.own
         and (not ids or not set(ids).isdisjoint(item.ids))
         and (older_than is None or item.created_at < _naive(_aware(older_than)))
@@ -405,7 +405,7 @@ async def deleted(
     return len(doomed)
 
 
-async def erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
+async def _erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
     """Erase CrewAI's records below a path."""
     view, scope = _view(run, memory), _below(run, path)
     doomed = await view.forget(scope=scope, subject=run.user, concepts=[STATEMENT], dry_run=True)
@@ -476,11 +476,11 @@ class FactMemStorage:
             VectorSizeError: A vector differs in size from the stored ones.
             InvalidDataError: A record has no content, or a value that cannot be stored.
         """
-        self._blocking(partial(saved, records=records))
+        self._blocking(partial(_saved, records=records))
 
     async def asave(self, records: list[MemoryRecord]) -> None:
         """See `save`."""
-        await self._asking(partial(saved, records=records))
+        await self._asking(partial(_saved, records=records))
 
     def search(
         self,
@@ -496,7 +496,7 @@ class FactMemStorage:
         The score and ``min_score`` are cosines, 0 if negative, as in CrewAI's Qdrant storage. CrewAI's LanceDB storage
         derives its scores from distances instead.
         """
-        found = self._blocking(partial(seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
+        found = self._blocking(partial(_seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
         return self._closest(found, query_embedding, limit, min_score)
 
     async def asearch(
@@ -509,7 +509,7 @@ class FactMemStorage:
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
         """See `search`."""
-        found = await self._asking(partial(seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
+        found = await self._asking(partial(_seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
         return await to_thread.run_sync(self._closest, found, query_embedding, limit, min_score)
 
     def delete(
@@ -525,7 +525,7 @@ class FactMemStorage:
         Raises:
             InvalidDataError: There is no filter; ``scope_prefix="/"`` deletes everything.
         """
-        given = partial(deleted, path=scope_prefix, categories=categories, ids=record_ids)
+        given = partial(_deleted, path=scope_prefix, categories=categories, ids=record_ids)
         return self._blocking(partial(given, older_than=older_than, metadata=metadata_filter))
 
     async def adelete(
@@ -537,7 +537,7 @@ class FactMemStorage:
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
         """See `delete`."""
-        given = partial(deleted, path=scope_prefix, categories=categories, ids=record_ids)
+        given = partial(_deleted, path=scope_prefix, categories=categories, ids=record_ids)
         return await self._asking(partial(given, older_than=older_than, metadata=metadata_filter))
 
     def update(self, record: MemoryRecord) -> None:
@@ -545,50 +545,50 @@ class FactMemStorage:
 
         A fact that CrewAI did not save stays unchanged, and the record is saved beside it.
         """
-        self._blocking(partial(updated, record=record))
+        self._blocking(partial(_updated, record=record))
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return the record with an id, or None."""
-        found = self._blocking(seen)
+        found = self._blocking(_seen)
         return next((item.shown(record_id) for item in found if record_id in item.ids), None)
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """Return the records of a scope, newest first."""
-        found = self._blocking(partial(seen, path=scope_prefix))
+        found = self._blocking(partial(_seen, path=scope_prefix))
         return [item.shown() for item in found[max(offset, 0) :][: max(limit, 0)]]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Return a summary of a scope and its subtree."""
-        found = self._blocking(partial(seen, path=scope))
+        found = self._blocking(partial(_seen, path=scope))
         times = [item.created_at for item in found]
         return ScopeInfo(
-            path="/" + "/".join(segments_of(scope)),
+            path="/" + "/".join(_segments_of(scope)),
             record_count=len(found),
             categories=sorted({category for item in found for category in item.entry.categories}),
             oldest_record=min(times, default=None),
             newest_record=max(times, default=None),
-            child_scopes=children(found, scope),
+            child_scopes=_children(found, scope),
         )
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the paths one level below a scope."""
-        return children(self._blocking(partial(seen, path=parent)), parent)
+        return _children(self._blocking(partial(_seen, path=parent)), parent)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return the number of records in a scope per category."""
         counts: dict[str, int] = {}
-        for item in self._blocking(partial(seen, path=scope_prefix)):
+        for item in self._blocking(partial(_seen, path=scope_prefix)):
             for category in item.entry.categories:
                 counts[category] = counts.get(category, 0) + 1
         return counts
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records in a scope and its subtree."""
-        return len(self._blocking(partial(seen, path=scope_prefix)))
+        return len(self._blocking(partial(_seen, path=scope_prefix)))
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Erase the records of a scope, with all their history. This cannot be undone."""
-        self._blocking(partial(erased, path=scope_prefix))
+        self._blocking(partial(_erased, path=scope_prefix))
 
     def _blocking(self, work: Callable[[MemoryRun, Memory], Awaitable[T]]) -> T:
         run = run_of(self.memory)
@@ -601,7 +601,7 @@ class FactMemStorage:
         return await run.held.use(partial(work, run))
 
     def _closest(
-        self, found: Sequence[Shown], query: Sequence[float], limit: int, min_score: float
+        self, found: Sequence[_Shown], query: Sequence[float], limit: int, min_score: float
     ) -> list[tuple[MemoryRecord, float]]:
         import numpy as np
 
@@ -617,7 +617,7 @@ class FactMemStorage:
         scored.sort(key=lambda pair: -pair[1])
         return [(item.shown(), score) for item, score in scored if score >= min_score][: max(limit, 0)]
 
-    def _vectors_of(self, found: Sequence[Shown]) -> list[NDArray[np.float32]]:
+    def _vectors_of(self, found: Sequence[_Shown]) -> list[NDArray[np.float32]]:
         """Return the vectors of records; missing ones are embedded now and cached."""
         import numpy as np
 
