@@ -7,7 +7,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Final, TypeVar
@@ -17,10 +17,10 @@ import attrs
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
+from factmem.abc import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
 from factmem.loops import ProgramLoops
 from factmem.memory import Memory, Remembered, Submission
-from factmem.memory.blocking import SubmissionState
 
 __all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
 
@@ -248,7 +248,7 @@ async def _finished(future: Future[T]) -> T:
         raise
 
 
-class SavedHistory(SubmissionState):
+class SavedHistory:
     """A submitted history. It is on disk, and processed in the background.
 
     Args:
@@ -257,8 +257,33 @@ class SavedHistory(SubmissionState):
     """
 
     def __init__(self, submission: Submission, held: MemoryHolder) -> None:
-        super().__init__(submission)
+        self._submission = submission
         self._held = held
+
+    @property
+    def pending(self) -> int:
+        """Number of units that are not processed yet."""
+        return self._submission.pending
+
+    @property
+    def outcomes(self) -> tuple[Remembered, ...]:
+        """The outcomes so far."""
+        return self._submission.outcomes
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Names of the errors of failed units, which are in the store's dead letters."""
+        return self._submission.failures
+
+    @property
+    def skipped(self) -> int:
+        """Number of messages skipped, because they were submitted before for all that is looked for now."""
+        return self._submission.skipped
+
+    @property
+    def dropped(self) -> Mapping[DropReason, int]:
+        """Number of candidates and message parts dropped so far, by reason; see `Remembered.dropped`."""
+        return self._submission.dropped
 
     def held_by(self, held: MemoryHolder) -> SavedHistory:
         """Return this submission for use through another `MemoryHolder`: from another event loop, or without one."""

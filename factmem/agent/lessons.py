@@ -5,35 +5,120 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, overload
 
+import anyio.to_thread
 import attrs
 from anyio import to_thread
 
 from factmem.abc import LanguageModel
 from factmem.agent.config import RunIdentity
-from factmem.agent.corrections import Distilled, distilled, grounded, rewritten
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock, in_force
 from factmem.agent.run import MemoryRun
 from factmem.detection import flags_in, redact
+from factmem.detection.extractions import says_nothing
+from factmem.detection.inquiries import inquire
 from factmem.detection.redaction import Span
 from factmem.detection.statements import says_something
-from factmem.errors import CapabilityError, FactMemError, InvalidDataError, ModelError
+from factmem.detection.utterances import QuotableText
+from factmem.errors import CapabilityError, InvalidDataError, ModelError
 from factmem.facts import Concept, MultipleFacts
-from factmem.llm import ForeignModel, as_language_model, element
+from factmem.llm import ForeignModel, as_language_model, document, element
 from factmem.loops import is_async
 from factmem.memory import Memory
+from factmem.memory.taint import Heard, Listener
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_whole
 
 __all__ = ["LESSON", "TASK", "Lessons", "Reviewed", "Reviewer"]
+
+
+@attrs.frozen
+class _Distilled:
+    """A lesson in a person's words about an output.
+
+    Attributes:
+        text: The lesson.
+        span: The words that it comes from, as offsets in the feedback.
+    """
+
+    text: str = attrs.field(repr=False)
+    span: Span
+
+
+async def _distilled(model: LanguageModel, output: str, feedback: str) -> list[_Distilled]:
+    """Return the lessons in what a person said about an output, with one call of a model; none in mere praise.
+
+    A lesson without a quote of the feedback is dropped; see `_grounded` for the others. If all are dropped, the
+    feedback itself is the lesson: a model that errs loses no correction.
+
+    Args:
+        model: The language model.
+        output: The output without secrets; what exceeds half of a question is cut.
+        feedback: The person's words without secrets.
+
+    Raises:
+        ModelError: The model failed.
+    """
+    room = model.max_chars // 2
+    content = document(element("output", output[:room]), element("feedback", feedback[:room]))
+    (answer,) = await inquire(model, "distil", content)
+    said = QuotableText(feedback)
+    found = [
+        (item["lesson"], said.find(item["quote"])) for item in answer["lessons"] if not says_nothing(item["lesson"])
+    ]
+    lessons = [_Distilled(text, span) for text, span in found if span is not None]
+    if found and not lessons:
+        return [_Distilled(feedback, (0, len(feedback)))]
+    return await anyio.to_thread.run_sync(_grounded, lessons, output, feedback)
+
+
+def _grounded(lessons: Iterable[_Distilled], output: str, feedback: str) -> list[_Distilled]:
+    """Return lessons in which nothing is the output's alone, each once.
+
+    One that repeats the output where the person did not becomes what the person said: the output may hold anything, and
+    nobody vouches for it.
+
+    Args:
+        lessons: The lessons that a model found.
+        output: The output without secrets.
+        feedback: The person's words without secrets.
+    """
+    listener = Listener([Heard(output, Origin.ASSISTANT, trusted=False), Heard(feedback, Origin.USER, trusted=True)])
+    found: dict[str, _Distilled] = {}
+    for lesson in lessons:
+        text = " ".join(lesson.text.split())
+        if listener.repeated_in(text) is not None:
+            text = feedback[slice(*lesson.span)]
+        found.setdefault(text.casefold(), _Distilled(text, lesson.span))
+    return list(found.values())
+
+
+async def _rewritten(model: LanguageModel, output: str, lessons: Sequence[str]) -> str:
+    """Return an output with lessons applied, with one call of a model; the output itself if it is too long for one.
+
+    Args:
+        model: The language model.
+        output: The output.
+        lessons: The lessons, newest first.
+
+    Raises:
+        ModelError: The model failed.
+    """
+    content = document(*(element("lesson", text) for text in lessons), element("output", output))
+    if len(content) > model.max_chars:
+        return output
+    (answer,) = await inquire(model, "rewrite", content)
+    found: str = answer["output"]
+    return found if found.strip() else output
+
 
 P = ParamSpec("P")
 
@@ -63,6 +148,8 @@ _blocks: ContextVar[Mapping[Lessons, MemoryBlock]] = ContextVar("factmem_lessons
 """The lessons for the call under way, by their collection: one decorated function may call another's."""
 
 _NOBODY: Final = RunIdentity()
+_NOT_LOADED, _NOT_APPLIED = "no lessons could be loaded", "lessons could not be applied"
+_NOT_SAVED: Final = "no lesson could be saved"
 
 
 @attrs.frozen(kw_only=True)
@@ -154,18 +241,31 @@ class Lessons:
             MissingUserError: The run names no user, the memory separates users, and lessons are not shared.
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
-        return await self._recall(self._memory.for_run(identity), task, about)
-
-    async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
+        run = self._memory.for_run(identity)
         if not self._takes_part(run, wanted=run.identity.load):
             return MemoryBlock()
-        try:
-            return await run.held.use(partial(self._recalled, run, task=task, about=about))
-        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
-            raise
-        except FactMemError as error:
-            run.failed("no lessons could be loaded", error, run.config.loading.on_failure)
+        return await run.attempt(
+            partial(self._recalled, run, task=task, about=about),
+            _NOT_LOADED,
+            run.config.loading.on_failure,
+            MemoryBlock(),
+        )
+
+    def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
+        """Recall like `recall`, without an event loop.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.load):
             return MemoryBlock()
+        return run.attempt_blocking(
+            partial(self._recalled, run, task=task, about=about),
+            _NOT_LOADED,
+            run.config.loading.on_failure,
+            MemoryBlock(),
+        )
 
     async def apply(self, task: str, output: str, *, identity: RunIdentity = _NOBODY) -> str:
         """Return an output with the lessons of its task applied by the language model.
@@ -181,27 +281,31 @@ class Lessons:
             CapabilityError: There is no language model.
             FactMemError: See `recall`; the model's failure is treated in the same way.
         """
-        return await self._apply(self._memory.for_run(identity), task, output)
+        run = self._memory.for_run(identity)
+        apply = self._applying(run, task, output)
+        return await run.attempt(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
 
-    async def _apply(self, run: MemoryRun, task: str, output: str) -> str:
+    def _apply_blocking(self, task: str, output: str) -> str:
+        run = self._memory.for_run()
+        apply = self._applying(run, task, output)
+        return run.attempt_blocking(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
+
+    def _applying(self, run: MemoryRun, task: str, output: str) -> Callable[[Memory], Awaitable[str]]:
+        """Return a function that applies the lessons of a task to an output."""
         if (model := self._model) is None:
             raise CapabilityError(
                 "there is no language model to rewrite an output: give one to Lessons(model=...) or to the agent's "
                 "memory, or put the text of recall() into the prompt that makes the output"
             )
-        block = await self._recall(run, task, output)
-        if not block or (await to_thread.run_sync(redact, output)).findings:
-            return output
-        taught = [str(record.value) for record in block.records]
+        takes_part = self._takes_part(run, wanted=run.identity.load)
 
-        async def rewrite(memory: Memory) -> str:
-            return await rewritten(model, output, taught)
+        async def apply(memory: Memory) -> str:
+            block = await self._recalled(run, memory, task=task, about=output) if takes_part else MemoryBlock()
+            if not block or (await to_thread.run_sync(redact, output)).findings:
+                return output
+            return await _rewritten(model, output, [str(record.value) for record in block.records])
 
-        try:
-            return await run.held.use(rewrite)
-        except FactMemError as error:
-            run.failed("lessons could not be applied", error, run.config.loading.on_failure)
-            return output
+        return apply
 
     async def learn(
         self,
@@ -227,21 +331,31 @@ class Lessons:
             CapabilityError: The provider cannot keep lessons.
             FactMemError: Nothing could be saved, and the policy is `FailurePolicy.RAISE`.
         """
-        return await self._learn(self._memory.for_run(identity), task, output, feedback, taught)
-
-    async def _learn(
-        self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None = None
-    ) -> tuple[FactRecord[str], ...]:
+        run = self._memory.for_run(identity)
         if not self._takes_part(run, wanted=run.identity.save):
             return ()
-        try:
-            learnt = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
-            return await run.held.use(learnt)
-        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be learnt
-            raise
-        except FactMemError as error:
-            run.failed("no lesson could be saved", error, run.config.saving.on_failure)
+        learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
+        return await run.attempt(learn, _NOT_SAVED, run.config.saving.on_failure, ())
+
+    def learn_blocking(
+        self,
+        task: str,
+        output: str,
+        feedback: str,
+        *,
+        taught: Sequence[str] | None = None,
+        identity: RunIdentity = _NOBODY,
+    ) -> tuple[FactRecord[str], ...]:
+        """Learn like `learn`, without an event loop.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        run = self._memory.for_run(identity)
+        if not self._takes_part(run, wanted=run.identity.save):
             return ()
+        learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
+        return run.attempt_blocking(learn, _NOT_SAVED, run.config.saving.on_failure, ())
 
     @overload
     def reviewed(
@@ -286,15 +400,13 @@ class Lessons:
 
             @functools.wraps(function)
             async def reviewing(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
-                run = self._memory.for_run()
-                with self._shown(await self._recall(run, name, _texts_in(args, kwargs))):
+                with self._shown(await self.recall(name, _texts_in(args, kwargs))):
                     output = await function(*args, **kwargs)
                 if rewrite:
-                    output = await self._apply(run, name, output)
+                    output = await self.apply(name, output)
                 feedback = await by(output)
-                return Reviewed(
-                    output=output, feedback=feedback, lessons=await self._learn(run, name, output, feedback)
-                )
+                lessons = await self.learn(name, output, feedback)
+                return Reviewed(output=output, feedback=feedback, lessons=lessons)
 
             @functools.wraps(function)
             def reviewing_blocking(*args: P.args, **kwargs: P.kwargs) -> Reviewed:
@@ -318,45 +430,6 @@ class Lessons:
             yield
         finally:
             _blocks.reset(token)
-
-    def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
-        """Recall like `recall`, without an event loop.
-
-        Raises:
-            CapabilityError: The program opened the memory, in an event loop.
-        """
-        run = self._memory.for_run(identity)
-        policy = run.config.loading.on_failure
-        found = run.use_blocking(lambda run: self._recall(run, task, about), "no lessons could be loaded", policy)
-        return MemoryBlock() if found is None else found
-
-    def _apply_blocking(self, task: str, output: str) -> str:
-        run = self._memory.for_run()
-        policy = run.config.loading.on_failure
-        applied = run.use_blocking(lambda run: self._apply(run, task, output), "lessons could not be applied", policy)
-        return output if applied is None else applied
-
-    def learn_blocking(
-        self,
-        task: str,
-        output: str,
-        feedback: str,
-        *,
-        taught: Sequence[str] | None = None,
-        identity: RunIdentity = _NOBODY,
-    ) -> tuple[FactRecord[str], ...]:
-        """Learn like `learn`, without an event loop.
-
-        Raises:
-            CapabilityError: The program opened the memory, in an event loop.
-        """
-        run = self._memory.for_run(identity)
-        learnt = run.use_blocking(
-            lambda run: self._learn(run, task, output, feedback, taught),
-            "no lesson could be saved",
-            run.config.saving.on_failure,
-        )
-        return () if learnt is None else learnt
 
     def _takes_part(self, run: MemoryRun, *, wanted: bool) -> bool:
         """Return whether a run uses lessons, after a check of its user."""
@@ -393,10 +466,10 @@ class Lessons:
         verbatim = await keep(said, whole)
         try:
             if taught is not None:
-                lessons_in = [Distilled(text, whole) for text in texts if says_something(text)]
-                found = await to_thread.run_sync(grounded, lessons_in, shown, said)
+                lessons_in = [_Distilled(text, whole) for text in texts if says_something(text)]
+                found = await to_thread.run_sync(_grounded, lessons_in, shown, said)
             elif self._model is not None:
-                found = await distilled(self._model, shown, said)
+                found = await _distilled(self._model, shown, said)
             else:
                 return (verbatim,)
         except ModelError as error:

@@ -35,6 +35,7 @@ __all__ = [
     "StateAccess",
     "load_all_facts_from_memory",
     "load_from_memory",
+    "loader",
     "save_to_memory",
     "save_to_memory_auto_detect_facts",
 ]
@@ -173,14 +174,8 @@ def load_from_memory(
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    wanted = one_or_more("concepts", concepts, Concept, str)
-    memory.declare(wanted)
-    about, places = _subjects(subjects), _scopes(memory, scopes)
-
-    async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
-        return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
-
-    return _node("load_from_memory", memory, loaded, state, memory.config.loading.on_failure)
+    loads = loader(memory, concepts, subjects, scopes)
+    return _node("load_from_memory", memory, loads, state, memory.config.loading.on_failure)
 
 
 def load_all_facts_from_memory(
@@ -201,12 +196,28 @@ def load_all_facts_from_memory(
     Raises:
         InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
     """
-    about, places = _subjects(subjects), _scopes(memory, scopes)
+    loads = loader(memory, None, subjects, scopes)
+    return _node("load_all_facts_from_memory", memory, loads, state, memory.config.loading.on_failure)
+
+
+def loader(
+    memory: AgentMemory,
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None,
+    scopes: MemoryScope | ScopeKind | Iterable[SaveScope] | None,
+) -> Callable[[Sequence[Any], RunIdentity], Awaitable[list[Any]]]:
+    """Return a function that adds known facts to a history; its arguments are those of `load_from_memory`."""
+    wanted = None if concepts is None else one_or_more("concepts", concepts, Concept, str)
+    memory.declare(wanted or ())
+    about = None if subjects is None else one_or_more("subjects", subjects, MemorySubject)
+    places = _scopes(memory, scopes)
 
     async def loaded(history: Sequence[Any], identity: RunIdentity) -> list[Any]:
-        return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
+        if wanted is None:
+            return await memory.load_all_facts_to_agent(history, subjects=about, scopes=places, identity=identity)
+        return await memory.load_facts_to_agent(history, wanted, subjects=about, scopes=places, identity=identity)
 
-    return _node("load_all_facts_from_memory", memory, loaded, state, memory.config.loading.on_failure)
+    return loaded
 
 
 def save_to_memory(
@@ -335,10 +346,6 @@ def _replace(state: Any, update: Mapping[str, Any]) -> None:
             state[name] = value
         else:
             setattr(state, name, value)
-
-
-def _subjects(subjects: MemorySubject | Iterable[MemorySubject] | None) -> tuple[MemorySubject, ...] | None:
-    return None if subjects is None else one_or_more("subjects", subjects, MemorySubject)
 
 
 def _scopes(memory: AgentMemory, scopes: Any) -> Any:

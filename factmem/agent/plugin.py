@@ -15,8 +15,7 @@ import attrs
 
 from factmem.abc import DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
-from factmem.agent.hearing import Hearing
-from factmem.agent.history import DictFormat, HistoryFormat, MessageFormat, spoken, with_block
+from factmem.agent.history import DictFormat, Hearing, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, ThreadMemoryHolder
 from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points

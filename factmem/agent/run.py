@@ -11,8 +11,7 @@ import attrs
 
 from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, Loading, RunIdentity, UserPolicy
-from factmem.agent.hearing import Hearing
-from factmem.agent.history import conversation_id
+from factmem.agent.history import Hearing, conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
 from factmem.agent.rendering import (
     MemoryBlock,
@@ -154,15 +153,9 @@ class MemoryRun:
             history=history,
             concepts=wanted,
             subjects=(self.user, *self.config.subjects) if subjects is None else tuple(map(self._narrowed, subjects)),
-            scopes=self.config.scopes if scopes is None else tuple(scopes),
+            scopes=None if scopes is None else tuple(scopes),
         )
-        try:
-            found = await self.held.use(ask)
-        except (CapabilityError, InvalidDataError):  # permanent: nothing would ever be loaded
-            raise
-        except FactMemError as error:
-            self.failed("nothing could be loaded", error, loading.on_failure)
-            return MemoryBlock()
+        found = await self.attempt(ask, "nothing could be loaded", loading.on_failure, _Found())
         records: Sequence[FactRecord[Any]] = found.records
         if hooks.after_load:
             records = await hooks.after_load(self.identity, records)
@@ -287,6 +280,41 @@ class MemoryRun:
             return None
         return self.held.use_blocking(lambda memory: work(attrs.evolve(self, held=OpenMemoryHolder(memory))))
 
+    async def attempt(
+        self, work: Callable[[Memory], Awaitable[T]], what: str, policy: FailurePolicy, otherwise: T
+    ) -> T:
+        """Run a function on the memory, and return its result.
+
+        Args:
+            work: The function.
+            what: See `failed`.
+            policy: Treatment of errors that may pass; mistakes in settings and arguments are raised in any case.
+            otherwise: The result after an error that was logged.
+        """
+        try:
+            return await self.held.use(work)
+        except (CapabilityError, InvalidDataError):  # permanent: it would never work
+            raise
+        except FactMemError as error:
+            self.failed(what, error, policy)
+            return otherwise
+
+    def attempt_blocking(
+        self, work: Callable[[Memory], Awaitable[T]], what: str, policy: FailurePolicy, otherwise: T
+    ) -> T:
+        """Run a function on the memory like `attempt`, without an event loop.
+
+        Raises:
+            CapabilityError: The program opened the memory, in an event loop.
+        """
+        try:
+            return self.held.use_blocking(work)
+        except (CapabilityError, InvalidDataError):
+            raise
+        except FactMemError as error:
+            self.failed(what, error, policy)
+            return otherwise
+
     def failed(self, what: str, error: FactMemError, policy: FailurePolicy) -> None:
         """Raise or log an error of the memory, as a policy says.
 
@@ -309,10 +337,10 @@ class MemoryRun:
         Facts about other individuals are read by naming them, as `Memory.view` says.
         """
         name = self.identity.user_id
-        seen = memory if name is None else memory.view(viewer=name, individual=self.user)
+        user: dict[str, Any] = {} if name is None else {"viewer": name, "individual": self.user}
         named = [scope for scope in self.config.scopes if scope != MemoryScope.CROSS_PRODUCT]
         shared = [MemoryScope.CROSS_PRODUCT] if self.config.cross_product else []
-        view = seen.view(scopes=named, exact=shared)
+        view = memory.view(scopes=named, exact=shared, **user)
         return view if scopes is None else view.view(scopes=scopes)
 
     def written_by_model(self, memory: Memory, scopes: Iterable[MemoryScope | str] | None = None) -> Memory:
@@ -326,7 +354,7 @@ class MemoryRun:
         history: Sequence[Message],
         concepts: Collection[Concept[Any, Any] | str] | None,
         subjects: tuple[MemorySubject, ...],
-        scopes: tuple[MemoryScope | str, ...],
+        scopes: tuple[MemoryScope | str, ...] | None,
     ) -> _Found:
         if concepts is not None and not concepts:
             return _Found()

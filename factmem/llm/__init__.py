@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from factmem.lazy_names import lazy_names
 from factmem.llm.asking import Budget, Spent, Usage, ask, ask_all, bounded_gather, in_turn, meter, metered, usage_of
 from factmem.llm.costs import Cost, CostReport
-from factmem.llm.documents import document, element, fitting, items, section
+from factmem.llm.messages import document, element, fitting, items, section
 
 if TYPE_CHECKING:
     from factmem.llm.host_models import ForeignModel, HostModel, as_language_model

@@ -20,15 +20,16 @@ from factmem.abc import LanguageModel, Prompt
 from factmem.errors import InvalidDataError, ModelAwayError
 from factmem.llm.asking import Usage, meter, usage_of
 from factmem.llm.exchange import (
+    Ending,
     ExchangeLimits,
     ModelExchange,
     Reply,
     described_schema,
+    ending_named,
     failure_of,
     hush,
     name_of,
 )
-from factmem.llm.faults import Ending, ending_named
 from factmem.llm.messages import instructions_of, messages_of
 from factmem.loops import ProgramLoops, away
 from factmem.validators import check_seconds, check_whole

@@ -59,9 +59,13 @@ _SCHEMA: Final[dict[str, Any]] = {
 
 @attrs.frozen(kw_only=True)
 class MediaForm:
-    """Form in which an endpoint takes media and answers.
+    """Form in which the endpoint of a vendor takes media and answers.
 
     Attributes:
+        base_url: The vendor's own endpoint.
+        url_variable: Environment variable with the address of another one.
+        keys: Environment variables that may hold the key.
+        key_header: Header of requests that carries the key.
         types: MIME types that it takes.
         path: Returns the path of a request, by model.
         body: Returns the body of a request: model, MIME type and base64.
@@ -69,6 +73,10 @@ class MediaForm:
         headers: Headers that every request has.
     """
 
+    base_url: str
+    url_variable: str
+    keys: tuple[str, ...]
+    key_header: str = "Authorization"
     types: frozenset[str]
     path: Callable[[str], str]
     body: Callable[[str, str, str], dict[str, Any]]
@@ -160,12 +168,19 @@ def _google_text(answer: Any) -> str | None:
 
 
 _OPENAI: Final = MediaForm(
+    base_url="https://api.openai.com/v1",
+    url_variable="OPENAI_BASE_URL",
+    keys=("OPENAI_API_KEY",),
     types=frozenset({*_IMAGES, *_OPENAI_SOUND, _PDF}),
     path=lambda model: "/chat/completions",
     body=_openai_body,
     text=_openai_text,
 )
 _ANTHROPIC: Final = MediaForm(
+    base_url="https://api.anthropic.com",
+    url_variable="ANTHROPIC_BASE_URL",
+    keys=("ANTHROPIC_API_KEY",),
+    key_header="x-api-key",
     types=frozenset({*_IMAGES, _PDF}),
     path=lambda model: "/v1/messages",
     body=_anthropic_body,
@@ -173,6 +188,10 @@ _ANTHROPIC: Final = MediaForm(
     headers={"anthropic-version": "2023-06-01"},
 )
 _GOOGLE: Final = MediaForm(
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    url_variable="GOOGLE_BASE_URL",
+    keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    key_header="x-goog-api-key",
     types=frozenset(
         {
             *("image/png", "image/jpeg", "image/webp", _PDF),
@@ -275,34 +294,7 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
-@attrs.frozen(kw_only=True)
-class _Vendor:
-    form: MediaForm
-    base_url: str
-    url_variable: str
-    keys: tuple[str, ...]
-    header: str = "Authorization"
-
-
-_VENDORS: Final = {
-    "openai": _Vendor(
-        form=_OPENAI, base_url="https://api.openai.com/v1", url_variable="OPENAI_BASE_URL", keys=("OPENAI_API_KEY",)
-    ),
-    "anthropic": _Vendor(
-        form=_ANTHROPIC,
-        base_url="https://api.anthropic.com",
-        url_variable="ANTHROPIC_BASE_URL",
-        keys=("ANTHROPIC_API_KEY",),
-        header="x-api-key",
-    ),
-    "google": _Vendor(
-        form=_GOOGLE,
-        base_url="https://generativelanguage.googleapis.com/v1beta",
-        url_variable="GOOGLE_BASE_URL",
-        keys=("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-        header="x-goog-api-key",
-    ),
-}
+_FORMS: Final = {"openai": _OPENAI, "anthropic": _ANTHROPIC, "google": _GOOGLE}
 
 
 def media_reader(address: str, *, timeout: float = 120.0, max_retries: int = 2) -> MediaModel:
@@ -321,19 +313,19 @@ def media_reader(address: str, *, timeout: float = 120.0, max_retries: int = 2) 
     name, _, model = address.partition("/")
     if name in ("http:", "https:"):
         url, _, model = address.partition("#")
-        key = os.environ.get("FACTMEM_MODEL_API_KEY", "")
-        vendor = attrs.evolve(_VENDORS["openai"], base_url=url)
+        form, key = _OPENAI, os.environ.get("FACTMEM_MODEL_API_KEY", "")
         if not model or not urllib.parse.urlsplit(url).hostname:
             raise InvalidDataError("write a server's address as http://HOST:PORT/v1#MODEL", path="$.media_reader")
-    elif (vendor := _VENDORS.get(name)) is None or not model:  # type: ignore[assignment]
+    elif name not in _FORMS or not model:
         raise InvalidDataError(
             "a media reader is named openai/MODEL, anthropic/MODEL, google/MODEL or http://HOST:PORT/v1#MODEL",
             path="$.media_reader",
         )
     else:
-        url = os.environ.get(vendor.url_variable) or vendor.base_url
-        key = next(filter(None, map(os.environ.get, vendor.keys)), "")
-        if not key and url == vendor.base_url:
-            raise InvalidDataError(f"{name} needs a key: set {' or '.join(vendor.keys)}", path="$.media_reader")
-    endpoint = JsonEndpoint(url, Key(vendor.header, key), timeout=timeout, max_retries=max_retries)
-    return MediaModel(model, vendor.form, endpoint)
+        form = _FORMS[name]
+        url = os.environ.get(form.url_variable) or form.base_url
+        key = next(filter(None, map(os.environ.get, form.keys)), "")
+        if not key and url == form.base_url:
+            raise InvalidDataError(f"{name} needs a key: set {' or '.join(form.keys)}", path="$.media_reader")
+    endpoint = JsonEndpoint(url, Key(form.key_header, key), timeout=timeout, max_retries=max_retries)
+    return MediaModel(model, form, endpoint)

@@ -33,7 +33,6 @@ __all__ = [
     "BlockingQuarantine",
     "BlockingSubmission",
     "Calls",
-    "SubmissionState",
 ]
 
 T = TypeVar("T")
@@ -154,10 +153,11 @@ class _Twin:
         return self._calls
 
 
-class SubmissionState:
-    """State of a submission, which any thread may read."""
+class BlockingSubmission(_Twin):
+    """Blocking twin of `Submission`."""
 
-    def __init__(self, submission: Submission) -> None:
+    def __init__(self, submission: Submission, calls: Calls) -> None:
+        super().__init__(submission, calls)
         self._submission = submission
 
     @property
@@ -189,14 +189,6 @@ class SubmissionState:
     def dropped(self) -> Mapping[DropReason, int]:
         """See `Submission.dropped`."""
         return self._submission.dropped
-
-
-class BlockingSubmission(_Twin, SubmissionState):
-    """Blocking twin of `Submission`."""
-
-    def __init__(self, submission: Submission, calls: Calls) -> None:
-        _Twin.__init__(self, submission, calls)
-        SubmissionState.__init__(self, submission)
 
     wait: Final = _blocking(Submission.wait)
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import ChangeKind, Memory, MemoryScope, MultipleFacts, SingleFact
-from factmem.agent.agents_md import AgentsMd, AgentsMdFacts, AgentsMdText, Limits, visible
+from factmem.agent.agents_md import AgentsMd, AgentsMdFacts, AgentsMdText, Limits
+from factmem.agent.agents_md.comments import visible
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
 from factmem.records import AssertionState, Origin
 from tests.agent.facts_in_file import (

@@ -21,8 +21,7 @@ from google.genai import types
 from factmem import InMemoryProvider, SingleFact
 from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, install
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.integrations.adk import FactMemMemoryService, memory_tools
-from factmem.integrations.adk.service import MIN_SCORE
+from factmem.integrations.adk import MIN_SCORE, FactMemMemoryService, memory_tools
 from factmem.memory import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said

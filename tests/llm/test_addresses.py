@@ -8,7 +8,7 @@ import pytest
 
 from factmem.errors import InvalidDataError
 from factmem.llm import language_model, metered
-from factmem.llm.endpoints import OpenAIEndpoint
+from factmem.llm.instructor_model import OpenAIEndpoint
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.llm.canary import PROMPT, RIGHT, Trip

@@ -17,7 +17,8 @@ import pytest
 
 from factmem import InMemoryProvider, Memory
 from factmem.abc import Append
-from factmem.agent.agents_md import AgentsMd, AgentsMdFacts, block_in
+from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
+from factmem.agent.agents_md.facts_file import block_in
 from factmem.codec import decode_entry, dump_entry, encode_entry, load_entry
 from factmem.conversations import conversations_in, read_conversations
 from factmem.errors import CodecError, ConversationFormatError, FactMemError, InvalidDataError

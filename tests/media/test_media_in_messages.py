@@ -605,7 +605,7 @@ def test_adks_parts_are_media() -> None:
     pytest.importorskip("google.adk", reason="the extra adk is not installed")
     from google.genai import types
 
-    from factmem.integrations.adk.events import ContentFormat
+    from factmem.integrations.adk import ContentFormat
 
     content = types.Content(
         role="user",

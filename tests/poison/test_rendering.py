@@ -31,7 +31,10 @@ from factmem import (
 )
 from factmem.abc import AnalysisRequest, DetectionRequest, Known, Novelty
 from factmem.agent import AgentMemory, AgentMemoryConfig
-from factmem.agent.agents_md import AgentsMdFacts, block_in, bullets_in, page_of, said_in, visible, written_into
+from factmem.agent.agents_md import AgentsMdFacts
+from factmem.agent.agents_md.comments import visible
+from factmem.agent.agents_md.facts_file import block_in, written_into
+from factmem.agent.agents_md.page import bullets_in, page_of, said_in
 from factmem.agent.compression import FactRetrievalCompression
 from factmem.agent.rendering import rendered
 from factmem.cli.output import print_block, record_block

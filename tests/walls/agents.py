@@ -151,6 +151,8 @@ MEMORY_RUN: Final[Mapping[str, Door]] = {
     "load_blocking": Neither("is load, without an event loop; CapabilityError with an open Memory"),
     "save_blocking": Neither("is save, without an event loop; CapabilityError with an open Memory"),
     "use_blocking": Neither("calls the program's own function; CapabilityError with an open Memory"),
+    "attempt": Neither("calls the program's own function"),
+    "attempt_blocking": Neither("calls the program's own function; CapabilityError with an open Memory"),
     "tools": Neither("returns MemoryTools, whose own paths are listed"),
     "user": Neither("is a name set by the program"),
     "view": Neither("returns a view, whose own paths are tested"),

@@ -135,8 +135,8 @@ _STORAGE: Final = "asks views of a MemoryRun; needs an environment with CrewAI, 
 
 ASKS_A_RUN: Final[Mapping[str, str]] = {
     "factmem.integrations.adk.FactMemPlugin": _RUN,
-    "factmem.integrations.adk.events.ContentFormat": _FORMAT,
-    "factmem.integrations.adk.events.EventFormat": _FORMAT,
+    "factmem.integrations.adk.ContentFormat": _FORMAT,
+    "factmem.integrations.adk.EventFormat": _FORMAT,
     "factmem.integrations.deepagents.AgentsMdMiddleware": "tells what stands in files that people wrote",
     "factmem.integrations.deepagents.DeepAgentMemoryMiddleware": _RUN,
     "factmem.integrations.langchain.FactMemMiddleware": _RUN,

@@ -1,36 +1,36 @@
 """CrewAI's `StorageBackend` over factmem: the records of its `Memory`, with factmem's access control."""
 
+
 # pyright: reportMissingImports=false
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import itertools
+import json
+import math
+import unicodedata
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 import attrs
 from anyio import to_thread
 
 from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, RunIdentity, Store
-from factmem.errors import MissingPackageError
-from factmem.integrations.crewai.records import (
-    OWNER,
-    Shown,
-    VectorSizeError,
-    children,
-    deleted,
-    erased,
-    saved,
-    seen,
-    segments_of,
-    updated,
-)
-from factmem.memory import Memory
+from factmem.agent.rendering import written
+from factmem.detection import redact
+from factmem.errors import EmbedderMismatchError, InvalidDataError, MissingPackageError, RecordNotFoundError
+from factmem.facts import STATEMENT, MultipleFacts
+from factmem.memory import FlaggedPolicy, Memory
 from factmem.recall import default_embedder
+from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
+from factmem.scopes import MemoryScope
 
 try:
+    from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
     from crewai.memory.types import MemoryRecord, ScopeInfo
 except ModuleNotFoundError as _missing:
     raise MissingPackageError("crewai", extra="crewai") from _missing
@@ -40,6 +40,378 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["OWNER", "FactMemStorage", "VectorSizeError", "run_of", "working_for"]
+
+
+OWNER: Final = "crewai"
+"""Owner of CrewAI's private records if no user is named; CrewAI then compares their sources."""
+
+_OURS: Final = "crewai"
+"""Key of CrewAI's records in the metadata of their fact: the latest one, with the earlier ones as ``twins``."""
+
+
+class VectorSizeError(EmbedderMismatchError, EmbeddingDimensionMismatchError):
+    """Raised when a vector differs in size from the stored ones, and so comes from another embedder."""
+
+
+@attrs.frozen(kw_only=True)
+class _Entry:
+    """A record of CrewAI's, as it is stored in the metadata of its fact.
+
+    Attributes:
+        ids: Ids that CrewAI gave to records that differ in nothing else but their times, latest last.
+        created_at: Time given by CrewAI in UTC without a time zone, in ISO 8601.
+        vector: Vector saved with the record, in base64.
+    """
+
+    ids: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
+    content: str
+    categories: tuple[str, ...] = attrs.field(converter=tuple[str, ...])
+    metadata: Mapping[str, Any]
+    importance: float
+    source: str | None
+    created_at: str
+    private: bool = False
+    vector: str | None = None
+
+    @classmethod
+    def of(cls, record: MemoryRecord, *, private: bool) -> Self:
+        """Return the entry of a record."""
+        import numpy as np
+
+        vector = np.asarray(record.embedding, dtype="<f4").tobytes() if record.embedding else None
+        return cls(
+            ids=(record.id,),
+            content=record.content,
+            categories=record.categories,
+            metadata=record.metadata,
+            importance=record.importance,
+            source=record.source,
+            created_at=_naive(_aware(record.created_at)).isoformat(),
+            private=private,
+            vector=None if vector is None else base64.b64encode(vector).decode(),
+        )
+
+    def without(self, ids: Collection[str]) -> Self | None:
+        """Return the entry without some ids; None if none is left."""
+        left = [id for id in self.ids if id not in ids]
+        return attrs.evolve(self, ids=left) if left or not self.ids else None
+
+    def is_like(self, other: _Entry) -> bool:
+        """Return whether two entries of one place differ in their ids and times only."""
+        return attrs.evolve(self, ids=other.ids, created_at=other.created_at, private=other.private) == other
+
+    def read(self, noted: Mapping[str, Any]) -> Self:
+        """Return an entry with the stored fields of another in place of its own."""
+        return attrs.evolve(self, **{name: noted[name] for name in attrs.asdict(self) if name in noted})
+
+    def stored(self, *left_out: str) -> dict[str, Any]:
+        """Return the fields to store, without some of them; ``read`` is the reverse."""
+        fields = attrs.asdict(self, filter=lambda field, value: field.name not in left_out and value is not None)
+        return {**fields, "source": self.source}  # an update of the fact cannot remove its source
+
+
+@attrs.frozen
+class _Shown:
+    """A record in CrewAI's terms.
+
+    Records with the same content in the same scope are one fact, which has the fields of the latest one.
+
+    Attributes:
+        fact: The fact.
+        path: Segments of CrewAI's path of the scope.
+        own: Whether CrewAI saved the record, and so may change it.
+        entry: The record's fields.
+        ids: All ids of the record, latest last; that of the fact among those of the latest record.
+    """
+
+    fact: FactRecord[Any]
+    path: tuple[str, ...]
+    own: bool
+    entry: _Entry
+    ids: Sequence[str]
+
+    @property
+    def created_at(self) -> dt.datetime:
+        """Time of the record, in UTC without a time zone."""
+        return dt.datetime.fromisoformat(self.entry.created_at)
+
+    @property
+    def vector(self) -> NDArray[np.float32] | None:
+        """Vector that CrewAI saved with the record."""
+        import numpy as np
+
+        packed = self.entry.vector
+        return None if packed is None else np.frombuffer(base64.b64decode(packed), dtype="<f4")
+
+    def shown(self, id: str | None = None) -> MemoryRecord:
+        """Return CrewAI's record, with times as CrewAI compares them: in UTC, without a time zone."""
+        vector, entry = self.vector, self.entry
+        return MemoryRecord(
+            id=id or self.ids[-1],
+            content=entry.content,
+            scope="/" + "/".join(self.path),
+            categories=list(entry.categories),
+            metadata=dict(entry.metadata),
+            importance=entry.importance,
+            created_at=self.created_at,
+            last_accessed=_naive(self.fact.recorded_at),
+            embedding=None if vector is None else vector.tolist(),
+            source=entry.source,
+            private=entry.private,
+        )
+
+
+def _naive(moment: dt.datetime) -> dt.datetime:
+    """Return a time as CrewAI compares times: in UTC, without a time zone."""
+    return moment.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def _aware(moment: dt.datetime) -> dt.datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
+def _segments_of(path: str | None) -> tuple[str, ...]:
+    """Return the segments of one of CrewAI's paths; none for the root."""
+    return tuple(segment for segment in (path or "").split("/") if segment.strip())
+
+
+def _children(found: Sequence[_Shown], path: str) -> list[str]:
+    """Return the paths one level below a path that hold records."""
+    depth = len(_segments_of(path)) + 1
+    return sorted({"/" + "/".join(item.path[:depth]) for item in found if len(item.path) >= depth})
+
+
+def _view(run: MemoryRun, memory: Memory) -> Memory:
+    """Return the view of the run, including flagged records; without a user, also CrewAI's private records."""
+    seen = run.view(memory if run.identity.user_id is not None else memory.view(viewer=OWNER))
+    return seen.view(policies={"flagged": FlaggedPolicy.ANNOTATE})
+
+
+def _below(run: MemoryRun, path: str | None) -> MemoryScope:
+    scope = run.config.home
+    for segment in _segments_of(path):
+        scope /= segment
+    return scope
+
+
+async def _seen(
+    run: MemoryRun,
+    memory: Memory,
+    *,
+    path: str | None = None,
+    categories: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> list[_Shown]:
+    """Return the records visible to CrewAI, newest first.
+
+    Args:
+        run: The current run.
+        memory: The run's memory, in its event loop.
+        path: Path of the records, including its subtree.
+        categories: Categories of which a record must have one.
+        metadata: Entries that a record's metadata must have.
+    """
+    wanted = _segments_of(path)
+    facts = await _view(run, memory).list_records(strongest=True, subjects=(run.user, *run.config.subjects))
+    found = [
+        item
+        for fact in facts
+        for item in _shown(run, fact)
+        if item.path[: len(wanted)] == wanted
+        and (not categories or not set(categories).isdisjoint(item.entry.categories))
+        and all(item.entry.metadata.get(name, ...) == value for name, value in (metadata or {}).items())
+    ]
+    return sorted(found, key=lambda item: item.created_at, reverse=True)
+
+
+def _shown(run: MemoryRun, fact: FactRecord[Any]) -> list[_Shown]:
+    """Return CrewAI's records of a fact, latest last."""
+    home, segments = run.config.home, fact.scope.segments
+    inside = fact.scope.kind is home.kind and home.contains(fact.scope)
+    named = segments[len(home.segments) :] if inside else segments
+    path = tuple(segment.replace("/", "%2F") for segment in named)
+    details, keyword = fact.details, fact.concept.keyword
+    own = inside and fact.subject.key == run.user.key and _OURS in details.metadata
+    value = written(fact.value, fact.concept.value_type)
+    of_fact = _Entry(
+        ids=(),
+        content=value if keyword == STATEMENT.keyword else f"{keyword}: {value}",
+        categories=details.categories,
+        metadata={key: value for key, value in details.metadata.items() if key != _OURS},
+        importance=details.importance,
+        source=details.source,
+        created_at=_naive(fact.timestamp).isoformat(),
+    )
+    noted = details.metadata.get(_OURS)
+    noted = noted if isinstance(noted, dict) else {}
+    latest = of_fact.read(noted)
+    twins = [attrs.evolve(of_fact, private=latest.private).read(twin) for twin in noted.get("twins", ())]
+    earlier = [_Shown(fact, path, own, twin, twin.ids) for twin in twins]
+    return [*earlier, _Shown(fact, path, own, latest, (fact.id, *latest.ids))]
+
+
+_Place: TypeAlias = tuple[str, tuple[str, ...], bool]
+_Places: TypeAlias = dict[_Place, list[_Shown]]
+
+
+def _by_place(run: MemoryRun, items: Iterable[_Shown]) -> _Places:
+    facts = {item.fact.id: _shown(run, item.fact) for item in items if item.own}
+    return {_place(it[-1].fact.value, it[-1].fact.scope, owned=it[-1].entry.private): it for it in facts.values()}
+
+
+def _place(content: str, scope: MemoryScope, *, owned: bool) -> _Place:
+    return (unicodedata.normalize("NFC", content), scope.segments, owned)
+
+
+async def _saved(run: MemoryRun, memory: Memory, *, records: Sequence[MemoryRecord]) -> None:
+    """Save records, or none of them if one is not legal."""
+    if not records:
+        return
+    known = await _seen(run, memory)
+    given = [_checked(record) for record in records]
+    _check_vectors(known, given)
+    places = _by_place(run, known)
+    for record in given:
+        await _keep(run, memory, record, places, private=record.private)
+
+
+async def _keep(run: MemoryRun, memory: Memory, record: MemoryRecord, places: _Places, *, private: bool) -> None:
+    """Add a record to the fact with its content, or make that."""
+    scope, entry = _below(run, record.scope), _Entry.of(record, private=private)
+    there = _place(record.content, scope, owned=private or run.config.saving.private)
+    present = places.get(there, ())
+    others = [left for item in present if (left := item.entry.without({record.id})) is not None]
+    same = [other for other in others if other.is_like(entry)]
+    entry = attrs.evolve(entry, ids=(*(id for other in same for id in other.ids), record.id))
+    entries = [*(other for other in others if other not in same), entry]
+    places[there] = _shown(run, await _write(run, memory, present[-1].fact if present else None, scope, entries))
+
+
+async def _write(
+    run: MemoryRun, memory: Memory, fact: FactRecord[Any] | None, scope: MemoryScope, entries: Sequence[_Entry]
+) -> FactRecord[Any]:
+    """Store the records of a fact, latest last; without a fact, make one."""
+    *twins, latest = entries
+    noted = latest.stored("content", "categories", "metadata", "importance")
+    if twins:
+        noted["twins"] = [twin.stored(*(["content"] if twin.content == latest.content else [])) for twin in twins]
+    fields: dict[str, Any] = {
+        "importance": latest.importance,
+        "categories": latest.categories,
+        "source": latest.source,
+        "metadata": {**latest.metadata, _OURS: noted},
+    }
+    if fact is not None:
+        words: dict[str, Any] = {} if latest.content == fact.value else {"value": latest.content}
+        change = await _view(run, memory).update(fact.id, merge=MetadataMerge.OVERWRITE, **fields, **words)
+        return change.record
+    # It was written by CrewAI's model from the output of tasks.
+    details = FactDetails(origin=Origin.ASSISTANT, **fields)
+    statement = MultipleFacts(
+        STATEMENT, (latest.content,), timestamp=_aware(dt.datetime.fromisoformat(latest.created_at))
+    )
+    private = latest.private or run.config.saving.private
+    (kept,) = await _view(run, memory).save(statement, subject=run.user, scope=scope, details=details, private=private)
+    return kept
+
+
+def _checked(record: MemoryRecord) -> MemoryRecord:
+    """Return a validated record, with secrets redacted and the metadata normalized through JSON."""
+    content = redact(record.content).text
+    if not content.strip():
+        raise InvalidDataError("a record without content says nothing: leave it out", path="$.content")
+    if record.embedding and not all(map(math.isfinite, record.embedding)):
+        raise InvalidDataError("a vector holds NaN or infinity: embed the record again", path="$.embedding")
+    try:
+        metadata = json.loads(json.dumps(record.metadata))
+    except (TypeError, ValueError, RecursionError):
+        raise InvalidDataError("the metadata of a record is not JSON", path="$.metadata") from None
+    FactDetails(categories=tuple(record.categories), source=record.source, metadata=metadata)
+    MultipleFacts(STATEMENT, (content,), timestamp=_aware(record.created_at))
+    return record.model_copy(update={"content": content, "metadata": metadata})
+
+
+def _check_vectors(known: Iterable[_Shown], records: Iterable[MemoryRecord]) -> None:
+    stored = next((len(vector) for item in known if item.own and (vector := item.vector) is not None), None)
+    for size in (len(record.embedding) for record in records if record.embedding):
+        if size != (stored := stored or size):
+            raise VectorSizeError(stored, size)
+
+
+async def _updated(run: MemoryRun, memory: Memory, *, record: MemoryRecord) -> None:
+    """Update a record in place, or move it to its new place."""
+    known = await _seen(run, memory)
+    present = next((item for item in known if record.id in item.ids), None)
+    if present is None:
+        raise RecordNotFoundError("no record that CrewAI sees has this id")
+    record = _checked(record)
+    _check_vectors(known, [record])
+    private = record.private or present.entry.private
+    if private and record.source is None:
+        record = record.model_copy(update={"source": present.entry.source})
+    places, fact = _by_place(run, known), present.fact
+    scope, owned = _below(run, record.scope), private or run.config.saving.private
+    there = _place(record.content, scope, owned=owned)
+    alone = len(_shown(run, fact)) == 1 and present.entry.without({record.id}) is None
+    here = (scope.segments, owned) == (fact.scope.segments, fact.private)
+    if present.own and here and alone and places.get(there, [present])[0].fact.id == fact.id:
+        await _write(run, memory, fact, scope, [_Entry.of(record, private=private)])
+        return
+    await _keep(run, memory, record, places, private=private)
+    if present.own and places[there][-1].fact.id != fact.id:
+        await _without(run, memory, [present], ids={record.id}, reason="moved by CrewAI")
+
+
+async def _without(
+    run: MemoryRun, memory: Memory, gone: Sequence[_Shown], *, ids: Collection[str] = (), reason: str
+) -> None:
+    """Retract records; other records of the same fact stay, and so do records that have further ids beside these."""
+    doomed = list[str]()
+    for id, of_fact in itertools.groupby(sorted(gone, key=lambda item: item.fact.id), lambda item: item.fact.id):
+        items = list(of_fact)
+        left = [
+            (item.entry.without(ids) if ids and id not in ids else None) if item in items else item.entry
+            for item in _shown(run, items[0].fact)
+        ]
+        if entries := [entry for entry in left if entry is not None]:
+            await _write(run, memory, items[0].fact, items[0].fact.scope, entries)
+        else:
+            doomed.append(id)
+    if doomed:
+        await _view(run, memory).retract(*doomed, reason=reason)
+
+
+async def _deleted(
+    run: MemoryRun,
+    memory: Memory,
+    *,
+    path: str | None,
+    categories: Sequence[str] | None,
+    ids: Sequence[str] | None,
+    older_than: dt.datetime | None,
+    metadata: Mapping[str, Any] | None,
+) -> int:
+    """Retract CrewAI's records that pass all filters, and return their number."""
+    if path is None and not (categories or ids or older_than or metadata):
+        raise InvalidDataError('say what to delete: scope_prefix="/" deletes everything, and reset() erases it')
+    doomed = [
+        item
+        for item in await _seen(run, memory, path=path, categories=categories, metadata=metadata)
+        if item.own
+        and (not ids or not set(ids).isdisjoint(item.ids))
+        and (older_than is None or item.created_at < _naive(_aware(older_than)))
+    ]
+    await _without(run, memory, doomed, ids=set(ids or ()), reason="deleted by CrewAI")
+    return len(doomed)
+
+
+async def _erased(run: MemoryRun, memory: Memory, *, path: str | None) -> None:
+    """Erase CrewAI's records below a path."""
+    view, scope = _view(run, memory), _below(run, path)
+    doomed = await view.forget(scope=scope, subject=run.user, concepts=[STATEMENT], dry_run=True)
+    if ids := [record.id for record in doomed if _OURS in record.details.metadata]:
+        await view.forget(*ids)
+
 
 T = TypeVar("T")
 _NOBODY: Final = RunIdentity()
@@ -104,11 +476,11 @@ class FactMemStorage:
             VectorSizeError: A vector differs in size from the stored ones.
             InvalidDataError: A record has no content, or a value that cannot be stored.
         """
-        self._blocking(partial(saved, records=records))
+        self._blocking(partial(_saved, records=records))
 
     async def asave(self, records: list[MemoryRecord]) -> None:
         """See `save`."""
-        await self._asking(partial(saved, records=records))
+        await self._asking(partial(_saved, records=records))
 
     def search(
         self,
@@ -124,7 +496,7 @@ class FactMemStorage:
         The score and ``min_score`` are cosines, 0 if negative, as in CrewAI's Qdrant storage. CrewAI's LanceDB storage
         derives its scores from distances instead.
         """
-        found = self._blocking(partial(seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
+        found = self._blocking(partial(_seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
         return self._closest(found, query_embedding, limit, min_score)
 
     async def asearch(
@@ -137,7 +509,7 @@ class FactMemStorage:
         min_score: float = 0.0,
     ) -> list[tuple[MemoryRecord, float]]:
         """See `search`."""
-        found = await self._asking(partial(seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
+        found = await self._asking(partial(_seen, path=scope_prefix, categories=categories, metadata=metadata_filter))
         return await to_thread.run_sync(self._closest, found, query_embedding, limit, min_score)
 
     def delete(
@@ -153,7 +525,7 @@ class FactMemStorage:
         Raises:
             InvalidDataError: There is no filter; ``scope_prefix="/"`` deletes everything.
         """
-        given = partial(deleted, path=scope_prefix, categories=categories, ids=record_ids)
+        given = partial(_deleted, path=scope_prefix, categories=categories, ids=record_ids)
         return self._blocking(partial(given, older_than=older_than, metadata=metadata_filter))
 
     async def adelete(
@@ -165,7 +537,7 @@ class FactMemStorage:
         metadata_filter: dict[str, Any] | None = None,
     ) -> int:
         """See `delete`."""
-        given = partial(deleted, path=scope_prefix, categories=categories, ids=record_ids)
+        given = partial(_deleted, path=scope_prefix, categories=categories, ids=record_ids)
         return await self._asking(partial(given, older_than=older_than, metadata=metadata_filter))
 
     def update(self, record: MemoryRecord) -> None:
@@ -173,50 +545,50 @@ class FactMemStorage:
 
         A fact that CrewAI did not save stays unchanged, and the record is saved beside it.
         """
-        self._blocking(partial(updated, record=record))
+        self._blocking(partial(_updated, record=record))
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         """Return the record with an id, or None."""
-        found = self._blocking(seen)
+        found = self._blocking(_seen)
         return next((item.shown(record_id) for item in found if record_id in item.ids), None)
 
     def list_records(self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """Return the records of a scope, newest first."""
-        found = self._blocking(partial(seen, path=scope_prefix))
+        found = self._blocking(partial(_seen, path=scope_prefix))
         return [item.shown() for item in found[max(offset, 0) :][: max(limit, 0)]]
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         """Return a summary of a scope and its subtree."""
-        found = self._blocking(partial(seen, path=scope))
+        found = self._blocking(partial(_seen, path=scope))
         times = [item.created_at for item in found]
         return ScopeInfo(
-            path="/" + "/".join(segments_of(scope)),
+            path="/" + "/".join(_segments_of(scope)),
             record_count=len(found),
             categories=sorted({category for item in found for category in item.entry.categories}),
             oldest_record=min(times, default=None),
             newest_record=max(times, default=None),
-            child_scopes=children(found, scope),
+            child_scopes=_children(found, scope),
         )
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         """Return the paths one level below a scope."""
-        return children(self._blocking(partial(seen, path=parent)), parent)
+        return _children(self._blocking(partial(_seen, path=parent)), parent)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         """Return the number of records in a scope per category."""
         counts: dict[str, int] = {}
-        for item in self._blocking(partial(seen, path=scope_prefix)):
+        for item in self._blocking(partial(_seen, path=scope_prefix)):
             for category in item.entry.categories:
                 counts[category] = counts.get(category, 0) + 1
         return counts
 
     def count(self, scope_prefix: str | None = None) -> int:
         """Return the number of records in a scope and its subtree."""
-        return len(self._blocking(partial(seen, path=scope_prefix)))
+        return len(self._blocking(partial(_seen, path=scope_prefix)))
 
     def reset(self, scope_prefix: str | None = None) -> None:
         """Erase the records of a scope, with all their history. This cannot be undone."""
-        self._blocking(partial(erased, path=scope_prefix))
+        self._blocking(partial(_erased, path=scope_prefix))
 
     def _blocking(self, work: Callable[[MemoryRun, Memory], Awaitable[T]]) -> T:
         run = run_of(self.memory)
@@ -229,7 +601,7 @@ class FactMemStorage:
         return await run.held.use(partial(work, run))
 
     def _closest(
-        self, found: Sequence[Shown], query: Sequence[float], limit: int, min_score: float
+        self, found: Sequence[_Shown], query: Sequence[float], limit: int, min_score: float
     ) -> list[tuple[MemoryRecord, float]]:
         import numpy as np
 
@@ -245,7 +617,7 @@ class FactMemStorage:
         scored.sort(key=lambda pair: -pair[1])
         return [(item.shown(), score) for item, score in scored if score >= min_score][: max(limit, 0)]
 
-    def _vectors_of(self, found: Sequence[Shown]) -> list[NDArray[np.float32]]:
+    def _vectors_of(self, found: Sequence[_Shown]) -> list[NDArray[np.float32]]:
         """Return the vectors of records; missing ones are embedded now and cached."""
         import numpy as np
 

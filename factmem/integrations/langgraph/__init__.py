@@ -28,18 +28,29 @@ An agent of ``create_agent`` gets its memory from `factmem.integrations.langchai
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NoReturn, TypeVar, cast
 
-from factmem.agent import AgentMemory, HostIntegration
-from factmem.errors import CapabilityError
-from factmem.integrations.langgraph.nodes import (
-    ADDED_MESSAGES,
-    identity_here,
-    identity_of,
-    runnable,
-    with_facts_from_memory,
-)
+from factmem.agent import AgentMemory, GraphRun, HostIntegration, Node, RunIdentity, StateAccess
+from factmem.agent.nodes import loader
+from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
+from factmem.facts import Concept
 from factmem.integrations.langgraph.store import FactMemStore, NamespaceError
+from factmem.loops import is_async
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
+
+try:
+    from langchain_core.messages import RemoveMessage
+    from langchain_core.runnables import RunnableLambda, ensure_config
+    from langgraph.graph.message import REMOVE_ALL_MESSAGES
+    from langgraph.runtime import Runtime, get_runtime
+    from langgraph.types import Command
+except ModuleNotFoundError as _missing:
+    raise MissingPackageError("langgraph", extra="langgraph") from _missing
 
 __all__ = [
     "ADDED_MESSAGES",
@@ -51,6 +62,156 @@ __all__ = [
     "runnable",
     "with_facts_from_memory",
 ]
+
+
+NodeT = TypeVar("NodeT", bound=Callable[..., Any])
+
+
+def identity_of(context: object, config: Mapping[str, Any] | None = None, state: Any = None) -> RunIdentity:
+    """Return the identity of a run of LangGraph or LangChain; see `factmem.agent.GraphRun`.
+
+    Args:
+        context: The run's context: a mapping, an object, or None.
+        config: The run's config (default: the config of the current runnable).
+        state: The state.
+
+    Raises:
+        InvalidNameError: An id is not legal.
+    """
+    given: Any = ensure_config() if config is None else config
+    return GraphRun(context=context, config=given, state=state).identity
+
+
+def identity_here(state: Any = None) -> RunIdentity:
+    """Return the identity of the current run; empty outside of a run.
+
+    Args:
+        state: The state.
+    """
+    try:
+        runtime: Runtime[Any] | None = get_runtime()
+    except RuntimeError:
+        runtime = None
+    return identity_of(None if runtime is None else runtime.context, state=state)
+
+
+def _replacing(history: list[Any]) -> Mapping[str, Any]:
+    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *history]}
+
+
+ADDED_MESSAGES: Final = StateAccess[Any](update=_replacing, identity=identity_here)
+"""Access to states whose ``messages`` are reduced by ``add_messages``.
+
+The list of messages is replaced as a whole, so that outdated memory blocks disappear. Identities are read as in
+`identity_of`.
+"""
+
+
+def runnable(node: Node) -> RunnableLambda[Any, Any]:
+    """Return a node for graphs that run in both ways, by ``invoke`` and by ``ainvoke``.
+
+    ``invoke`` needs a memory with a thread of its own, which every address and provider gets; for an open `Memory` it
+    raises `CapabilityError`.
+
+        builder.add_node("save", runnable(save_to_memory_auto_detect_facts(memory, state=ADDED_MESSAGES)))
+
+    Args:
+        node: A node of `factmem.agent`.
+    """
+    return RunnableLambda(node.blocking, node, name=node.__name__)
+
+
+def with_facts_from_memory(
+    memory: AgentMemory,
+    node: NodeT,
+    *,
+    concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
+    subjects: MemorySubject | Iterable[MemorySubject] | None = None,
+    scopes: MemoryScope | Iterable[MemoryScope | str] | None = None,
+    state: StateAccess[Any] = ADDED_MESSAGES,
+) -> NodeT:
+    """Return a model's node that is given what is known with the messages, and nothing of it is in the graph's state.
+
+    So neither the state nor a checkpoint holds facts, where forgetting could not reach them. The memory block of
+    `load_all_facts_from_memory`, on the other hand, becomes a part of the state.
+
+        builder.add_node("model", with_facts_from_memory(memory, call_model))
+
+    Args:
+        memory: The memory.
+        node: A function, sync or async, that sends the messages of its state to a model. A sync one needs a memory with
+            a thread of its own; see `runnable`.
+        concepts: A concept, or several of them or of their keywords (default: all).
+        subjects: A subject of the facts, or several (default: the user and the agent's subjects).
+        scopes: A scope of the facts, or several (default: all scopes of the agent).
+        state: Access to the state.
+
+    Raises:
+        InvalidDataError: An argument has the wrong type, or a scope is not one of the agent's.
+    """
+    loads = loader(memory, concepts, subjects, scopes)
+
+    def who(given: Any) -> RunIdentity:
+        return state.identity(given).or_else(identity_here(given))
+
+    if not callable(node):
+        raise InvalidDataError(f"a node is a function of the state, not a {type(node).__name__}", path="$.node")
+    if is_async(node):
+
+        async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
+            history = await loads(state.messages(given), who(given))
+            update = await node(_shown(given, state, history), *args, **kwargs)
+            return _without_block(update, state.messages(given), history)
+
+        return _named_as(node, awaited)
+
+    def called(given: Any, *args: Any, **kwargs: Any) -> Any:
+        identity = who(given)
+        run, policy = memory.for_run(identity), memory.config.loading.on_failure
+        shown = run.use_blocking(lambda _: loads(state.messages(given), identity), "nothing could be loaded", policy)
+        history = [*state.messages(given)] if shown is None else shown
+        update = node(_shown(given, state, history), *args, **kwargs)
+        return _without_block(update, state.messages(given), history)
+
+    return _named_as(node, called)
+
+
+def _named_as(node: NodeT, wrapper: Any) -> NodeT:
+    """Return a wrapper with the signature of a node, by which LangGraph passes config, runtime, store and writer."""
+    named: Any = functools.wraps(node)(wrapper)
+    return cast("NodeT", named)
+
+
+def _shown(given: Any, access: StateAccess[Any], history: list[Any]) -> Any:
+    """Return a copy of a state with another history."""
+    update = {name: _present(value) for name, value in access.update(history).items()}
+    if isinstance(given, Mapping):
+        return {**given, **update}
+    shown = copy.copy(given)
+    for name, value in update.items():
+        object.__setattr__(shown, name, value)  # the copy is ours, also of a state that is frozen
+    return shown
+
+
+def _present(value: Any) -> Any:
+    return [it for it in value if not isinstance(it, RemoveMessage)] if isinstance(value, list) else value
+
+
+def _without_block(update: Any, before: Sequence[Any], history: Sequence[Any]) -> Any:
+    """Return a node's update without the memory block, which a node that returns the whole history would keep."""
+    kept = {id(message) for message in before}
+    blocks = {id(message) for message in history if id(message) not in kept}
+    match update:
+        case Command(update=inner):
+            return dataclasses.replace(update, update=_without_block(inner, before, history))
+        case Mapping():
+            return {name: _unless(value, blocks) for name, value in update.items()}
+        case _:
+            return update
+
+
+def _unless(value: Any, blocks: set[int]) -> Any:
+    return [message for message in value if id(message) not in blocks] if isinstance(value, list) else value
 
 
 def _not_installed(memory: AgentMemory, graph: Any) -> NoReturn:

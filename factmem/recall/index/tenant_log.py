@@ -39,17 +39,17 @@ _WAITING = [
 _CHANGE = 600
 """Typical bytes of a change of state."""
 
-_MOST_TOLD: Final = 64
-"""Number of times that a size is told before it is measured anew: that walks all that is held, and each read asks."""
+_MOST_REUSED: Final = 64
+"""Number of times that a size is reused before it is measured anew: that walks all that is held, and each read asks."""
 
 
 @attrs.define
 class _Measured:
-    """A size in bytes, the newest number in the log when it was measured, and how often it was told."""
+    """A size in bytes, the newest number in the log when it was measured, and how often it was used since."""
 
     size: int = 0
     newest: int = 0
-    told: int = 0
+    reused: int = 0
 
 
 class TenantLog:
@@ -130,8 +130,8 @@ class TenantLog:
     def nbytes(self) -> int:
         """The size in memory, with all caches, in bytes, as it was measured a little earlier."""
         found = self._measured
-        found.told += 1
-        if found.told > _MOST_TOLD or self.newest > found.newest + found.newest // 16:
+        found.reused += 1
+        if found.reused > _MOST_REUSED or self.newest > found.newest + found.newest // 16:
             held = nbytes(self._columns, self.documents, self._vectors, self._now, self._touched, self._updates)
             found = self._measured = _Measured(held + _CHANGE * len(self._changes), self.newest)
         return found.size
