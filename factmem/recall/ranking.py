@@ -237,12 +237,13 @@ def _about_others(corpus: Corpus, query: Query, *, named: bool) -> NDArray[np.bo
     """
     columns = corpus.columns
     statement = columns.keywords.find(STATEMENT.keyword)
-    typed: NDArray[np.bool_] = columns.of_heads("keyword") != (-1 if statement is None else statement)
+    heads = columns.all_of_heads()  # of one length, while others append
+    typed: NDArray[np.bool_] = heads["keyword"] != (-1 if statement is None else statement)
     if not typed.any():
         return None
     if named:
         return typed
-    about_others: NDArray[np.bool_] = columns.other_individuals(query.sight.viewer)[columns.of_heads("subject")]
+    about_others: NDArray[np.bool_] = columns.other_individuals(query.sight.viewer)[heads["subject"]]
     return typed & about_others
 
 

@@ -1,4 +1,4 @@
-"""A third party's provider, in a distribution of its own, passes the kit using public names only."""
+"""A third party's provider, in a distribution of its own, whose own tests are a step of ``.ci/run``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import tomllib
 from pathlib import Path
 
 SHELF = Path(__file__).parents[2] / "examples" / "third_party_provider"
-
-
-def test_a_provider_of_four_verbs_passes_the_specs_of_the_waist() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-k", "asyncio"]
-    result = subprocess.run(command, cwd=SHELF, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "passed" in result.stdout
 
 
 def test_it_is_found_by_its_entry_point(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem import BlockingMemory, Memory
+from factmem import Memory
 from factmem.records import FactRecord
 from tests.forgetting.erasing_processes import hold_a_reading_transaction
 from tests.forgetting.stores import DenseEmbedder, hits, likes, word
@@ -114,13 +114,3 @@ async def test_an_erasure_beside_a_pending_one_is_not_taken_for_done_by_it(folde
             end()
             assert not (await memory.admin.expire()).pending
             assert hits(folder, [word("gone"), word("kept")]) == []
-
-
-def test_the_blocking_twin_finishes_it_too(folder: Path) -> None:
-    with BlockingMemory(Memory(f"sqlite-vec:{folder}/facts.db?busy_timeout=0.1", embedder=DenseEmbedder())) as memory:
-        gone, _ = memory.save(likes(word("gone"), word("kept")))
-        with a_reader(folder) as end:
-            assert memory.forget(gone.id).pending
-            end()
-            assert not memory.admin.expire().pending
-        assert hits(folder, [word("gone")]) == []

@@ -28,6 +28,8 @@ from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from factmem.testing.streamed_answers import response_answer
 from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, shown_by
 
+pytestmark = pytest.mark.slow
+
 
 def langchain(base_url: str, kind: str = "ChatOpenAI", **settings: Any) -> Any:
     """Return a chat model of LangChain."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -12,12 +11,6 @@ from anyio.from_thread import start_blocking_portal
 from factmem import BlockingMemory, Memory
 from factmem.errors import InvalidDataError, ProviderClosedError, WrongLoopError
 from factmem.memory.blocking import Calls
-
-
-def test_threads_call_at_the_same_time() -> None:
-    with BlockingMemory(Memory("memory:")) as memory, ThreadPoolExecutor(8) as threads:
-        list(threads.map(memory.remember, [f"Lot {number} is blue." for number in range(40)]))
-        assert len(memory.list_records()) == 40
 
 
 def test_an_error_reaches_the_caller() -> None:

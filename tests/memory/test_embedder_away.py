@@ -17,7 +17,7 @@ from factmem.abc import EmbedderIdentity, Operation, OperationCompleted, Operati
 from factmem.errors import EmbedderError, InvalidDataError
 from factmem.recall import CallableEmbedder, RecallMatch
 from factmem.testing import FakeClock, HashEmbedder
-from tests.memory.test_same_everywhere import FourVerbs
+from tests.memory.shelves import Shelf
 from tests.walls.stores import STORES
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -229,7 +229,7 @@ async def test_a_function_that_hangs_is_given_up() -> None:
 
 async def test_a_store_with_the_four_verbs_is_read_without_the_embedder_as_well() -> None:
     embedder = Away(away=True)
-    async with opened(FourVerbs(), embedder) as memory:
+    async with opened(Shelf(), embedder) as memory:
         await memory.save(SingleFact(CITY, "Oslo", timestamp=NOW))
         assert await memory.load(CITY) is not None
         assert embedder.asked == 0

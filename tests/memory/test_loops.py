@@ -28,7 +28,7 @@ CITY = Concept.single("city", "Where the person lives")
 USER = MemorySubject("user")
 PLANNER = MemoryScope.agent("planner")
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
 
 loops = pytest.mark.parametrize("first", ["asyncio", "trio"])
 other_loops = pytest.mark.parametrize("second", ["asyncio", "trio"])

@@ -24,6 +24,8 @@ from factmem.recall.index.mirror_cache import MIRRORS
 from factmem.testing import FakeClock, HashEmbedder
 from tests.forgetting.test_mirrors import held
 
+pytestmark = pytest.mark.slow
+
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 TENANTS = ("acme", "bolt", "crow")
 THINGS = ("plum", "pear", "fig", "kiwi")

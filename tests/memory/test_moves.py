@@ -30,6 +30,8 @@ from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.shelves import Shelf
 from tests.reliability.stores import STORES
 
+pytestmark = pytest.mark.slow
+
 CITY: Final = Concept.single("city", "Where somebody lives")
 PETS: Final = Concept.multiple("pets", "Animals that somebody keeps")
 MAYA: Final = MemorySubject("user", "who speaks", priority_level=1).individual("maya")

@@ -19,6 +19,8 @@ from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, SOON, USER, log_of, opened, said, talk, well
 from tests.memory.test_event_streams import LATER
 
+pytestmark = pytest.mark.slow
+
 SECRET = "lynx"
 """A word in every text of acme, and in no other."""
 

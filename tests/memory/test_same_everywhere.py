@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
-from factmem_file import LocalFileMemoryProvider
-from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import (
     AgentMemoryProvider,
     Concept,
-    Fact,
     InMemoryProvider,
     Memory,
     MemoryScope,
@@ -24,8 +19,9 @@ from factmem import (
     SingleFact,
 )
 from factmem.errors import CapabilityError
-from factmem.facts import FactT
 from factmem.testing import FakeClock, HashEmbedder
+from tests.memory.shelves import Shelf
+from tests.reliability.stores import STORES, DurableStore
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 CITY = Concept.single("city", "Where the user lives")
@@ -33,31 +29,6 @@ LIKES = Concept.multiple("likes", "What the user likes to eat or drink")
 USER = MemorySubject("user", "The user", priority_level=1)
 ALPHA = MemoryScope.product("alpha")
 QUERIES = ["which city does the user live in", "tea or coffee", "what food do they like", "zzz"]
-
-
-class FourVerbs(AgentMemoryProvider):
-    """A third-party store: a dictionary and the four verbs."""
-
-    def __init__(self) -> None:
-        self._facts: dict[tuple[object, ...], dict[str, Fact[Any]]] = {}
-
-    def _at(self, subject: MemorySubject, scope: MemoryScope) -> dict[str, Fact[Any]]:
-        return self._facts.setdefault((subject.key, scope), {})
-
-    async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:
-        self._at(subject, scope)[fact.concept.keyword] = fact
-
-    async def load(self, concept: Concept[Any, FactT], subject: MemorySubject, scope: MemoryScope) -> FactT | None:
-        fact = self._at(subject, scope).get(concept.keyword)
-        return concept.fact(list(fact.values), timestamp=fact.timestamp) if fact else None
-
-    async def load_all(self, subject: MemorySubject, scope: MemoryScope) -> Sequence[Fact[Any]]:
-        return list(self._at(subject, scope).values())
-
-    async def load_by_description(
-        self, description: str, subject: MemorySubject, scope: MemoryScope
-    ) -> Sequence[Fact[Any]]:
-        return [fact for fact in await self.load_all(subject, scope) if description in fact.concept.description]
 
 
 async def filled(provider: AgentMemoryProvider) -> Memory:
@@ -76,16 +47,13 @@ async def answers(memory: Memory) -> list[list[tuple[str, float]]]:
     return [[(match.record.value, match.score) for match in await memory.recall(query)] for query in QUERIES]
 
 
-@pytest.mark.parametrize("store", ["four verbs", "file", "sqlite-vec"])
-async def test_every_store_gives_the_same_answers_with_the_same_scores(store: str, tmp_path: Path) -> None:
-    provider: AgentMemoryProvider
-    match store:
-        case "file":
-            provider = LocalFileMemoryProvider(tmp_path / "facts")
-        case "sqlite-vec":
-            provider = SqliteVecMemoryProvider(tmp_path / "facts.db")
-        case _:
-            provider = FourVerbs()
+@pytest.mark.parametrize("store", [None, *STORES], ids=lambda store: "four verbs" if store is None else store.name)
+async def test_every_store_gives_the_same_answers_with_the_same_scores(
+    store: DurableStore | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in store.environment.items() if store else ():
+        monkeypatch.setenv(name, value)
+    provider: AgentMemoryProvider = store.open(tmp_path / "store") if store else Shelf()
     async with provider:
         here = await answers(await filled(provider))
     there = await answers(await filled(InMemoryProvider()))
@@ -96,7 +64,7 @@ async def test_every_store_gives_the_same_answers_with_the_same_scores(store: st
 
 
 async def test_a_store_with_four_verbs_follows_what_changes_in_it() -> None:
-    provider = FourVerbs()
+    provider = Shelf()
     memory = await filled(provider)
     assert len(await memory.list_records()) == 4
     await provider.save(SingleFact(CITY, "Porto", timestamp=NOW), USER, ALPHA)
@@ -107,7 +75,7 @@ async def test_a_store_with_four_verbs_follows_what_changes_in_it() -> None:
 
 
 async def test_what_four_verbs_cannot_keep_is_refused_and_not_lost_silently() -> None:
-    memory = await filled(FourVerbs())
+    memory = await filled(Shelf())
     (record, *_) = await memory.list_records()
     refused = [
         memory.view(viewer="alice").remember("for me alone", private=True),
@@ -125,7 +93,7 @@ async def test_what_four_verbs_cannot_keep_is_refused_and_not_lost_silently() ->
 
 
 async def test_four_verbs_without_places_to_look_in_say_so() -> None:
-    memory = Memory(FourVerbs(), subjects=[], embedder=HashEmbedder())
+    memory = Memory(Shelf(), subjects=[], embedder=HashEmbedder())
     with pytest.raises(CapabilityError, match="subjects="):
         await memory.recall("anything")
 

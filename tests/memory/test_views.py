@@ -11,7 +11,6 @@ import pytest
 
 from factmem import (
     AgentMemoryProvider,
-    BlockingMemory,
     Concept,
     InMemoryProvider,
     Memory,
@@ -351,13 +350,6 @@ async def test_subjects_narrow_what_is_read() -> None:
             await memory.save(SingleFact(Concept.single("sound", "What it says"), subject.name), subject=subject)
         assert said(await memory.list_records(subjects=animals[:2])) == ["cat", "dog"]
         assert said([match.record for match in await memory.recall("sound", subjects=animals[1:])]) == ["bee", "dog"]
-
-
-def test_views_work_without_an_event_loop() -> None:
-    with BlockingMemory(Memory("memory:")) as memory:
-        memory.scope(ALPHA).save(SingleFact(SEATS, 4))
-        assert memory.view(scopes=[BETA], read_only=True).list_records() == []
-        assert len(memory.view(scopes=[ALPHA], read_only=True).list_records()) == 1
 
 
 MAYA, NOAH = USER.individual("maya"), USER.individual("noah")

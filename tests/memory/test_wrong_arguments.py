@@ -202,7 +202,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     "since must be": (("2026-05-01",), (lambda memory, wrong: memory.list_records(since=wrong),)),
     "changes": ((None, "all", 5, ["all"], [None]), (lambda memory, wrong: memory.undo(wrong),)),
 }
-"""What an error says, by wrong values and the calls that they are given to."""
+"""Messages of errors, each with wrong values and the calls that they are given to."""
 
 
 @pytest.mark.parametrize(("hint", "values", "calls"), [(hint, *given) for hint, given in WRONG.items()], ids=WRONG)

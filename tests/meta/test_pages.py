@@ -194,7 +194,7 @@ def _required(distribution: str, extras: frozenset[str] = frozenset()) -> frozen
 
 
 def test_the_shelf_of_the_page_on_providers_is_the_one_that_passes_the_kit() -> None:
-    """`tests/conformance/test_third_party.py` runs the kit on it."""
+    """`.ci/run` runs the kit on it."""
     (page,) = (page for page in PAGES if page.name == "how-to/provider")
     shelf = ROOT / "examples/third_party_provider/factmem_shelf/provider.py"
     first, *_ = (code for language, code in FENCE.findall(page.text) if language == "python")

@@ -32,6 +32,8 @@ from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.memory.telling import CITY, PETS, SEATS, SOON, USER, opened, over_the_wire, talk, well
 
+pytestmark = pytest.mark.slow
+
 
 class Telemetry:
     """An SDK that keeps its spans and metrics in memory."""

@@ -13,7 +13,6 @@ import pytest
 
 from factmem import (
     STATEMENT,
-    BlockingMemory,
     Conversation,
     InMemoryProvider,
     Memory,
@@ -137,12 +136,6 @@ async def test_flags_can_be_switched_off() -> None:
 async def test_an_order_is_found_wherever_a_model_may_come_to_read_it(memory: Memory, details: FactDetails) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Rome"), details=details)
     assert "standing order" in record.details.flags
-
-
-def test_the_blocking_twin_flags_as_well() -> None:
-    with BlockingMemory(opened()) as memory:
-        (record,) = memory.remember(ORDER).records
-        assert record.details.flags
 
 
 async def test_annotated_text_is_kept_with_its_flags_and_stands_in_no_prompt() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 import pytest
 
-from factmem import AgentMemoryProvider, BlockingMemory, Concept, InMemoryProvider, Memory, Message, SingleFact
+from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Message, SingleFact
 from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError, QuotaExceededError
 from factmem.memory import FlaggedPolicy, Policies, QuarantineQuota
@@ -140,15 +140,6 @@ async def test_the_quota_holds_over_the_next_process_too(kind: str, tmp_path_fac
     async with opened(open_provider(address), total=2) as memory:
         with pytest.raises(QuotaExceededError):
             await fill(memory, 1, "later")
-
-
-def test_the_blocking_twin_has_it() -> None:
-    with BlockingMemory(opened()) as memory:
-        guarded = memory.view(policies={"quarantine": QuarantineQuota(total=1)})
-        guarded.remember(heard("The thing is blue."))
-        with pytest.raises(QuotaExceededError):
-            guarded.remember(heard("The thing is red."))
-        assert memory.inbox.quarantine.count() == 1
 
 
 @pytest.mark.parametrize("limits", [{"total": 0}, {"per_writer": -1}, {"total": True}, {"total": 1.5}])

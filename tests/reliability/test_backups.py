@@ -368,7 +368,7 @@ async def test_a_restore_killed_at_any_moment_leaves_the_old_store_or_is_finishe
     await backed_up(store, path, tmp_path / "backup")
     await keep(store, path, "Rome")
     killed = closed = 0
-    step = 1 if big or event != "open" else 11
+    step = 1 if big or event != "open" else 29
     for _ in runs_until(event, "restore", tmp_path / "backup", store.address(path), step=step):
         killed += 1
         try:
