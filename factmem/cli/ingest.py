@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import io
-import json
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import attrs
 import typer
@@ -33,17 +32,15 @@ from factmem.cli.options import (
     PrivateOption,
     ScopeOption,
     SubjectOption,
-    class_named,
+    schema_named,
 )
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
-from factmem.facts import Concept
 from factmem.json_form import attributes
-from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json, decode_value
+from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +88,7 @@ class ReadingOptions:
             raise typer.BadParameter("--targeted looks for nothing: name --concepts or --topics")
         return DetectionRequest(
             subjects=(subject,),
-            concepts=_concepts_from(self.concepts) if self.concepts else (),
+            concepts=schema_named(self.concepts).concepts if self.concepts else (),
             topics=_topics_from(self.topics or ()),
             open=self.open if self.open is not None else not named,
         )
@@ -119,67 +116,6 @@ def _topic(label: str, description: str) -> Topic:
         return Topic(label, description)
     except FactMemError as error:
         raise typer.BadParameter(str(error)) from None
-
-
-def _concepts_from(source: str) -> tuple[Concept[Any, Any], ...]:
-    """Read concepts from a file or from the fields of a class.
-
-    Args:
-        source: A path, or ``MODULE:CLASS``.
-
-    Raises:
-        InvalidDataError: There is no such file or class, or it holds no concepts.
-    """
-    path = Path(source)
-    if ":" in source and path.suffix != ".json" and not path.exists():
-        from factmem.memory import concepts_of
-
-        return concepts_of(class_named(source))
-    try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidDataError(f"{source} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise InvalidDataError(f"{source} is not JSON: write a list of concepts into it") from None
-    if not isinstance(listed, list) or not listed:
-        raise InvalidDataError(f"{source} holds no list of concepts")
-    return tuple(_concepts(listed))
-
-
-_FIELDS_OF_CONCEPTS: Final = frozenset({"description", "type", "multiple", "examples"})
-
-
-def _concepts(listed: Iterable[object]) -> Iterable[Concept[Any, Any]]:
-    for place, item in enumerate(listed):
-        match item:
-            case {"keyword": str() as keyword, **others} if not others.keys() - _FIELDS_OF_CONCEPTS:
-                yield _concept(keyword, others, f"$[{place}]")
-            case _:
-                raise InvalidDataError(
-                    "a concept is an object with keyword, and optionally description, type, multiple and examples",
-                    path=f"$[{place}]",
-                )
-
-
-def _concept(keyword: str, others: Mapping[Any, Any], path: str) -> Concept[Any, Any]:
-    description, multiple = others.get("description", ""), others.get("multiple", False)
-    if not isinstance(description, str) or not isinstance(multiple, bool):
-        raise InvalidDataError("description is a text, and multiple is true or false", path=path)
-    try:
-        scalar = scalar_named(others.get("type", "str"))
-    except InvalidDataError as error:
-        raise InvalidDataError(str(error), path=f"{path}.type") from None
-    make = Concept.multiple if multiple else Concept.single
-    examples = _examples(others.get("examples", []), scalar.type, f"{path}.examples")
-    return make(keyword, description, scalar.type, examples=examples)
-
-
-def _examples(listed: object, value_type: Any, path: str) -> Iterable[tuple[str, Any]]:
-    match listed:
-        case list() if all(isinstance(item, list) and len(item) == 2 for item in listed):
-            return [(sentence, decode_value(value, value_type)) for sentence, value in listed]
-        case _:
-            raise InvalidDataError("examples are pairs of a sentence and the value that it says", path=path)
 
 
 @attrs.frozen(kw_only=True)
@@ -581,7 +517,7 @@ async def _keep_documents(session: Session, files: Sequence[Path], given: _Given
                 errors.append((error, file))
     data: dict[str, Json] = {
         "store": session.shown_address,
-        "documents": [report.to_json() for report in reports],
+        "documents": [attributes(report) for report in reports],
         "failed": [str(file) for _, file in errors],
     }
     return _Outcome(data=data, render=lambda out: _print_documents(out, session, reports, given.source), errors=errors)
