@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["extract", "remember", "retract", "rollback", "save", "undo", "update"]
 
-MetadataOption = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON.")
-]
+MetadataOption = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata; the value may be JSON.")]
 
 
 async def remember(
