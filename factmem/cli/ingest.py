@@ -143,11 +143,10 @@ class Ingestion:
         return Ingestion(**{name: count + getattr(other, name) for name, count in mine.items()})
 
     def __str__(self) -> str:
-        secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
         media = f", {counted(self.not_text, 'part')} dropped: {DropReason.NOT_TEXT.value}" if self.not_text else ""
         return (
             f"{counted(self.conversations, 'conversation')}, {counted(self.statements, 'statement')}, "
-            f"{self.new} new, {self.quarantined} quarantined, secrets redacted: {secrets or 'none'}{media}"
+            f"{self.new} new, {self.quarantined} quarantined, {_listed(self.redacted)}{media}"
         )
 
 
@@ -164,19 +163,29 @@ async def kept(
     session: Session, memory: Memory, provider: AgentMemoryProvider, conversation: Conversation, about: About
 ) -> Ingestion:
     """Keep one conversation word for word, all of it or nothing."""
-    from factmem.detection import redact
-
     before = await provider.version(session.organization) if isinstance(provider, FeedsChanges) else 0
     records = await memory.remember(conversation, **about)
-    heard = (message for message in conversation.messages if message.detectable)
     return Ingestion(
         conversations=1,
         statements=len(records),
         new=sum(record.revision > before for record in records),
         quarantined=len(records.waiting),
-        redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
+        redacted=_secrets_in(conversation),
         not_text=conversation.not_text,
     )
+
+
+def _secrets_in(conversation: Conversation) -> Counter[str]:
+    """Return the number of secrets in the words of a conversation, by kind."""
+    from factmem.detection import redact
+
+    heard = (message for message in conversation.messages if message.detectable)
+    return Counter(finding.kind for message in heard for finding in redact(message.content).findings)
+
+
+def _listed(redacted: Counter[str]) -> str:
+    secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(redacted.items()))
+    return f"secrets redacted: {secrets or 'none'}"
 
 
 @attrs.frozen(kw_only=True)
@@ -220,8 +229,7 @@ class _File:
         }
 
     def __str__(self) -> str:
-        secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
-        return f"{counted(len(self.submissions), 'conversation')}, {self.tally}, secrets redacted: {secrets or 'none'}"
+        return f"{counted(len(self.submissions), 'conversation')}, {self.tally}, {_listed(self.redacted)}"
 
     @property
     def tally(self) -> Tally:
@@ -266,8 +274,6 @@ class Understanding:
         return self._outcome(taken, earlier)
 
     async def _submit(self, conversation: Conversation, submitted: _File) -> None:
-        from factmem.detection import redact
-
         if self.options.again:
             await self._read_again(conversation, submitted)
         submission = await self.memory.remember_many(
@@ -277,8 +283,7 @@ class Understanding:
         submitted.submissions.append(submission)
         # A conversation with words that has nothing pending was submitted before.
         submitted.known += not submission.pending and await _stored_id(conversation) is not None
-        heard = (message for message in conversation.messages if message.detectable)
-        submitted.redacted.update(finding.kind for message in heard for finding in redact(message.content).findings)
+        submitted.redacted += _secrets_in(conversation)
 
     async def _read_again(self, conversation: Conversation, submitted: _File) -> None:
         """Submit the stored words of a conversation again, if there are any at this place."""
