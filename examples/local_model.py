@@ -11,7 +11,7 @@ which is dropped and counted. So this demonstrates the process, not the quality.
     python examples/local_model.py --serve          # prints its address
     factmem ingest talk.json --model http://127.0.0.1:PORT/v1#smollm2 --concepts concepts.json --targeted
 
-where concepts.json holds ``[{"keyword": "seats", "description": "How many people fit in", "type": "int"}]``.
+where concepts.json holds ``{"properties": {"seats": {"type": "integer", "description": "How many people fit in"}}}``.
 """
 
 from __future__ import annotations

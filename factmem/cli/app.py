@@ -9,7 +9,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, TypeGuard, get_args, get_origin
 
 import anyio
@@ -86,45 +86,22 @@ _SETTINGS: Final[dict[str, Any]] = {
 }
 
 
-class _LazyCommands(MutableMapping[str, Any]):
-    """The commands by name, each built when it is first looked up."""
-
-    def __init__(self, targets: Mapping[str, str | Mapping[str, str]]) -> None:
-        self._targets = dict(targets)
-        self._built: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._built:
-            self._built[name] = _built(name, self._targets[name])
-        return self._built[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._targets[name], self._built[name] = "", command
-
-    def __delitem__(self, name: str) -> None:
-        del self._targets[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._targets)
-
-    def __len__(self) -> int:
-        return len(self._targets)
-
-
 class _LazyGroup(TyperGroup):
     """A group that imports the module of a command when the command is looked up."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = _LazyCommands(_COMMANDS)
+        self.commands = dict.fromkeys(_COMMANDS)  # type: ignore[assignment]  # their names, for suggestions
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands without importing them."""
-        return list(self.commands)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; None if there is none of this name."""
+        return _built(cmd_name) if cmd_name in _COMMANDS else None
 
 
-def _built(name: str, target: str | Mapping[str, str]) -> Any:
+@functools.cache
+def _built(name: str) -> Any:
     """Return the command or the group of commands of an entry of `_COMMANDS`."""
+    target = _COMMANDS[name]
     if isinstance(target, str):
         settings: dict[str, Any] = {**_SETTINGS, "no_args_is_help": False, "add_completion": False}
         alone = typer.Typer(**settings)

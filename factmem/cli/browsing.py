@@ -7,31 +7,26 @@ import sys
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import attrs
 import typer
 
-from factmem.cli.options import subject
+from factmem.cli.options import Walls
 from factmem.cli.session import Session
 from factmem.private_files import create_file
-from factmem.subjects import MemorySubject
 
 if TYPE_CHECKING:
-    from factmem.browse.browser import Browser, Opened
-    from factmem.memory import Memory
+    from factmem.browse.browser import Browser
 
 __all__ = ["browse"]
+
+_WALLS: Final = Walls()
 
 
 async def browse(
     session: Session,
     web: bool = False,
-    scope: Annotated[list[str] | None, typer.Option(metavar="PATH")] = None,
-    subjects: Annotated[
-        list[MemorySubject] | None, typer.Option("--subject", parser=subject, metavar="NAME[:INDIVIDUAL]")
-    ] = None,
-    read_only: bool = False,
+    walls: Walls = _WALLS,
     port: Annotated[int | None, typer.Option(min=0, max=65535, metavar="NUMBER")] = None,
     open_page: Annotated[bool | None, typer.Option("--open/--no-open")] = None,
 ) -> None:
@@ -42,25 +37,26 @@ async def browse(
 
     Options:
         web: Serve a local web page (default: in the terminal).
-        scope: Show this scope and below only.
-        subjects: Show facts about this subject only.
-        read_only: Change nothing.
         port: Port of the web page (default: a free one).
         open_page: Open the web page in a browser (default: only when run from a terminal).
     """
-    from factmem.browse.browser import Browser
+    from factmem.browse.browser import Browser, Opened
 
     if not web and (port is not None or open_page is not None):
         raise typer.BadParameter("--port and --open are for the web page: add --web")
-    async with session.memory(
-        subject=next(iter(subjects or ()), None),
-        scope=next(iter(scope or ()), None),
-        read_only=read_only,
-        asking=not read_only,
-    ) as memory:
-        opened = _opened(session, scope, subjects, read_only)
-        opened = attrs.evolve(opened, note="; ".join(await session.unknown_scopes(memory, scope or ())))
-        browser = Browser(_confined(memory, scope, subjects, read_only=read_only), opened)
+    scopes, subjects = walls.scope or (), walls.subjects or ()
+    async with session.memory(**walls.opening()) as memory:
+        opened = Opened(
+            store=session.shown_address,
+            viewer=session.reader or "",
+            walls=(*scopes, *map(str, subjects)),
+            user=session.user or "",
+            read_only=walls.read_only,
+            has_model=session.model is not None,
+            note="; ".join(await session.unknown_scopes(memory, scopes)),
+        )
+        view = memory.view(scopes=scopes, read_only=walls.read_only) if scopes else memory
+        browser = Browser(view.view(subjects=subjects) if subjects else view, opened)
         if web:
             await _serve(session, browser, port=port or 0, open_page=open_page)
         else:
@@ -94,29 +90,6 @@ def _redirect(folder: Path, url: str) -> Path:
     with create_file(path) as file:
         file.write(page.encode())
     return path
-
-
-def _confined(
-    memory: Memory, scopes: list[str] | None, subjects: list[MemorySubject] | None, *, read_only: bool
-) -> Memory:
-    if scopes:
-        memory = memory.view(scopes=scopes, read_only=read_only)
-    return memory.view(subjects=subjects) if subjects else memory
-
-
-def _opened(
-    session: Session, scopes: list[str] | None, subjects: list[MemorySubject] | None, read_only: bool
-) -> Opened:
-    from factmem.browse.browser import Opened
-
-    return Opened(
-        store=session.shown_address,
-        viewer=session.reader or "",
-        walls=(*(scopes or ()), *map(str, subjects or ())),
-        user=session.user or "",
-        read_only=read_only,
-        has_model=session.model is not None,
-    )
 
 
 def _has_window() -> bool:

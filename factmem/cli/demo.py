@@ -194,14 +194,7 @@ async def _ask(session: Session, advance: Callable[[float], None]) -> list[_Answ
 
 async def _recall_elsewhere(session: Session, question: str) -> CompletedProcess[bytes]:
     """Run ``factmem recall`` in a new process."""
-    given = [
-        ("--organization", session.organization),
-        ("--viewer", session.viewer),
-        ("--user", session.user),
-        ("--embedder", session.embedder),
-    ]
-    options = [word for name, value in given if value for word in (name, value)]
-    words = [sys.executable, "-m", "factmem", "--store", session.address, *options, "--json"]
+    words = [sys.executable, "-m", "factmem", *session.options(), "--json"]
     return await anyio.run_process([*words, "recall", question, "--limit", str(_RESULTS)], check=False)
 
 

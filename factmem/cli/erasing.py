@@ -62,7 +62,15 @@ async def forget(
 
     filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
     chosen = bool(ids or selection.given or before or max_importance is not None)
-    _check(text=text, verify=verify, expired=expired, revisions=revisions, chosen=chosen, dry_run=dry_run)
+    contradictions = {
+        "--text needs --verify: add it": text and not verify,
+        "--revisions needs --expired: add it": revisions is not None and not expired,
+        "name records and filters, or give --expired: not both": expired and chosen,
+        "--verify searches after the erasure: leave out --dry-run": verify and dry_run,
+    }
+    for sentence, there in contradictions.items():
+        if there:
+            raise InvalidDataError(sentence)
     async with (
         open_provider(session.address) as provider,
         session.memory(
@@ -87,30 +95,6 @@ async def forget(
     _show(session, doomed, receipt, report, dry_run=dry_run)
     if report is not None and not report.clean:
         raise typer.Exit(FAILED)
-
-
-def _check(
-    *,
-    text: Sequence[str] | None,
-    verify: bool,
-    expired: bool,
-    revisions: float | None,
-    chosen: bool,
-    dry_run: bool,
-) -> None:
-    """Refuse options that contradict each other.
-
-    Raises:
-        InvalidDataError: They do.
-    """
-    if text and not verify:
-        raise InvalidDataError("--text needs --verify: add it")
-    if revisions is not None and not expired:
-        raise InvalidDataError("--revisions needs --expired: add it")
-    if expired and chosen:
-        raise InvalidDataError("name records and filters, or give --expired: not both")
-    if verify and dry_run:
-        raise InvalidDataError("--verify searches after the erasure: leave out --dry-run")
 
 
 def _days(number: float | None) -> dt.timedelta | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import io
-import json
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import attrs
 import typer
@@ -33,17 +32,15 @@ from factmem.cli.options import (
     PrivateOption,
     ScopeOption,
     SubjectOption,
-    class_named,
+    schema_named,
 )
 from factmem.cli.progress import Tally, Watch, counted, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
-from factmem.facts import Concept
 from factmem.json_form import attributes
-from factmem.scalars import scalar_named
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json, decode_value
+from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +88,7 @@ class ReadingOptions:
             raise typer.BadParameter("--targeted looks for nothing: name --concepts or --topics")
         return DetectionRequest(
             subjects=(subject,),
-            concepts=_concepts_from(self.concepts) if self.concepts else (),
+            concepts=schema_named(self.concepts).concepts if self.concepts else (),
             topics=_topics_from(self.topics or ()),
             open=self.open if self.open is not None else not named,
         )
@@ -121,67 +118,6 @@ def _topic(label: str, description: str) -> Topic:
         raise typer.BadParameter(str(error)) from None
 
 
-def _concepts_from(source: str) -> tuple[Concept[Any, Any], ...]:
-    """Read concepts from a file or from the fields of a class.
-
-    Args:
-        source: A path, or ``MODULE:CLASS``.
-
-    Raises:
-        InvalidDataError: There is no such file or class, or it holds no concepts.
-    """
-    path = Path(source)
-    if ":" in source and path.suffix != ".json" and not path.exists():
-        from factmem.memory import concepts_of
-
-        return concepts_of(class_named(source))
-    try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidDataError(f"{source} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise InvalidDataError(f"{source} is not JSON: write a list of concepts into it") from None
-    if not isinstance(listed, list) or not listed:
-        raise InvalidDataError(f"{source} holds no list of concepts")
-    return tuple(_concepts(listed))
-
-
-_FIELDS_OF_CONCEPTS: Final = frozenset({"description", "type", "multiple", "examples"})
-
-
-def _concepts(listed: Iterable[object]) -> Iterable[Concept[Any, Any]]:
-    for place, item in enumerate(listed):
-        match item:
-            case {"keyword": str() as keyword, **others} if not others.keys() - _FIELDS_OF_CONCEPTS:
-                yield _concept(keyword, others, f"$[{place}]")
-            case _:
-                raise InvalidDataError(
-                    "a concept is an object with keyword, and optionally description, type, multiple and examples",
-                    path=f"$[{place}]",
-                )
-
-
-def _concept(keyword: str, others: Mapping[Any, Any], path: str) -> Concept[Any, Any]:
-    description, multiple = others.get("description", ""), others.get("multiple", False)
-    if not isinstance(description, str) or not isinstance(multiple, bool):
-        raise InvalidDataError("description is a text, and multiple is true or false", path=path)
-    try:
-        scalar = scalar_named(others.get("type", "str"))
-    except InvalidDataError as error:
-        raise InvalidDataError(str(error), path=f"{path}.type") from None
-    make = Concept.multiple if multiple else Concept.single
-    examples = _examples(others.get("examples", []), scalar.type, f"{path}.examples")
-    return make(keyword, description, scalar.type, examples=examples)
-
-
-def _examples(listed: object, value_type: Any, path: str) -> Iterable[tuple[str, Any]]:
-    match listed:
-        case list() if all(isinstance(item, list) and len(item) == 2 for item in listed):
-            return [(sentence, decode_value(value, value_type)) for sentence, value in listed]
-        case _:
-            raise InvalidDataError("examples are pairs of a sentence and the value that it says", path=path)
-
-
 @attrs.frozen(kw_only=True)
 class Ingestion:
     """Numbers on conversations that were kept word for word.
@@ -207,11 +143,10 @@ class Ingestion:
         return Ingestion(**{name: count + getattr(other, name) for name, count in mine.items()})
 
     def __str__(self) -> str:
-        secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
         media = f", {counted(self.not_text, 'part')} dropped: {DropReason.NOT_TEXT.value}" if self.not_text else ""
         return (
             f"{counted(self.conversations, 'conversation')}, {counted(self.statements, 'statement')}, "
-            f"{self.new} new, {self.quarantined} quarantined, secrets redacted: {secrets or 'none'}{media}"
+            f"{self.new} new, {self.quarantined} quarantined, {_listed(self.redacted)}{media}"
         )
 
 
@@ -228,19 +163,29 @@ async def kept(
     session: Session, memory: Memory, provider: AgentMemoryProvider, conversation: Conversation, about: About
 ) -> Ingestion:
     """Keep one conversation word for word, all of it or nothing."""
-    from factmem.detection import redact
-
     before = await provider.version(session.organization) if isinstance(provider, FeedsChanges) else 0
     records = await memory.remember(conversation, **about)
-    heard = (message for message in conversation.messages if message.detectable)
     return Ingestion(
         conversations=1,
         statements=len(records),
         new=sum(record.revision > before for record in records),
         quarantined=len(records.waiting),
-        redacted=Counter(finding.kind for message in heard for finding in redact(message.content).findings),
+        redacted=_secrets_in(conversation),
         not_text=conversation.not_text,
     )
+
+
+def _secrets_in(conversation: Conversation) -> Counter[str]:
+    """Return the number of secrets in the words of a conversation, by kind."""
+    from factmem.detection import redact
+
+    heard = (message for message in conversation.messages if message.detectable)
+    return Counter(finding.kind for message in heard for finding in redact(message.content).findings)
+
+
+def _listed(redacted: Counter[str]) -> str:
+    secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(redacted.items()))
+    return f"secrets redacted: {secrets or 'none'}"
 
 
 @attrs.frozen(kw_only=True)
@@ -284,8 +229,7 @@ class _File:
         }
 
     def __str__(self) -> str:
-        secrets = ", ".join(f"{count} {kind}" for kind, count in sorted(self.redacted.items()))
-        return f"{counted(len(self.submissions), 'conversation')}, {self.tally}, secrets redacted: {secrets or 'none'}"
+        return f"{counted(len(self.submissions), 'conversation')}, {self.tally}, {_listed(self.redacted)}"
 
     @property
     def tally(self) -> Tally:
@@ -330,8 +274,6 @@ class Understanding:
         return self._outcome(taken, earlier)
 
     async def _submit(self, conversation: Conversation, submitted: _File) -> None:
-        from factmem.detection import redact
-
         if self.options.again:
             await self._read_again(conversation, submitted)
         submission = await self.memory.remember_many(
@@ -341,8 +283,7 @@ class Understanding:
         submitted.submissions.append(submission)
         # A conversation with words that has nothing pending was submitted before.
         submitted.known += not submission.pending and await _stored_id(conversation) is not None
-        heard = (message for message in conversation.messages if message.detectable)
-        submitted.redacted.update(finding.kind for message in heard for finding in redact(message.content).findings)
+        submitted.redacted += _secrets_in(conversation)
 
     async def _read_again(self, conversation: Conversation, submitted: _File) -> None:
         """Submit the stored words of a conversation again, if there are any at this place."""
@@ -581,7 +522,7 @@ async def _keep_documents(session: Session, files: Sequence[Path], given: _Given
                 errors.append((error, file))
     data: dict[str, Json] = {
         "store": session.shown_address,
-        "documents": [report.to_json() for report in reports],
+        "documents": [attributes(report) for report in reports],
         "failed": [str(file) for _, file in errors],
     }
     return _Outcome(data=data, render=lambda out: _print_documents(out, session, reports, given.source), errors=errors)

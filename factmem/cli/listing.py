@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import enum
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import attrs
 import typer
@@ -34,14 +34,6 @@ _TRAIL_SIZE: Final = 50
 _ANY: Final = Selection()
 
 
-class OrderName(enum.StrEnum):
-    """The choices of ``--order``; see `factmem.memory.RecordOrder`."""
-
-    SAID = "said"
-    RECORDED = "recorded"
-    IMPORTANCE = "importance"
-
-
 class _Action(enum.StrEnum):
     """The choices of ``--action``; see `factmem.memory.AuditAction`."""
 
@@ -61,7 +53,7 @@ class _Action(enum.StrEnum):
 async def list_(
     session: Session,
     selection: Selection = _ANY,
-    order: OrderName = OrderName.SAID,
+    order: Literal["said", "recorded", "importance"] = "said",
     reverse: Annotated[bool, typer.Option("--reverse", "-r")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1)] = _PAGE_SIZE,
     page: PageOption = None,
@@ -77,7 +69,7 @@ async def list_(
 
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         found = await memory.list_records(
-            limit=limit, page=page, order_by=RecordOrder(order.value), descending=not reverse, **selection.filters()
+            limit=limit, page=page, order_by=RecordOrder(order), descending=not reverse, **selection.filters()
         )
         if not found:
             await session.note_if_empty(memory, scope=selection.scope)

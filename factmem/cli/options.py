@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import enum
 import importlib
 import io
+import json
 import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import attrs
 import typer
@@ -22,12 +22,11 @@ from factmem.subjects import MemorySubject
 from factmem.values import Json
 
 if TYPE_CHECKING:
-    from factmem.memory import Filters
+    from factmem.memory import Filters, ProfileSchema
     from factmem.recall import MetadataCondition, RecallSettings
 
 __all__ = [
     "BudgetOption",
-    "CompositeName",
     "ExactOption",
     "IdsArgument",
     "ImportanceOption",
@@ -43,14 +42,15 @@ __all__ = [
     "SubjectOption",
     "TextArgument",
     "TtlOption",
+    "Walls",
     "checked_address",
-    "class_named",
     "condition",
     "duration",
     "from_day",
     "key_in",
     "metadata",
     "scalar",
+    "schema_named",
     "stdin_or_text",
     "subject",
     "through_day",
@@ -277,31 +277,47 @@ class Selection:
 
     def filters(self) -> Filters:
         """Return the filters that the options name."""
-        found: Filters = {"since": self.since, "until": self.until}
-        if self.scope is not None:
-            found |= {"scope": self.scope, "exact": self.exact}
-        if self.subject is not None:
-            found["subject"] = self.subject
-        if self.concept:
-            found["concepts"] = self.concept
-        if self.category:
-            found["categories"] = self.category
-        if self.source:
-            found["sources"] = self.source
-        if self.topic:
-            found["topics"] = self.topic
+        found: Filters = {
+            "scope": self.scope,
+            "exact": self.exact and self.scope is not None,
+            "subject": self.subject,
+            "concepts": self.concept or None,
+            "categories": self.category or None,
+            "sources": self.source or None,
+            "topics": self.topic or None,
+            "pattern": self.pattern,
+            "since": self.since,
+            "until": self.until,
+        }
         if self.metadata:
             found["where"] = [self.metadata]
-        if self.pattern is not None:
-            found["pattern"] = self.pattern
         return found
 
 
-class CompositeName(enum.StrEnum):
-    """The choices of ``--composite``; see `factmem.recall.Composite`."""
+@attrs.frozen(kw_only=True)
+class Walls:
+    """The options that confine a server or a browser.
 
-    BOOST = "boost"
-    ADDITIVE = "additive"
+    Attributes:
+        scope: Show this scope and below only.
+        subjects: Show facts about this subject only; a server's clients write about the first one.
+        read_only: Offer nothing that writes.
+    """
+
+    scope: Annotated[list[str] | None, typer.Option(metavar="PATH")] = None
+    subjects: Annotated[
+        list[MemorySubject] | None, typer.Option("--subject", parser=subject, metavar="NAME[:INDIVIDUAL]")
+    ] = None
+    read_only: bool = False
+
+    def opening(self) -> dict[str, Any]:
+        """Return arguments of `Session.memory`: the store is opened with the model unless it is read-only."""
+        return {
+            "subject": next(iter(self.subjects or ()), None),
+            "scope": next(iter(self.scope or ()), None),
+            "read_only": self.read_only,
+            "asking": not self.read_only,
+        }
 
 
 def _option(name: str, **bounds: Any) -> Any:
@@ -310,8 +326,9 @@ def _option(name: str, **bounds: Any) -> Any:
     )
 
 
-_OPTION_OF: Final = {"half_life_days": "half-life"}
-"""The options whose names differ from their fields in `RecallSettings`."""
+_SETTING_OF: Final = {"half_life": "half_life_days"}
+"""The fields of `RecallSettings` whose names differ from their options."""
+_OPTION_OF: Final = {setting: option.replace("_", "-") for option, setting in _SETTING_OF.items()}
 
 
 @attrs.frozen(kw_only=True)
@@ -331,7 +348,7 @@ class Scoring:
     """
 
     min_score: Annotated[float, _option("min-score", min=0, max=1)] = 0.0
-    composite: Annotated[CompositeName | None, _option("composite")] = None
+    composite: Annotated[Literal["boost", "additive"] | None, _option("composite")] = None
     similarity_weight: Annotated[float | None, _option("similarity-weight", min=0)] = None
     recency_weight: Annotated[float | None, _option("recency-weight", min=0)] = None
     importance_weight: Annotated[float | None, _option("importance-weight", min=0)] = None
@@ -346,36 +363,20 @@ class Scoring:
         Raises:
             typer.BadParameter: A weight does not belong to the formula, or is out of range.
         """
-        from factmem.recall import RecallSettings
+        from factmem.recall import Additive, Boost, RecallSettings
 
-        others = {
-            "half_life_days": self.half_life,
-            "lexical_weight": self.lexical_weight,
-            "unrelated": self.unrelated,
-            "diversity": self.diversity,
-        }
-        others_given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
-        weights = {
-            "similarity_weight": self.similarity_weight,
-            "recency_weight": self.recency_weight,
-            "importance_weight": self.importance_weight,
-        }
-        given = {name: value for name, value in weights.items() if value is not None}
-        if self.composite is None and not given and not others_given:
+        given = {_SETTING_OF.get(name, name): value for name, value in attrs.asdict(self).items() if value is not None}
+        del given["min_score"]  # of the request
+        if not given:
             return None
+        formula = given.pop("composite", "boost")
+        weights = {name: given.pop(name) for name in [*given] if name.endswith("_weight") and name != "lexical_weight"}
+        if formula == "boost" and "similarity_weight" in weights:
+            raise typer.BadParameter("--similarity-weight needs --composite additive: add it, or leave the weight out")
         try:
-            return RecallSettings(composite=self._composite(given), **others_given)
+            return RecallSettings(composite=Boost(**weights) if formula == "boost" else Additive(**weights), **given)
         except InvalidDataError as error:
             raise typer.BadParameter(_in_options(error)) from None
-
-    def _composite(self, weights: dict[str, float]) -> Any:
-        from factmem.recall import Additive, Boost
-
-        if self.composite is CompositeName.ADDITIVE:
-            return Additive(**weights)
-        if "similarity_weight" in weights:
-            raise typer.BadParameter("--similarity-weight needs --composite additive: add it, or leave the weight out")
-        return Boost(**weights)
 
 
 def _in_options(error: InvalidDataError) -> str:
@@ -385,7 +386,32 @@ def _in_options(error: InvalidDataError) -> str:
     return text.replace(name, f"--{_OPTION_OF.get(name, name.replace('_', '-'))}") if name else text
 
 
-def class_named(reference: str) -> type[Any]:
+def schema_named(reference: str) -> ProfileSchema[Any]:
+    """Return the profile that a JSON Schema in a file or a class stands for.
+
+    Args:
+        reference: A path, or ``MODULE:CLASS``.
+
+    Raises:
+        InvalidDataError: There is no such file or class, or it cannot be a profile.
+    """
+    from factmem.memory import ProfileSchema
+
+    path = Path(reference)
+    if ":" in reference and path.suffix != ".json" and not path.exists():
+        return ProfileSchema.of(_class_named(reference))
+    try:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidDataError(f"{reference} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        schema = None
+    if not isinstance(schema, dict):
+        raise InvalidDataError(f"{reference} is not a JSON Schema: write one into it, an object with properties")
+    return ProfileSchema.of(schema, name=schema.get("title") or path.stem)
+
+
+def _class_named(reference: str) -> type[Any]:
     """Import a class.
 
     Args:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-import enum
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -18,7 +17,7 @@ from factmem.cli.options import (
     Scoring,
     Selection,
     SubjectOption,
-    class_named,
+    schema_named,
     through_day,
 )
 from factmem.cli.session import Session
@@ -43,13 +42,6 @@ _SCORING: Final = Scoring()
 _ANY: Final = Selection()
 
 
-class Depth(enum.StrEnum):
-    """The choices of ``--depth``."""
-
-    SHALLOW = "shallow"
-    DEEP = "deep"
-
-
 AsOfOption = Annotated[
     dt.datetime | None,
     typer.Option(parser=through_day, metavar="DATE", help="Facts as of this time (a date: its end)."),
@@ -62,7 +54,7 @@ async def recall(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1)] = 10,
     selection: Selection = _ANY,
     as_of: AsOfOption = None,
-    depth: Depth = Depth.SHALLOW,
+    depth: Literal["shallow", "deep"] = "shallow",
     scoring: Scoring = _SCORING,
     earlier: bool = False,
     explain: bool = False,
@@ -81,13 +73,13 @@ async def recall(
         explain: Show the parts of each score.
     """
     settings = scoring.settings()
-    if deep := depth is Depth.DEEP:
+    if deep := depth == "deep":
         session.check_model("deep recall")
     async with session.memory(subject=selection.subject, scope=selection.scope, asking=deep) as memory:
         reader: Memory = memory.view(as_of=as_of) if as_of else memory
         matches = await reader.recall(
             query,
-            depth=depth.value,
+            depth=depth,
             limit=limit,
             min_score=scoring.min_score,
             settings=settings,
@@ -246,18 +238,16 @@ def _print_history(out: Console, records: list[FactRecord[Any]]) -> None:
 
 async def profile(
     session: Session,
-    reference: Annotated[str, typer.Argument(metavar="MODULE:CLASS")],
+    reference: Annotated[str, typer.Argument(metavar="FILE|MODULE:CLASS")],
     subject: SubjectOption = None,
     scope: ScopeOption = None,
 ) -> None:
     """Show the known fields of a class, and the missing ones.
 
     Options:
-        reference: An attrs class or pydantic model whose fields are concepts.
+        reference: A JSON Schema in a file, or an attrs class or pydantic model; its fields are concepts.
     """
-    from factmem.memory import ProfileSchema
-
-    schema: ProfileSchema[Any] = ProfileSchema.of(class_named(reference))
+    schema: ProfileSchema[Any] = schema_named(reference)
     async with session.memory(subject=subject, scope=scope) as memory:
         found = await memory.profile(schema, subject=subject, scope=scope, partial=True)
         if not found.known:

@@ -10,13 +10,13 @@ from typing import Annotated, Final
 
 import typer
 
-from factmem.cli.options import Scoring, subject
+from factmem.cli.options import Scoring, Walls
 from factmem.cli.session import Session
-from factmem.subjects import MemorySubject
 
 __all__ = ["mcp"]
 
 _SCORING: Final = Scoring()
+_WALLS: Final = Walls()
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -33,11 +33,7 @@ def _names(text: str) -> tuple[str, ...]:
 async def mcp(
     session: Session,
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
-    scope: Annotated[list[str] | None, typer.Option(metavar="PATH")] = None,
-    subjects: Annotated[
-        list[MemorySubject] | None, typer.Option("--subject", parser=subject, metavar="NAME[:INDIVIDUAL]")
-    ] = None,
-    read_only: bool = False,
+    walls: Walls = _WALLS,
     tools: Annotated[str | None, typer.Option(metavar="A,B")] = None,
     trust: bool = False,
     allow_erase: bool = False,
@@ -50,9 +46,6 @@ async def mcp(
 
     Options:
         http: Serve over streamable HTTP (default: stdio).
-        scope: Expose this scope and below only.
-        subjects: Expose facts about this subject only; writes go to the first one.
-        read_only: Offer no tool that writes.
         tools: Offer only these tools.
         trust: Trust what clients write and retract (default: quarantine it).
         allow_erase: Offer the tool `forget`, which erases for good; needs --trust.
@@ -65,18 +58,12 @@ async def mcp(
 
     address = None if http is None else _address(http)
     settings = scoring.settings()
-    about = subjects or []
-    async with session.memory(
-        subject=next(iter(about), None),
-        scope=next(iter(scope or ()), None),
-        read_only=read_only,
-        asking=not read_only,
-    ) as memory:
+    async with session.memory(**walls.opening()) as memory:
         server = make_server(
             memory,
-            scopes=scope or (),
-            subjects=about,
-            read_only=read_only,
+            scopes=walls.scope or (),
+            subjects=walls.subjects or (),
+            read_only=walls.read_only,
             trust=trust,
             allow_erase=allow_erase,
             quota=QuarantineQuota(

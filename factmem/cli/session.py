@@ -110,26 +110,19 @@ class Session:
         return self.user or self.viewer
 
     def command_line(self, *words: str) -> str:
-        """Return a command line to paste, with the global options of this run.
+        """Return a command line to paste, with the global options of this run; see `options`."""
+        return shlex.join(["factmem", *self.options(), *words])
 
-        Options that the environment sets already are left out.
-        """
-        given = {
-            "store": self.store and self.shown_address,
-            "organization": self.organization,
-            "viewer": self.viewer,
-            "user": self.user,
-            "embedder": self.embedder,
-            "reranker": self.reranker,
-            "model": self.model,
-        }
-        options = [
+    def options(self) -> list[str]:
+        """Return the global options of this run as words; those that the environment sets already are left out."""
+        given = attrs.asdict(self) | {"store": self.store and self.shown_address}
+        del given["as_json"]
+        return [
             part
             for name, value in given.items()
             if value and value != os.environ.get(f"FACTMEM_{name.upper()}")
             for part in (f"--{name}", value)
         ]
-        return shlex.join(["factmem", *options, *words])
 
     @contextlib.asynccontextmanager
     async def memory(

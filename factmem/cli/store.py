@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import io
 import json
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from factmem.crypto import KeySource
-    from factmem.memory import Memory, ScopeInfo, ScopeTree
+    from factmem.memory import Memory, ScopeTree
     from factmem.scopes import MemoryScope
 
 __all__ = ["calibrate", "export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
@@ -83,7 +82,15 @@ async def info(
         waiting = await _waiting(memory, found.scope, exact=exact)
         if not found.records:
             await session.note_if_empty(memory, scope=scope)
-    data = _info_json(session, found) | waiting
+    data: dict[str, Json] = {
+        "store": session.shown_address,
+        "organization": session.organization,
+        "viewer": session.reader,
+        **attributes(found, "scope", "records", "oldest", "newest"),
+        **{name: [*getattr(found, name)] for name in ("keywords", "subjects", "categories")},
+        "scopes": [str(child) for child in found.children],
+        **waiting,
+    }
 
     def render(out: Console) -> None:
         from rich.text import Text
@@ -106,45 +113,6 @@ async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) ->
     return {"quarantined": len(records), "reasons": dict(reasons.most_common()), **letters}
 
 
-def _info_json(session: Session, found: ScopeInfo) -> dict[str, Json]:
-    return {
-        "store": session.shown_address,
-        "organization": session.organization,
-        "viewer": session.reader,
-        "scope": str(found.scope) if found.scope else None,
-        "records": found.records,
-        "oldest": _iso(found.oldest),
-        "newest": _iso(found.newest),
-        "keywords": list(found.keywords),
-        "subjects": list(found.subjects),
-        "categories": list(found.categories),
-        "scopes": [str(child) for child in found.children],
-    }
-
-
-def _iso(moment: dt.datetime | None) -> str | None:
-    return moment.isoformat(timespec="seconds") if moment else None
-
-
-@attrs.frozen(kw_only=True)
-class _Examined:
-    """An installed provider.
-
-    Attributes:
-        name: Name in addresses.
-        package: Distribution that contains it.
-        factory: Object that makes it.
-        capabilities: Capabilities beyond the four verbs.
-        problem: Reason why it cannot be imported.
-    """
-
-    name: str
-    package: str | None
-    factory: str
-    capabilities: tuple[str, ...] = ()
-    problem: str | None = None
-
-
 async def providers(session: Session) -> None:
     """List the installed providers and their capabilities."""
     from factmem.providers import provider_entry_points
@@ -154,29 +122,38 @@ async def providers(session: Session) -> None:
     def render(out: Console) -> None:
         from rich.text import Text
 
-        width = max((len(provider.name) for provider in found), default=0) + 2
+        width = max((len(provider["name"]) for provider in found), default=0) + 2
         for provider in found:
-            origin = f"{provider.package}  {provider.factory}"
-            out.print(Text.assemble((f"{provider.name:<{width}}", "bold"), (origin, "dim")))
-            description = provider.problem or ", ".join(provider.capabilities) or "the four verbs"
-            out.print(Text(f"{'':<{width}}{description}", style="red" if provider.problem else ""))
+            name, origin = f"{provider['name']:<{width}}", f"{provider['package']}  {provider['factory']}"
+            out.print(Text.assemble((name, "bold"), (origin, "dim")))
+            description = provider["problem"] or ", ".join(provider["capabilities"]) or "the four verbs"
+            out.print(Text(f"{'':<{width}}{description}", style="red" if provider["problem"] else ""))
 
-    session.show([attrs.asdict(item) | {"importable": item.problem is None} for item in found], render)
+    session.show(found, render)
 
 
-def _examined(point: EntryPoint) -> _Examined:
-    """Import a provider and look up its capabilities."""
+def _examined(point: EntryPoint) -> dict[str, Any]:
+    """Import a provider, and describe it with its capabilities or the reason why it cannot be imported."""
     from factmem.testing import capabilities_of
 
-    known = _Examined(name=point.name, package=point.dist.name if point.dist else None, factory=point.value)
+    capabilities: list[str] = []
+    problem = None
     try:
         provider: Any = point.load()
-        bare = object.__new__(provider) if isinstance(provider, type) else None
+        if isinstance(provider, type):
+            capabilities = capabilities_of(object.__new__(provider))
     except ModuleNotFoundError as error:
-        return attrs.evolve(known, problem=f"{error.name} is not installed: run  pip install 'factmem[{point.name}]'")
+        problem = f"{error.name} is not installed: run  pip install 'factmem[{point.name}]'"
     except Exception as error:  # the import of a third party may raise anything
-        return attrs.evolve(known, problem=f"cannot be imported: {type(error).__name__}")
-    return attrs.evolve(known, capabilities=tuple(capabilities_of(bare)) if bare is not None else ())
+        problem = f"cannot be imported: {type(error).__name__}"
+    return {
+        "name": point.name,
+        "package": point.dist.name if point.dist else None,
+        "factory": point.value,
+        "capabilities": capabilities,
+        "problem": problem,
+        "importable": problem is None,
+    }
 
 
 async def export(

@@ -7,12 +7,12 @@ hidden turns are nobody's words.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-from factmem.importers.contract import Found, ImportOptions, Lost, Problem, Skipped
+from factmem.importers.contract import Dialogue, Found, ImportOptions, Lost, Problem
 from factmem.importers.rows import UNDATED, Row, converted, guarded, parsed
 from factmem.importers.sources import Source
 from factmem.scopes import MemoryScope
@@ -172,22 +172,29 @@ def _talks(
         messages += [] if message is None else [message]
 
 
+def _histories(
+    source: Source, system: str, read: Callable[[str, Row], Iterable[Said]], options: ImportOptions, *keys: str
+) -> Iterator[Found]:
+    """Yield the conversations of files of messages, each of which is one unless its messages name others."""
+    for path in source.walk(".json"):
+        if isinstance(path, Problem):
+            yield path
+            continue
+        place = source.place(path)
+        said = converted(source.rows(path, *keys), partial(read, place))
+        yield from _talks(said, system, place, source.changed_at(path), options)
+
+
 def read_langchain(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield a conversation for each file that ``messages_to_dict`` wrote; LangChain keeps no times.
 
     Raises:
         FileFormatError: A file cannot be read.
     """
-    for path in source.walk(".json"):
-        if isinstance(path, Problem):
-            yield path
-            continue
-        place = source.place(path)
-        said = converted(source.rows(path, "messages"), partial(_langchain_message, place))
-        for item in _talks(said, "langchain", place, source.changed_at(path), options):
-            if not isinstance(item, Skipped | Problem) and options.dated is None:
-                yield Lost(UNDATED)
-            yield item
+    for item in _histories(source, "langchain", _langchain_message, options, "messages"):
+        if isinstance(item, Dialogue) and options.dated is None:
+            yield Lost(UNDATED)
+        yield item
 
 
 def _langchain_message(id: str, row: Row) -> list[Said]:
@@ -231,13 +238,7 @@ def read_pydantic_ai(source: Source, options: ImportOptions) -> Iterator[Found]:
     Raises:
         FileFormatError: A file cannot be read.
     """
-    for path in source.walk(".json"):
-        if isinstance(path, Problem):
-            yield path
-            continue
-        place = source.place(path)
-        said = converted(source.rows(path), partial(_pydantic_messages, place))
-        yield from _talks(said, "pydantic-ai", place, source.changed_at(path), options)
+    yield from _histories(source, "pydantic-ai", _pydantic_messages, options)
 
 
 def _pydantic_messages(unnamed: str, row: Row) -> Iterator[Said]:

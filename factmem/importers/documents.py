@@ -96,10 +96,6 @@ class DocumentReport:
     gone: int = 0
     redacted: int = 0
 
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON."""
-        return attrs.asdict(self)
-
 
 def is_document(path: Path) -> bool:
     """Return whether a file is read as a document, by its suffix."""
@@ -161,13 +157,13 @@ async def ingest_document(
     """
     path, options = Path(path), options or ImportOptions()
     options = attrs.evolve(options, source=options.source or path.as_posix())
-    read = await to_thread.run_sync(_entries, path, options)
-    before = await _Known.of(memory, read.document, options)
-    wanted = {entry.assertion.data for entry in read.entries}
-    new = [entry for entry in read.entries if entry.assertion.data not in before.values]
+    document, entries, redacted = await to_thread.run_sync(_entries, path, options)
+    before = await _Known.of(memory, document, options)
+    wanted = {entry.assertion.data for entry in entries}
+    new = [entry for entry in entries if entry.assertion.data not in before.values]
     receipt = ImportReceipt(imported=0, quarantined=0)
     if new:
-        receipt = await memory.admin.import_(await _said_again(memory, read.document, new, options), trust=trust)
+        receipt = await memory.admin.import_(await _said_again(memory, document, new, options), trust=trust)
     gone = await before.remove(memory, {value for value in before.values if value not in wanted})
     waiting = [record for value, record in before.waiting.items() if value in wanted]
     if trust and waiting:
@@ -176,12 +172,12 @@ async def ingest_document(
         )
     return DocumentReport(
         document=path.as_posix(),
-        passages=len(read.entries),
+        passages=len(entries),
         new=receipt.imported,
         quarantined=receipt.quarantined + (0 if trust else len(waiting)),
         accepted=receipt.accepted + (len(waiting) if trust else 0),
         gone=gone,
-        redacted=read.redacted,
+        redacted=redacted,
     )
 
 
@@ -209,22 +205,11 @@ async def _said_again(
     ]
 
 
-@attrs.frozen(kw_only=True)
-class _Read:
-    """The content of a file.
+def _entries(path: Path, options: ImportOptions) -> tuple[str, Sequence[Recorded], int]:
+    """Return the identity of a document, its passages, and the number of secrets in it.
 
-    Attributes:
-        document: Identity of the document: its absolute path, since its name alone may be that of many.
-        entries: The passages.
-        redacted: Number of secrets in it.
+    Its identity is its absolute path, since its name alone may be that of many.
     """
-
-    document: str
-    entries: Sequence[Recorded]
-    redacted: int
-
-
-def _entries(path: Path, options: ImportOptions) -> _Read:
     source = Source(path)
     clean = redact(source.whole(path))
     name, timestamp = path.resolve().as_posix(), options.dated or source.changed_at()
@@ -249,7 +234,7 @@ def _entries(path: Path, options: ImportOptions) -> _Read:
             details=FactDetails(origin=Origin.DOCUMENT, evidence=(quoted,), metadata=where),
         )
         entries.setdefault(entry.recorded.assertion.data, entry.recorded)
-    return _Read(document=name, entries=tuple(entries.values()), redacted=len(clean.findings))
+    return name, tuple(entries.values()), len(clean.findings)
 
 
 @attrs.frozen

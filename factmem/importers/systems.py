@@ -16,7 +16,7 @@ from factmem.importers.sources import Limits, Source
 __all__ = ["SYSTEMS", "Reading", "System", "read_system", "system_named"]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class System:
     """A system to import from.
 
@@ -24,64 +24,40 @@ class System:
         name: Its name on the command line.
         reads: The files that are read, in a few words.
         reader: Its function below `factmem.importers`; its module is imported when something is read.
-        options: Fields of `ImportOptions` that it reads beside subject, scope, source, private and dates.
+        option: Field of `ImportOptions` that it reads beside subject, scope, source, private and dates.
         words: Whether it holds conversations, which are ingested, rather than facts.
     """
 
     name: str
     reads: str
-    reader: str
-    options: frozenset[str] = frozenset()
-    words: bool = False
+    reader: str = attrs.field(kw_only=True)
+    option: str | None = attrs.field(default=None, kw_only=True)
+    words: bool = attrs.field(default=False, kw_only=True)
 
 
 SYSTEMS: Final[Mapping[str, System]] = {
     system.name: system
     for system in (
+        System("mem0", "get_all() as JSON, history.db, or both in a folder", reader="mem0.read", option="with_deleted"),
+        System("crewai", "the folder of its LanceDB table, or its records as JSON Lines", reader="crewai.read"),
+        System("graphiti", "edges as JSON Lines, with nodes and episodes beside them", reader="graphiti.read"),
+        System("letta", "an agent file (.af)", reader="letta.read"),
         System(
-            name="mem0",
-            reads="get_all() as JSON, history.db, or a folder with both",
-            reader="mem0.read",
-            options=frozenset({"with_deleted"}),
-        ),
-        System(
-            name="crewai", reads="the folder of its LanceDB table, or its records as JSON Lines", reader="crewai.read"
-        ),
-        System(
-            name="graphiti", reads="edges as JSON Lines, with nodes and episodes beside them", reader="graphiti.read"
-        ),
-        System(name="letta", reads="an agent file (.af)", reader="letta.read"),
-        System(
-            name="langgraph",
-            reads="the store's SQLite file, a dump of PostgreSQL, or items as JSON",
+            "langgraph",
+            "the store's SQLite file, a dump of PostgreSQL, or items as JSON",
             reader="langgraph.read",
-            options=frozenset({"namespace"}),
+            option="namespace",
         ),
-        System(
-            name="koog",
-            reads="the folder of its memory, plain or encrypted",
-            reader="koog.read",
-            options=frozenset({"key"}),
-        ),
-        System(name="memory-bank", reads="the answers of its REST API as JSON", reader="memory_bank.read"),
-        System(name="mcp-memory", reads="the memory.jsonl of the MCP reference server", reader="mcp_memory.read"),
-        System(name="memory-folder", reads="a folder of notes, such as /memories", reader="notes.read"),
-        System(name="chatgpt", reads="the data export", reader="chats.read_chatgpt", words=True),
-        System(name="claude", reads="the data export", reader="chats.read_claude", words=True),
-        System(name="langchain", reads="histories of messages as JSON", reader="chats.read_langchain", words=True),
-        System(
-            name="openai-agents",
-            reads="the database of SQLiteSession",
-            reader="chats.read_openai_agents",
-            words=True,
-        ),
-        System(name="pydantic-ai", reads="messages as JSON", reader="chats.read_pydantic_ai", words=True),
-        System(
-            name="table",
-            reads="csv, tsv, jsonl or json with columns",
-            reader="tables.read",
-            options=frozenset({"columns"}),
-        ),
+        System("koog", "the folder of its memory, plain or encrypted", reader="koog.read", option="key"),
+        System("memory-bank", "the answers of its REST API as JSON", reader="memory_bank.read"),
+        System("mcp-memory", "the memory.jsonl of the MCP reference server", reader="mcp_memory.read"),
+        System("memory-folder", "a folder of notes, such as /memories", reader="notes.read"),
+        System("chatgpt", "the data export", reader="chats.read_chatgpt", words=True),
+        System("claude", "the data export", reader="chats.read_claude", words=True),
+        System("langchain", "histories of messages as JSON", reader="chats.read_langchain", words=True),
+        System("openai-agents", "the database of SQLiteSession", reader="chats.read_openai_agents", words=True),
+        System("pydantic-ai", "messages as JSON", reader="chats.read_pydantic_ai", words=True),
+        System("table", "csv, tsv, jsonl or json with columns", reader="tables.read", option="columns"),
     )
 }
 """Every system by name, in the order of the help page."""
@@ -152,8 +128,8 @@ def read_system(
     """
     system, options = system_named(name), options or ImportOptions()
     for field, option in _OPTIONS.items():
-        if getattr(options, field) and field not in system.options:
-            readers = ", ".join(other.name for other in SYSTEMS.values() if field in other.options)
+        if getattr(options, field) and field != system.option:
+            readers = ", ".join(other.name for other in SYSTEMS.values() if field == other.option)
             raise InvalidDataError(f"{name} has no use for {option}, which is for {readers}")
     if options.source is None:
         options = attrs.evolve(options, source=name)

@@ -261,7 +261,7 @@ def _concise_argument(argument: Mapping[str, Any]) -> dict[str, Any]:
 
 @attrs.frozen(kw_only=True)
 class Served:
-    """What the clients of a server are offered, as `info` shows it.
+    """Offer of a server to its clients, as `info` shows it.
 
     Attributes:
         scopes: Scopes that clients are limited to, with their subtrees; empty for all.
@@ -282,7 +282,7 @@ _SHOWN: Final = (
     "keyword", "value", "subject", "scope", "state", "importance", "categories", "topics", "source", "origin", "flags",
     "private", "expires_at",
 )  # fmt: skip
-"""What a model is shown of the JSON form of a record, beside its id, its times and the words it comes from."""
+"""Parts of the JSON form of a record that a model is shown, beside its id, its times and the words it comes from."""
 
 _CITED: Final = ("quote", "role", "speaker", "conversation_id", "message_id")
 

@@ -125,7 +125,8 @@ def talk(tmp_path: Path) -> Talk:
 def concepts(tmp_path: Path) -> Path:
     """A file with a concept for the number of seats."""
     path = tmp_path / "concepts.json"
-    path.write_text(json.dumps([{"keyword": "seats", "description": "How many people fit in", "type": "int"}]))
+    seats = {"type": "integer", "description": "How many people fit in"}
+    path.write_text(json.dumps({"properties": {"seats": seats}}))
     return path
 
 

@@ -135,9 +135,7 @@ def test_concepts_may_be_the_fields_of_a_class(
         "no JSON",
         "{}",
         "[]",
-        '[{"description": "x"}]',
-        '[{"keyword": "x", "type": "complex"}]',
-        '[{"keyword": "x", "y": 1}]',
+        '{"properties": {"x": "complex"}}',
     ],
 )
 def test_a_malformed_file_of_concepts_is_reported_before_anything_is_kept(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from factmem.cli.options import CompositeName, Scoring
+from factmem.cli.options import Scoring
 from factmem.recall import Additive, Boost, RecallSettings
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
 
-ADDITIVE = CompositeName.ADDITIVE
+ADDITIVE: Final = "additive"
 OLD, NEW = "2020-01-01", "2026-01-01"
 BY_AGE = (
     *("--composite", "additive", "--similarity-weight", "0", "--recency-weight", "1", "--importance-weight", "0"),
@@ -39,7 +39,7 @@ def found(cli: CommandLine, *options: str) -> list[str]:
     [
         (Scoring(), None),
         (Scoring(min_score=0.3), None),
-        (Scoring(composite=CompositeName.BOOST), RecallSettings()),
+        (Scoring(composite="boost"), RecallSettings()),
         (Scoring(importance_weight=0.5), RecallSettings(composite=Boost(importance_weight=0.5))),
         (Scoring(composite=ADDITIVE), RecallSettings(composite="additive")),
         (

@@ -116,8 +116,8 @@ def test_the_terminal_goes_the_same_way(base_url: str, tmp_path: Path) -> None:
     text = TALKS[0][0]
     message = {"role": "user", "content": text, "timestamp": "2026-03-02T09:00:00Z"}
     (tmp_path / "talk.jsonl").write_text(json.dumps(message))
-    concepts = [{"keyword": item.keyword, "description": item.description, "type": "int"} for item in (SEATS, BUDGET)]
-    (tmp_path / "concepts.json").write_text(json.dumps(concepts))
+    properties = {item.keyword: {"type": "integer", "description": item.description} for item in (SEATS, BUDGET)}
+    (tmp_path / "concepts.json").write_text(json.dumps({"properties": properties}))
 
     def factmem(*words: str) -> Any:
         command = [sys.executable, "-m", "factmem", "--store", "facts.db", "--json", *words]

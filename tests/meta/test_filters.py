@@ -74,7 +74,7 @@ def test_memory_takes_every_filter_of_recall() -> None:
 @pytest.mark.parametrize("command", ["recall", "list"])
 def test_the_command_line_offers_each_filter_or_leaves_it_out_for_a_reason(command: str) -> None:
     group: Any = get_command(app)
-    options = {option for parameter in group.commands[command].params for option in parameter.opts}
+    options = {option for parameter in group.get_command(None, command).params for option in parameter.opts}
     check_offered({name for name, option in OPTIONS.items() if option in options}, NOT_ON_THE_COMMAND_LINE)
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, requires
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from factmem import InMemoryProvider, Memory
 from factmem.abc import Embedder, EmbedderIdentity
 from factmem.errors import EmbedderError, EmbedderMismatchError, FactMemError, InvalidDataError, MissingPackageError
+from factmem.llm.local_models import imported
 from factmem.recall import (
     CallableEmbedder,
     MiniLMEmbedder,
@@ -61,6 +63,23 @@ def test_loading_the_default_leaves_the_programs_logging_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[] True\n"
+
+
+async def test_vectors_are_those_of_the_package_bit_by_bit() -> None:
+    """The package itself is not imported, because that takes five times as long as reading its files."""
+    package = imported("wordllama", extra="all")
+    model = package.WordLlama.load(cache_dir=Path(package.__file__).parent, disable_download=True)
+    texts = [
+        "",
+        " ",
+        "tea",
+        "The barn seats 120 people.",
+        "東京 🎉",
+        "word " * 900,
+        *(f"text {number}" for number in range(99)),
+    ]
+    np.testing.assert_array_equal(await WordLlamaEmbedder().embed(texts), model.embed(texts))
+    assert (await WordLlamaEmbedder().embed([])).shape == (0, 256)
 
 
 async def test_the_openai_client_sends_batches_and_keeps_their_order() -> None:

@@ -161,7 +161,8 @@ def commands() -> list[str]:
 
 
 def _commands(group: Any, prefix: str = "") -> Iterator[str]:
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.get_command(None, name)
         if hasattr(command, "commands"):
             yield from _commands(command, f"{prefix}{name} ")
         else:
