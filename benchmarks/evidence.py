@@ -13,6 +13,7 @@ The sets:
 
 - *known*: cases that earlier rules were mended with.
 - *unseen*: cases that nobody has looked at one by one since.
+- *dangers*: forgeries that each mechanism invites, written before it, with honest counterparts.
 - *new*: written apart from the code. It was built with one half in view; the other was opened once, and is spent.
 - *second, building half*: written apart from the code and from the other sets, after it.
 - *second, held half* (``--held``): the other half, opened once.
@@ -171,6 +172,7 @@ def sets(*, held: bool = False) -> dict[str, list[Case]]:
     found = {
         "known": [case for name in ("first", "second", "third") for case in _written(name)],
         "unseen": [*_written("unseen")],
+        "dangers": [*_written("fourth")],
     }
     found["new"] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read("evidence", half)]
     for half in blind_sets.HALVES if held else blind_sets.HALVES[:1]:
