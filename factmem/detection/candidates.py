@@ -204,6 +204,7 @@ class _Check:
             earlier=tuple(other.utterance.text for other in before),
             names=frozenset(word.text for word in words_of(label.replace("_", " "))),
             own=said.origin is Origin.USER,
+            said_on=said.timestamp.date(),
         )
         return made
 

@@ -31,6 +31,7 @@ from factmem.detection.forms import (
     day_places,
     length_places,
     number_places,
+    relative_places,
     says_number,
     text_places,
     time_places,
@@ -53,6 +54,8 @@ _LONG: Final = 6
 """A text of this number of words is compared as a statement."""
 _LONGEST_STATEMENT: Final = 400
 _MOST_PLACES: Final = 16
+_LONGEST_ANSWER: Final = 3
+"""A "yes" or a "no" ends at this word at the latest."""
 _SHORTEST_ROOT: Final = 4
 _COUNTED: Final = 12
 """A number up to this one can be counted from words that name none: "my twins"."""
@@ -73,6 +76,7 @@ class Citation:
         earlier: the messages before, the latest first.
         names: words that name the subject of the fact.
         own: whether the message is the user's, who speaks of themselves.
+        said_on: the day of the message, if it is known.
     """
 
     text: ReadableText
@@ -81,6 +85,7 @@ class Citation:
     earlier: Sequence[str] = attrs.field(default=(), repr=False)
     names: frozenset[str] = frozenset()
     own: bool = True
+    said_on: dt.date | None = None
 
     @functools.cached_property
     def passage(self) -> Passage:
@@ -268,10 +273,9 @@ class _Judge:
         if 2 * len(found) >= len(keyword) and found:
             joint = functools.reduce(_joined, found)
             return self._best(joint, lambda place: reading.reason(place, text=False, truth=value))
-        asked = Topic(frozenset(word.text for word in words_of(self.citation.asked)), frozenset(), reading.language)
-        begins = reading.language.find("yes", reading.words, 0, 1)
-        if value and begins and self.quoted[0] <= begins[0][0] == 0 and keyword and all(map(asked.has, keyword)):
-            return reading.reason(begins[0], text=False)
+        answer = reading.language.find("yes" if value else "no", reading.words, 0, _LONGEST_ANSWER)
+        if answer and self.quoted[0] <= answer[0][0] == 0 and reading.is_asked_for(forms):
+            return reading.reason(answer[0], text=False, truth=None if value else False)
         return NOT_SAID
 
     # Places
@@ -288,12 +292,11 @@ class _Judge:
             case int() | float() | Decimal():
                 return number_places(Decimal(str(value)), words, language)
             case dt.datetime():
-                days = day_places(value.date(), text, words, language)
-                return _joined(days, time_places(value.time(), text, words))
+                return _joined(self._day_places(value.date()), time_places(value.time(), text, words, language))
             case dt.date():
-                return day_places(value, text, words, language)
+                return self._day_places(value)
             case dt.time():
-                return time_places(value, text, words)
+                return time_places(value, text, words, language)
             case dt.timedelta():
                 return length_places(value, words, language)
             case str():
@@ -303,6 +306,21 @@ class _Judge:
             case _:
                 places = [self.places(part) for part in _parts_of(value)]
                 return functools.reduce(_joined, places) if places and all(places) else []
+
+    def _day_places(self, day: dt.date) -> list[Found]:
+        """Return where the passage says a day, by its date or by its distance from the day of the message."""
+        citation, language = self.citation, self.citation.language
+        words, asked = citation.passage.words, words_of(citation.asked)
+        found = day_places(day, citation.passage.text, words, language, asked)
+        if found or language is None:
+            return found
+        for distance in (-2, -1, 0, 1, 2):
+            today = day - dt.timedelta(days=distance)
+            if places := relative_places(distance, words, language):
+                here = (citation.text.text, citation.asked)
+                if today == citation.said_on or any(day_places(today, text, words_of(text), language) for text in here):
+                    found += places
+        return found
 
     def _member_places(self, forms: Iterable[str]) -> list[Found]:
         """Return where one of several forms is said, or a word of the language for it."""

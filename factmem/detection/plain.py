@@ -578,6 +578,15 @@ class Reading:
 
     def translated(self, texts: Iterable[str]) -> list[Found]:
         """Return where the language's words for some English ones stand."""
+        return self._translated(texts, self.words)
+
+    def is_asked_for(self, keyword: Sequence[Sequence[str]]) -> bool:
+        """Return whether the message before asks for a truth, by the words of each part of its keyword, and no other."""
+        asked = words_of(self.asked)
+        several = self.language.find("maybe", asked, 0, len(asked) - 1)
+        found = [bool(self._translated(words, asked)) for words in keyword]
+        return bool(found) and not several and 2 * sum(found) >= len(found)
+
+    def _translated(self, texts: Iterable[str], words: Sequence[Word]) -> list[Found]:
         topic = Topic(frozenset(text.lower() for text in texts), frozenset(), self.language)
-        places = sorted(topic.places(self.words, 0, len(self.words) - 1))
-        return [(at, at) for at in places]
+        return [(at, at) for at in sorted(topic.places(words, 0, len(words) - 1))]
