@@ -227,7 +227,8 @@ class _Judge:
         return None if None in reasons else reasons[0]
 
     def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
-        reason = reading.reason(place, text=isinstance(value, str), whole=_is_composite(value))
+        dated = isinstance(value, dt.date)
+        reason = reading.reason(place, text=isinstance(value, str), whole=_is_composite(value), dated=dated)
         if reason is not None:
             return reason
         match value:
@@ -275,7 +276,7 @@ class _Judge:
             return self._best(joint, lambda place: reading.reason(place, text=False, truth=value))
         answer = reading.language.find("yes" if value else "no", reading.words, 0, _LONGEST_ANSWER)
         if answer and self.quoted[0] <= answer[0][0] == 0 and reading.is_asked_for(forms):
-            return reading.reason(answer[0], text=False, truth=None if value else False)
+            return reading.reason(answer[0], text=False)
         return NOT_SAID
 
     # Places
@@ -290,9 +291,13 @@ class _Judge:
             case bool() | None:
                 return []
             case int() | float() | Decimal():
-                return number_places(Decimal(str(value)), words, language)
+                found = number_places(Decimal(str(value)), words, language)
+                return found + (self.reading.measured(float(value)) if self.reading and not found else [])
             case dt.datetime():
-                return _joined(self._day_places(value.date()), time_places(value.time(), text, words, language))
+                times = time_places(value.time(), text, words, language)
+                if times and self._is_day_asked_for(value.date()) and not self._names_day():
+                    return times
+                return _joined(self._day_places(value.date()), times)
             case dt.date():
                 return self._day_places(value)
             case dt.time():
@@ -321,6 +326,14 @@ class _Judge:
                 if today == citation.said_on or any(day_places(today, text, words_of(text), language) for text in here):
                     found += places
         return found
+
+    def _names_day(self) -> bool:
+        words, language = self.citation.passage.words, self.citation.language
+        return language is None or any(language.find(name, words, 0, len(words) - 1) for name in ("days", "months"))
+
+    def _is_day_asked_for(self, day: dt.date) -> bool:
+        asked = self.citation.asked
+        return bool(day_places(day, asked, words_of(asked), self.citation.language))
 
     def _member_places(self, forms: Iterable[str]) -> list[Found]:
         """Return where one of several forms is said, or a word of the language for it."""

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
 
 __all__ = [
+    "UNITS",
     "Found",
     "day_places",
+    "is_amount",
     "length_places",
     "number_places",
     "numbers_at",
@@ -43,7 +45,7 @@ _FARTHEST_PART: Final = 6
 _FARTHEST_HALF: Final = 4
 """Number of words between a time and the part of the day."""
 _LARGEST_SPELLED: Final = 10_000_000
-_UNITS: Final = {
+UNITS: Final = {
     "second": 1,
     "minute": 60,
     "hour": 3_600,
@@ -52,6 +54,7 @@ _UNITS: Final = {
     "month": 2_592_000,
     "year": 31_536_000,
 }
+"""Units of time in seconds."""
 
 
 # Text
@@ -188,6 +191,11 @@ def says_number(words: Sequence[Word], language: Language) -> bool:
     if any(char.isdigit() for word in words for char in word.text):
         return True
     return bool(search(_common_numbers(language.name), words, 0, len(words) - 1))
+
+
+def is_amount(word: Word, language: Language) -> bool:
+    """Return whether a word is of a number, or a unit of time."""
+    return word.text[:1].isdigit() or word.text in _number_words(language.name)
 
 
 @functools.cache
@@ -394,12 +402,12 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
         return []
     seconds, found = Decimal(length // dt.timedelta(microseconds=1)) / 1_000_000, list[Found]()
     for unit in language.group("units"):
-        found += _units(seconds / _UNITS[unit], unit, words, language)
-        whole, part = divmod(seconds / _UNITS[unit], 1)
+        found += _units(seconds / UNITS[unit], unit, words, language)
+        whole, part = divmod(seconds / UNITS[unit], 1)
         ones = _units(whole, unit, words, language) if whole and part else []
         found += _with_part(ones, part, words, language)  # "an hour and a half"
-        for smaller in [name for name in language.group("units") if ones and _UNITS[name] < _UNITS[unit]]:  # "3 hours 52 minutes"
-            others = _units(part * _UNITS[unit] / _UNITS[smaller], smaller, words, language)
+        for smaller in [name for name in language.group("units") if ones and UNITS[name] < UNITS[unit]]:  # "3 hours 52 minutes"
+            others = _units(part * UNITS[unit] / UNITS[smaller], smaller, words, language)
             found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     parts = language.pattern(_amounts(language.name, "fractions"))
     return [place for place in found if not _behind(parts, place[1], words)]

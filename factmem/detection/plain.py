@@ -12,6 +12,7 @@ coffee"), ``beside`` ("with my parents" after a value), ``became`` ("moved to" t
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.forms import Found, numbers_at
+from factmem.detection.forms import UNITS, Found, is_amount, length_places, numbers_at
 from factmem.detection.languages import REST, Language, entries, language_named, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
@@ -205,7 +206,9 @@ class Reading:
 
     # A value at a place
 
-    def reason(self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False) -> str | None:
+    def reason(
+        self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False, dated: bool = False
+    ) -> str | None:
         """Return why a value is not plainly said at a place; None if it is.
 
         Args:
@@ -213,18 +216,20 @@ class Reading:
             text: whether it is a text, beside which a word may be unknown.
             truth: the truth that the place's words say of the concept; None for a value of their own.
             whole: whether the place has other words between the parts of a value, which may hold cues.
+            dated: whether the value itself tells when something happened.
         """
-        return next(self._reasons(place, text=text, truth=truth, whole=whole), None)
+        return next(self._reasons(place, text=text, truth=truth, whole=whole, dated=dated), None)
 
-    def _reasons(self, place: Found, *, text: bool, truth: bool | None, whole: bool) -> Iterator[str]:
+    def _reasons(self, place: Found, *, text: bool, truth: bool | None, whole: bool, dated: bool) -> Iterator[str]:
         if structure := self.structure(place):
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self._clause(place, sentence)
         yield from self._of_speaker(place, clause, sentence, text=text, truth=truth)
-        yield from self._of_clause(clause, inner=set() if whole else set(range(place[0], place[1] + 1)), truth=truth)
+        inner = set[int]() if whole else set(range(place[0], place[1] + 1))
+        yield from self._of_clause(clause, inner=inner, truth=truth, dated=dated)
         yield from self._of_sentence(place, clause, sentence)
-        yield from self.reasons_around(clause, sentence)
+        yield from self.reasons_around(clause, sentence, denied=truth is False)
 
     def clause(self, place: Found) -> Found:
         """Return the clause of a place."""
@@ -251,6 +256,7 @@ class Reading:
     def _unknown(self, first: int, last: int, *names: str) -> set[int]:
         """Return the positions of words that neither the table nor the topic has."""
         found = set(self._said(first, last)) - self.topic.places(self.words, first, last)
+        found = {at for at in found if not is_amount(self.words[at], self.language)}
         for name in (*_PLAIN, *self.topic.themes, *names):
             found -= self.entries(name, first, last) if found else set()
         return found
@@ -263,21 +269,24 @@ class Reading:
         if not self.own:
             return
         inner = set(range(place[0], place[1] + 1))
+        first, last = clause[0], place[0] - 1
         beside = self.entries("beside", place[1] + 1, clause[1])
         if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause) - inner):
             yield CUES["others"]
-        first, last = clause[0], place[0] - 1
         unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
         leads = _SHORT if first in self.entries("leading", first, first) else 1
-        oneself = truth is None and (
+        oneself = (
             self.entries("self", first, min(first + leads, last))
             or self._begins_with_verb(place, clause)
             or self._names_topic(first, last)
         )
-        most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
+        related = self.topic.places(self.words, *clause) - inner
+        most = (3 if text else 2) if related else 2 if text else 1
+        most = most if truth is None else 0
+        most = most if oneself or self._counts_topic(place) else 0
         if len(unknown) > most:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
@@ -304,7 +313,8 @@ class Reading:
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
         before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
-        return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
+        named = any(self.words[at].text in self.topic.subjects for at in range(first, place[0]))
+        return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
 
     def _names_topic(self, first: int, last: int) -> bool:
         """Return whether words begin with what is the speaker's ("my ..."), or with a thing, and name the topic."""
@@ -362,7 +372,7 @@ class Reading:
 
     def _continues_list(self, place: Found, clause: Found, sentence: Found) -> bool:
         """Return whether a value continues the list of an earlier clause: "I grow figs, plums and *pears*"."""
-        breaks, joins = self._breaks(sentence), self.entries("and", *sentence)
+        breaks, joins = self._breaks(sentence), self.entries("joins", *sentence)
         last = clause[0] - 1
         while last > sentence[0] and (self.words[last].text in _COMMAS or last in joins):
             borders = (at for at in range(last - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
@@ -370,7 +380,7 @@ class Reading:
             unknown = self._unknown(first, last)
             if self._speaks((last, last), (first, last), ()):
                 reach = (first, clause[1])
-                inner = set(range(place[0], place[1] + 1))
+                inner = set(range(place[0], place[1] + 1)) | self.entries("correlative", *reach)
                 against = (self.cues(name, *reach) - inner for name in (*_IN_CLAUSE, "others"))
                 return len(unknown) <= _SHORT and not any(against)
             if len(self._said(first, last)) > _SHORT:
@@ -380,8 +390,10 @@ class Reading:
 
     # Cues
 
-    def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None) -> Iterator[str]:
+    def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None, dated: bool) -> Iterator[str]:
         for name in _IN_CLAUSE:
+            if dated and name == "past":
+                continue
             reach = clause
             if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
                 reach = clause[1] + 1, self.passage.sentence(*clause)[1]
@@ -432,13 +444,19 @@ class Reading:
 
     # Around
 
-    def reasons_around(self, clause: Found, sentence: Found) -> Iterator[str]:
-        """Yield the reasons that the words after a clause, and the task of the message, give."""
+    def reasons_around(self, clause: Found, sentence: Found, *, denied: bool = False) -> Iterator[str]:
+        """Yield the reasons that the words after a clause, and the task of the message, give.
+
+        Args:
+            clause: the clause.
+            sentence: its sentence.
+            denied: whether the clause denies something, which may be denied once more.
+        """
         reach = sentence[1]
         while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
             reach = self.passage.sentence(reach + 1, reach + 1)[1]
         after = [at for border in (clause[1], sentence[1]) for at in self._first_words(border + 1, reach)]
-        if self.entries("fix", clause[1] + 1, reach) or any(map(self._takes_back, after)):
+        if self.entries("fix", clause[1] + 1, reach) or any(self._takes_back(at, denied=denied) for at in after):
             yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
         if winks or self.entries("joke", sentence[1] + 1, reach):
@@ -449,21 +467,22 @@ class Reading:
     def _first_words(self, first: int, last: int) -> list[int]:
         """Return the positions of the first word, and of the first one that carries meaning."""
         said = self._said(first, last)
+        if set(said[:1]) & self.entries("further", first, last):  # "and ...": a clause of its own
+            return []
         return [*said[:1], *sorted(set(said) - self.entries("fill", first, last))[:1]]
 
-    def _takes_back(self, at: int) -> bool:
+    def _takes_back(self, at: int, *, denied: bool) -> bool:
         """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
         ends = (end for end in range(at, len(self.words)) if self.passage.is_pause(end) or end in self.passage.ends)
         end = next(ends, len(self.words) - 1)
         said = self._said(at, end)
-        unknown = self._unknown(at, end, "common", "back", "contrast", "deny", "maybe")
+        unknown = self._unknown(at, end, "common", "back", "contrast", *_IN_CLAUSE)
         if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
             return True
-        speaks_against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
-        contrast = at in self.entries("contrast", at, at)
-        if speaks_against and (
-            (not unknown and self.words[end].text not in _QUESTION_MARKS) or (contrast and speaks_against != ["deny"])
-        ):
+        against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
+        if denied and set(against) <= {"deny"}:
+            return False
+        if against and not unknown and self.words[end].text not in _QUESTION_MARKS:
             return True
         allowed = self.entries("allowed", at, end)
         back = [place for place in self._find("back", at, at + _SHORT) if place[0] == at and at not in allowed]
@@ -519,7 +538,7 @@ class Reading:
         behind = place[1] + 1
         if behind > clause[1] or self.words[behind].is_mark:
             return None
-        unknown = self._unknown(behind, clause[1], "instead", "beside", "days", "months")
+        unknown = self._unknown(behind, clause[1], "instead", "beside", "days", "months", "tail")
         return _COUNTS_ELSE if behind in unknown - self.entries("common", behind, behind) else None
 
     def reason_of_text(self, place: Found) -> str | None:
@@ -537,7 +556,7 @@ class Reading:
         clause = self.clause(place)
         if self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1)):
             return None
-        return _COUNTS_ELSE if self._unknown(place[1] + 1, clause[1]) else None
+        return _COUNTS_ELSE if self._unknown(place[1] + 1, clause[1], "tail") else None
 
     # Statements
 
@@ -563,6 +582,11 @@ class Reading:
         light = _LIGHT.union(self.topic.subjects, *(entry.split() for entry in known))
         wanted = {word.text for word in words_of(text) if not word.is_mark} - light - said
         return [word for word in wanted if stemmer()(word) not in stems]
+
+    def measured(self, number: float) -> list[Found]:
+        """Return where a number is said as a length of time, in a unit that the concept names."""
+        lengths = (dt.timedelta(seconds=UNITS[name] * number) for name in self.topic.units & set(UNITS))
+        return [place for length in lengths for place in length_places(length, self.words, self.language)]
 
     # Requests
 

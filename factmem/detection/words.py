@@ -125,6 +125,8 @@ class Passage:
         if not 0 < at < len(self.words) - 1:
             return False
         before, after = self.words[at - 1].text, self.words[at + 1].text
+        if at > 1 and not before.isdigit() and len(before) <= _LONGEST_ORDINAL:  # "1st"
+            before = self.words[at - 2].text
         return (
             before.isdigit() and len(before) <= _LONGEST_ORDINAL and after.isdigit() and len(after) > _LONGEST_ORDINAL
         )
