@@ -151,7 +151,7 @@ class Topic:
         return self.language.pattern(noun for name in named for noun in nouns.get(name, ()))
 
     def _names(self, noun: str) -> bool:
-        if stemmer()(noun) in self._stems:
+        if stemmer()(noun) in self._stems or noun.replace("-", " ") in self.words:
             return True
         return len(noun) > _SHORTEST_ROOT and any(word.startswith(noun) for word in self.words)
 
@@ -225,7 +225,7 @@ class Reading:
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self._clause(place, sentence)
-        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth)
+        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth, dated=dated)
         inner = set[int]() if whole else set(range(place[0], place[1] + 1))
         yield from self._of_clause(clause, inner=inner, truth=truth, dated=dated)
         yield from self._of_sentence(place, clause, sentence)
@@ -264,7 +264,7 @@ class Reading:
     # Who speaks of what
 
     def _of_speaker(
-        self, place: Found, clause: Found, sentence: Found, *, text: bool, truth: bool | None
+        self, place: Found, clause: Found, sentence: Found, *, text: bool, truth: bool | None, dated: bool
     ) -> Iterator[str]:
         if not self.own:
             return
@@ -287,7 +287,7 @@ class Reading:
         most = (3 if text else 2) if related else 2 if text else 1
         most = most if truth is None else 0
         most = most if oneself or self._counts_topic(place) else 0
-        if len(unknown) > most:
+        if len(unknown) > most or (not text and truth is None and not dated and place[0] - 1 in unknown):
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
         speaks = self._speaks(place, clause, unknown) or answers or self._is_labelled(clause, sentence)
