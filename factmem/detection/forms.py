@@ -195,7 +195,7 @@ def says_number(words: Sequence[Word], language: Language) -> bool:
 
 def is_amount(word: Word, language: Language) -> bool:
     """Return whether a word is of a number, or a unit of time."""
-    return word.text[:1].isdigit() or word.text in _number_words(language.name)
+    return word.text[:1].isdigit() or word.text in _number_words(language.name) or word.text in _unit_words(language.name)
 
 
 @functools.cache
@@ -216,6 +216,11 @@ def _number_words(name: str) -> frozenset[str]:
     words = {word.text for form in _common_forms(name) for word in words_of(form) if word.text[:1].isalpha()}
     light = [*_rules(name, 1, ordinal=False), str(language_named(name).table.get("and", ""))]
     return frozenset(words.union(_amounts(name, "scale")) - {word.text for form in light for word in words_of(form)})
+
+
+@functools.cache
+def _unit_words(name: str) -> frozenset[str]:
+    return frozenset(form for forms in language_named(name).group("units").values() for form in forms)
 
 
 @functools.cache
@@ -403,11 +408,11 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
     seconds, found = Decimal(length // dt.timedelta(microseconds=1)) / 1_000_000, list[Found]()
     for unit in language.group("units"):
         found += _units(seconds / UNITS[unit], unit, words, language)
-        whole, part = divmod(seconds / UNITS[unit], 1)
-        ones = _units(whole, unit, words, language) if whole and part else []
-        found += _with_part(ones, part, words, language)  # "an hour and a half"
+        whole, rest = divmod(seconds, UNITS[unit])
+        ones = _units(whole, unit, words, language) if whole and rest else []
+        found += _with_part(ones, rest / UNITS[unit], words, language)  # "an hour and a half"
         for smaller in [name for name in language.group("units") if ones and UNITS[name] < UNITS[unit]]:  # "3 hours 52 minutes"
-            others = _units(part * UNITS[unit] / UNITS[smaller], smaller, words, language)
+            others = _units(rest / UNITS[smaller], smaller, words, language)
             found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     parts = language.pattern(_amounts(language.name, "fractions"))
     return [place for place in found if not _behind(parts, place[1], words)]

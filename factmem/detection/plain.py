@@ -64,6 +64,8 @@ _AFTER: Final = 4
 """Number of words behind a value in which the speaker may be named; twice as many characters of an unspaced script."""
 _LONGEST_TASK: Final = 4_000
 _SHORTEST_ROOT: Final = 4
+_LONGEST_ROOT: Final = 6
+"""Words that share so many letters are of one family: "subscribed" and "subscription"."""
 _WINKS: Final = re.compile(
     "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
     "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
@@ -104,7 +106,10 @@ class Topic:
 
     def has(self, word: str) -> bool:
         """Return whether a word is one of the topic, in any inflection that English has."""
-        return word in self.words or (word.isascii() and stemmer()(word) in self._stems)
+        if word in self.words:
+            return True
+        stem = stemmer()(word) if word.isascii() else ""
+        return stem in self._stems or (len(stem) > _LONGEST_ROOT and stem[:_LONGEST_ROOT] in self._stems)
 
     def places(self, words: Sequence[Word], first: int, last: int) -> set[int]:
         """Return the positions of the topic's words among others, in English or in the language."""
@@ -141,7 +146,8 @@ class Topic:
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
-        return frozenset(map(stemmer(), self.words))
+        stems = set(map(stemmer(), self.words))
+        return frozenset(stems | {stem[:_LONGEST_ROOT] for stem in stems if len(stem) > _LONGEST_ROOT})
 
     @functools.cached_property
     def _nouns(self) -> re.Pattern[str]:
@@ -350,6 +356,7 @@ class Reading:
         first = next(before, -1) + 1
         yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
         others -= yours | self.topic.named(asked, first, marks[0])
+        others |= set() if "past" in self.topic.themes else self._within("past", asked, first, marks[0])
         alone = clause[1] + 1 >= self.passage.sentence(*clause)[1] or bool(self.entries("verbs", *clause))
         return not others and (bool(yours) or (alone and bool(self.topic.places(asked, first, marks[0]))))
 
@@ -476,7 +483,8 @@ class Reading:
         ends = (end for end in range(at, len(self.words)) if self.passage.is_pause(end) or end in self.passage.ends)
         end = next(ends, len(self.words) - 1)
         said = self._said(at, end)
-        unknown = self._unknown(at, end, "common", "back", "contrast", *_IN_CLAUSE)
+        contrast = at in self.entries("contrast", at, at)
+        unknown = self._unknown(at, end, "common", "back", "contrast", *(_IN_CLAUSE if contrast else ("deny", "maybe")))
         if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
             return True
         against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
@@ -554,9 +562,8 @@ class Reading:
     def reason_of_choice(self, place: Found) -> str | None:
         """Return why one of several choices is not plainly made: its word says something else of another word."""
         clause = self.clause(place)
-        if self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1)):
-            return None
-        return _COUNTS_ELSE if self._unknown(place[1] + 1, clause[1], "tail") else None
+        named = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
+        return _COUNTS_ELSE if not named and self._unknown(place[1] + 1, clause[1], "tail") else None
 
     # Statements
 
