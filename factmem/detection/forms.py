@@ -25,12 +25,11 @@ __all__ = [
     "UNITS",
     "Found",
     "day_places",
+    "distances",
     "is_amount",
     "length_places",
     "number_places",
     "numbers_at",
-    "relative_places",
-    "says_number",
     "text_places",
     "time_places",
 ]
@@ -186,28 +185,17 @@ def _next(words: Sequence[Word], at: int, step: int) -> int | None:
     return None
 
 
-def says_number(words: Sequence[Word], language: Language) -> bool:
-    """Return whether some words have a number: in figures, or one of the common ones in words."""
-    if any(char.isdigit() for word in words for char in word.text):
-        return True
-    return bool(search(_common_numbers(language.name), words, 0, len(words) - 1))
-
-
 def is_amount(word: Word, language: Language) -> bool:
     """Return whether a word is of a number, or a unit of time."""
-    return word.text[:1].isdigit() or word.text in _number_words(language.name) or word.text in _unit_words(language.name)
+    return (
+        word.text[:1].isdigit() or word.text in _number_words(language.name) or word.text in _unit_words(language.name)
+    )
 
 
 @functools.cache
 def _common_forms(name: str) -> frozenset[str]:
     ordinals = _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
     return frozenset(ordinals.union(*(_rules(name, value, ordinal=False) for value in (*range(101), 1_000))))
-
-
-@functools.cache
-def _common_numbers(name: str) -> re.Pattern[str]:
-    named = {*_amounts(name, "scale"), *_amounts(name, "amounts")}
-    return _pattern_of({*_common_forms(name), *named}, name) or re.compile(r"(?!)")
 
 
 @functools.cache
@@ -231,14 +219,9 @@ def _amounts(name: str, group: str) -> Mapping[str, Decimal]:
 
 
 @functools.lru_cache(maxsize=1_024)
-def _spelled(name: str, value: int) -> re.Pattern[str] | None:
-    """Return a pattern of a number in words: of its cardinals in each gender, and of years."""
-    return _pattern_of(_rules(name, value, ordinal=False), name)
-
-
-@functools.lru_cache(maxsize=256)
-def _ordinal(name: str, value: int) -> re.Pattern[str] | None:
-    return _pattern_of(_rules(name, value, ordinal=True), name)
+def _spelled(name: str, value: int, *, ordinal: bool = False) -> re.Pattern[str] | None:
+    """Return a pattern of a number in words: of its cardinals in each gender, and of years; or of its ordinals."""
+    return _pattern_of(_rules(name, value, ordinal=ordinal), name)
 
 
 def _rules(name: str, value: int, *, ordinal: bool) -> set[str]:
@@ -344,19 +327,20 @@ def _part_places(part: int, words: Sequence[Word], language: Language) -> Iterat
 
 def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> Iterator[Found]:
     """Yield where a day of a month is said by its ordinal, or as the last one."""
-    ordinal = _ordinal(language.name, day.day)
+    ordinal = _spelled(language.name, day.day, ordinal=True)
     found = search(ordinal, words, 0, len(words) - 1) if ordinal is not None else []
     yield from (place for place in found if not _is_counted(place, words, language))
     if (day + dt.timedelta(days=1)).month != day.month:
         yield from language.find("last_day", words, 0, len(words) - 1)
 
 
-def relative_places(days: int, words: Sequence[Word], language: Language) -> list[Found]:
-    """Return where a day is said by its distance from the one on which it is said: "tomorrow"."""
-    distances = _amounts(language.name, "relative")
-    found = search(language.pattern(distances), words, 0, len(words) - 1)
-    said = (" ".join(word.text for word in words[one : two + 1] if not word.is_mark) for one, two in found)
-    return [place for place, form in zip(found, said, strict=True) if distances.get(form) == days]
+def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found, int]]:
+    """Yield where a day is said by its distance from the one on which it is said ("tomorrow"), with that distance."""
+    known = _amounts(language.name, "relative")
+    for first, last in search(language.pattern(known), words, 0, len(words) - 1):
+        said = " ".join(word.text for word in words[first : last + 1] if not word.is_mark)
+        if said in known:
+            yield (first, last), int(known[said])
 
 
 def _days_of(one: str, two: str, three: str, language: Language | None) -> set[dt.date]:
@@ -411,7 +395,9 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
         whole, rest = divmod(seconds, UNITS[unit])
         ones = _units(whole, unit, words, language) if whole and rest else []
         found += _with_part(ones, rest / UNITS[unit], words, language)  # "an hour and a half"
-        for smaller in [name for name in language.group("units") if ones and UNITS[name] < UNITS[unit]]:  # "3 hours 52 minutes"
+        for smaller in [
+            name for name in language.group("units") if ones and UNITS[name] < UNITS[unit]
+        ]:  # "3 hours 52 minutes"
             others = _units(rest / UNITS[smaller], smaller, words, language)
             found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     parts = language.pattern(_amounts(language.name, "fractions"))

@@ -117,21 +117,7 @@ def _languages() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-_TELLING: Final = (
-    "self",
-    "my",
-    "verbs",
-    "fill",
-    "deny",
-    "others",
-    "past",
-    "maybe",
-    "plan",
-    "months",
-    "days",
-    "breaks",
-    "you",
-)
+_TELLING: Final = tuple(entries("self, my, verbs, fill, deny, others, past, maybe, plan, months, days, breaks, you"))
 """Lists whose words show a language beside its common ones, with half of their weight."""
 
 

@@ -21,13 +21,13 @@ from typing import Final
 import attrs
 
 from factmem.detection.forms import UNITS, Found, is_amount, length_places, numbers_at
-from factmem.detection.languages import REST, Language, entries, language_named, search
+from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
 from factmem.tables import table
 
-__all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
+__all__ = ["CUES", "NOT_SAID", "Citation", "Reading", "Topic"]
 
 _DATA: Final = table("detection/plain")
 CUES: Final[Mapping[str, str]] = _DATA["cues"]
@@ -44,6 +44,8 @@ _EXCEPTIONS: Final = {"others": ("instead",), "past": ("state",)}
 _PLAIN: Final = ("self", "my", "verbs", "became", "fill", "allowed", "yes")
 """Lists of the words that may stand before a value."""
 
+_HEARD: Final = 5_000
+"""Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 NOT_SAID: Final = "not said in these words"
 _ESTIMATED: Final = "said as an estimate or a range"
 _CORRECTED: Final = "corrected or doubted right after"
@@ -163,26 +165,75 @@ class Topic:
 
 
 @attrs.frozen(kw_only=True)
-class Reading:
-    """A passage in a language with a table, read for what a concept is about.
+class Citation:
+    """A quote with what is needed to judge it.
 
     Attributes:
-        text: the message.
-        passage: the words around the quote.
-        language: its language.
-        topic: what the concept is about.
-        asked: the message that this one answers.
+        text: the message that it is from.
+        quote: the span of the quote in the message.
+        asked: the message that the quote answers, if one went before.
         earlier: the messages before, the latest first.
-        own: whether the speaker is the user, and not a page or a tool.
+        names: words that name the subject of the fact.
+        own: whether the message is the user's, who speaks of themselves.
+        said_on: the day of the message, if it is known.
     """
 
     text: ReadableText
-    passage: Passage
+    quote: tuple[int, int]
+    asked: str = attrs.field(default="", repr=False)
+    earlier: Sequence[str] = attrs.field(default=(), repr=False)
+    names: frozenset[str] = frozenset()
+    own: bool = True
+    said_on: dt.date | None = None
+
+    @functools.cached_property
+    def passage(self) -> Passage:
+        """The words around the quote."""
+        return self.text.passage(*self.quote)
+
+    @functools.cached_property
+    def language(self) -> Language | None:
+        """The language of the message, or of those before it if it is too short to show it."""
+        return language_of((self.text.text, f"{self.text.text}\n{self.asked}", *self.earlier[:2]))
+
+    @functools.cached_property
+    def heard(self) -> Sequence[Word]:
+        """The words of the message, and of the one that it answers, if they are not too far from the quote."""
+        text, (start, end) = self.text.text, self.quote
+        return [*words_of(self.asked[-_HEARD:]), *words_of(text, max(0, start - _HEARD), min(len(text), end + _HEARD))]
+
+    @functools.cached_property
+    def says_amount(self) -> bool:
+        """Whether they have a number, a day, a month or a unit of time, or may have one."""
+        words, language = self.heard, self.language
+        if language is None or any(is_amount(word, language) for word in words):
+            return True
+        return any(language.find(name, words, 0, len(words) - 1) for name in ("days", "months"))
+
+    @property
+    def quoted(self) -> str:
+        """The quote itself."""
+        return self.text.text[slice(*self.quote)]
+
+
+@attrs.frozen
+class Reading:
+    """A citation in a language with a table, read for what a concept is about.
+
+    Attributes:
+        citation: the citation.
+        language: its language.
+        topic: what the concept is about.
+    """
+
+    citation: Citation
     language: Language
     topic: Topic
-    asked: str = attrs.field(repr=False)
-    earlier: Sequence[str] = attrs.field(repr=False)
-    own: bool
+
+    @property
+    def passage(self) -> Passage:
+        """The words around the quote."""
+        return self.citation.passage
 
     @property
     def words(self) -> Sequence[Word]:
@@ -208,14 +259,14 @@ class Reading:
 
     def structure(self, place: Found) -> str | None:
         """Return the reason of words outside running text."""
-        return self.text.structure_at(self.words[place[0]].start, self.words[place[1]].end)
+        return self.citation.text.structure_at(self.words[place[0]].start, self.words[place[1]].end)
 
     # A value at a place
 
-    def reason(
+    def reasons(
         self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False, dated: bool = False
-    ) -> str | None:
-        """Return why a value is not plainly said at a place; None if it is.
+    ) -> Iterator[str]:
+        """Yield the reasons why a value is not plainly said at a place.
 
         Args:
             place: the positions of its first and last word.
@@ -224,9 +275,6 @@ class Reading:
             whole: whether the place has other words between the parts of a value, which may hold cues.
             dated: whether the value itself tells when something happened.
         """
-        return next(self._reasons(place, text=text, truth=truth, whole=whole, dated=dated), None)
-
-    def _reasons(self, place: Found, *, text: bool, truth: bool | None, whole: bool, dated: bool) -> Iterator[str]:
         if structure := self.structure(place):
             yield structure
         sentence = self.passage.sentence(*place)
@@ -272,7 +320,7 @@ class Reading:
     def _of_speaker(
         self, place: Found, clause: Found, sentence: Found, *, text: bool, truth: bool | None, dated: bool
     ) -> Iterator[str]:
-        if not self.own:
+        if not self.citation.own:
             return
         inner = set(range(place[0], place[1] + 1))
         first, last = clause[0], place[0] - 1
@@ -347,7 +395,7 @@ class Reading:
 
     def _answers(self, clause: Found) -> bool:
         """Return whether a clause begins the answer to a single question, to the speaker or about the topic."""
-        asked = words_of(self.asked)
+        asked = words_of(self.citation.asked)
         marks = [at for at, word in enumerate(asked) if word.text in _QUESTION_MARKS]
         begins = self.words[0].start == 0 and not self._unknown(0, clause[0] - 1)
         if len(marks) != 1 or not begins or (self.passage.ends[:1] < [clause[0]] and self.passage.ends):
@@ -498,10 +546,12 @@ class Reading:
 
     def _is_worked_on(self, clause: Found) -> bool:
         """Return whether the message, or one before it, asks for work on a text, or plays a role."""
-        whole = self.text.text
+        citation, whole = self.citation, self.citation.text.text
         if self._names("material", whole[: self.words[clause[1]].end][-_LONGEST_TASK:]):
             return True
-        return any(self._names("frame", text[:_LONGEST_TASK]) for text in (whole, self.asked, *self.earlier[:2]))
+        return any(
+            self._names("frame", text[:_LONGEST_TASK]) for text in (whole, citation.asked, *citation.earlier[:2])
+        )
 
     def _names(self, name: str, text: str) -> bool:
         words = words_of(text)
@@ -612,8 +662,8 @@ class Reading:
         return self._translated(texts, self.words)
 
     def is_asked_for(self, keyword: Sequence[Sequence[str]]) -> bool:
-        """Return whether the message before asks for a truth, by the words of each part of its keyword, and no other."""
-        asked = words_of(self.asked)
+        """Return whether the message before asks for a truth, by the words of its keyword's parts, and no other."""
+        asked = words_of(self.citation.asked)
         several = self.language.find("maybe", asked, 0, len(asked) - 1)
         found = [bool(self._translated(words, asked)) for words in keyword]
         return bool(found) and not several and 2 * sum(found) >= len(found)
