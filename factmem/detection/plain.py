@@ -5,9 +5,9 @@ about; each word before the value is one that its language's table knows, or the
 it: in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`);
 each has a reach here, and a reason in plain words.
 
-Other lists say where a cue is none: ``allowed`` and ``state`` ("I'm scared" is not the past), ``instead`` ("rather than
-coffee"), ``beside`` ("with my parents" after a value), ``became`` ("moved to" tells of the present), and ``leading``
-("on weekdays" before "I").
+Other lists say where a cue is none: ``allowed`` ("I'm scared" is not the past), ``instead`` ("rather than coffee"),
+``correlative`` ("not only"), ``beside`` ("with my parents" after a value) and ``became`` ("moved to" tells of the
+present).
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ _THEMES: Final = ("averse", "past")
 """Lists of cues that a concept may be about."""
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
 """Cues that count although the concept has the same word."""
-_EXCEPTIONS: Final = {"others": ("instead",), "past": ("state",)}
-"""Lists of cues, with those of the phrases in which they are none: "rather than", "I'm interested"."""
 _PLAIN: Final = ("self", "my", "verbs", "became", "fill", "allowed", "yes")
 """Lists of the words that may stand before a value."""
 
@@ -246,7 +244,7 @@ class Reading:
         if not found or name in self.topic.themes:
             return set()
         found -= self.entries("allowed", first, last)
-        for exception in (*_EXCEPTIONS.get(name, ()), *(self.topic.themes if name == "deny" else ())):
+        for exception in (*(("instead",) if name == "others" else ()), *(self.topic.themes if name == "deny" else ())):
             found -= self.entries(exception, first, last)
         return found if name in _OF_EVERY_TOPIC else found - self.topic.named(self.words, first, last)
 
@@ -331,9 +329,8 @@ class Reading:
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
-        leads = _SHORT if first in self.entries("leading", first, first) else 1
         oneself = (
-            self.entries("self", first, min(first + leads, last))
+            self.entries("self", first, min(first + _SHORT, last))
             or self._begins_with_verb(place, clause)
             or self._names_topic(first, last)
         )
