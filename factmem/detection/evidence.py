@@ -14,7 +14,6 @@ A name, a number or a day that stands neither in the message nor in the one that
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import enum
 import functools
@@ -33,6 +32,7 @@ from factmem.detection.plain import NOT_SAID, Citation, Reading, Topic
 from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.scalars import scalar_of
+from factmem.tables import table
 
 __all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
 
@@ -49,9 +49,7 @@ _LONGEST_ANSWER: Final = 3
 _SHORTEST_ROOT: Final = 4
 _COUNTED: Final = 12
 """A number up to this one can be counted from words that name none: "my twins"."""
-_OF_KEYWORDS: Final = frozenset(
-    ("is", "has", "have", "had", "does", "do", "can", "user", "the", "a", "own", "owns", "in", "of")
-)
+_OF_KEYWORDS: Final = frozenset(table("detection/plain")["keywords"].split(", "))
 """Words of a keyword that a sentence need not have."""
 
 
@@ -145,7 +143,7 @@ class _Judge:
     def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
         dated = isinstance(value, dt.date)
         reason = next(
-            reading.reasons(place, text=isinstance(value, str), whole=_is_composite(value), dated=dated), None
+            reading.reasons(place, text=isinstance(value, str), whole=bool(_parts_of(value)), dated=dated), None
         )
         if reason is not None:
             return reason
@@ -224,7 +222,7 @@ class _Judge:
             case bytes():
                 return forms.text_places(value.decode(errors="replace"), words, language)
             case _:
-                places = [self.places(part) for part in _parts_of(value)]
+                places = [self.places(part) for part in _parts_of(value) or (_text_of(value),)]
                 return functools.reduce(_joined, places) if places and all(places) else []
 
     def _day_places(self, day: dt.date) -> list[Found]:
@@ -263,7 +261,7 @@ class _Judge:
             case str() | bytes():
                 return self._has_unsaid_name(value if isinstance(value, str) else value.decode(errors="replace"))
             case _:
-                return any(map(self._is_nowhere, _parts_of(value)))
+                return any(map(self._is_nowhere, _parts_of(value) or (_text_of(value),)))
 
     def _has_unsaid_name(self, text: str) -> bool:
         """Return whether a text has a name or a number that was not said, in any inflection."""
@@ -281,15 +279,6 @@ class _Judge:
         return any(not _is_among(word, said) for word in hard if word not in self.citation.names)
 
 
-def _is_composite(value: object) -> bool:
-    """Return whether a value has parts, with other words between them."""
-    return (
-        isinstance(value, Mapping | list | tuple | set | frozenset)
-        or attrs.has(type(value))
-        or dataclasses.is_dataclass(value)
-    )
-
-
 def _forms_of(member: Any) -> list[str]:
     """Return the texts in which a member of an enumeration may be said: its name, its value."""
     values = [member.value, member.name] if isinstance(member, enum.Enum) else [member]
@@ -297,20 +286,23 @@ def _forms_of(member: Any) -> list[str]:
     return list(dict.fromkeys(text.lower() for text in spelled if text))
 
 
+def _text_of(value: Any) -> str:
+    scalar = scalar_of(type(value))
+    return str(scalar.write(value) if scalar is not None and scalar.write is not None else value)
+
+
 def _parts_of(value: Any) -> list[Any]:
-    """Return the items of a value, or its fields that were given; its text if it has none."""
+    """Return the items of a value, or its fields that were given; none for a scalar."""
     match value:
         case Mapping():
             return list(value.values())
         case list() | tuple() | set() | frozenset():
             return list(value)
-        case _ if (scalar := scalar_of(type(value))) is not None and scalar.write is not None:
-            return [str(scalar.write(value))]
     if attrs.has(type(value)):
         fields = [(getattr(value, item.name), item.default) for item in attrs.fields(type(value))]
     else:
         fields = [(getattr(value, name), None) for name in getattr(value, "__dataclass_fields__", ())]
-    return [item for item, default in fields if item is not None and item != default] or [str(value)]
+    return [item for item, default in fields if item is not None and item != default]
 
 
 def _joined(ones: Iterable[Found], others: Sequence[Found]) -> list[Found]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from factmem.detection.languages import Language, entries, language_named, search
 from factmem.detection.words import Word, words_of
+from factmem.tables import table
 
 if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
@@ -44,15 +45,7 @@ _FARTHEST_PART: Final = 6
 _FARTHEST_HALF: Final = 4
 """Number of words between a time and the part of the day."""
 _LARGEST_SPELLED: Final = 10_000_000
-UNITS: Final = {
-    "second": 1,
-    "minute": 60,
-    "hour": 3_600,
-    "day": 86_400,
-    "week": 604_800,
-    "month": 2_592_000,
-    "year": 31_536_000,
-}
+UNITS: Final[Mapping[str, int]] = table("detection/plain")["seconds"]
 """Units of time in seconds."""
 
 

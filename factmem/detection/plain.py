@@ -486,13 +486,10 @@ class Reading:
 
     def _is_asked(self, clause: Found, sentence: Found) -> bool:
         """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""
-        marks = [
-            at
-            for at in range(clause[1], min(sentence[1] + 2, len(self.words)))
-            if self.words[at].text in _QUESTION_MARKS
-        ]
+        last = min(sentence[1] + 1, len(self.words) - 1)
+        marked = any(word.text in _QUESTION_MARKS for word in self.words[clause[1] : last + 1])
         rest = self._said(clause[1] + 1, sentence[1])
-        return bool(marks) and (len(rest) < _SHORT or set(rest) <= self.entries("tags", clause[1] + 1, sentence[1]))
+        return marked and (len(rest) < _SHORT or set(rest) <= self.entries("tags", clause[1] + 1, sentence[1]))
 
     # Around
 

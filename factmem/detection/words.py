@@ -33,9 +33,7 @@ _ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
 _ENDS: Final = frozenset(".!?…。！？؟।｡")
 _CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
 _PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~&")
-_SHORTENED: Final = frozenset(
-    ("dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "approx", "ca", "no", "nr", "ul")
-)
+_SHORTENED: Final = frozenset(table("detection/plain")["shortened"].split(", "))
 """Words that end with a full stop within a sentence."""
 _LONGEST_ORDINAL: Final = 2
 
@@ -174,18 +172,7 @@ _PARTS: Final = tuple(
 """Parts that are not running text: a reason, a pattern, and their smallest number."""
 _STAGED: Final = lazy_pattern(r"(?<![*\w])\*[^*\n]{3,}\*(?![*\w])")
 _MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")
-_CLOSING: Final = {
-    '"': '"”“',
-    "“": '”"',
-    "„": '“”"',
-    "«": "»",
-    "»": "«",
-    "「": "」",
-    "『": "』",
-    "‘": "’'",
-    "'": "'’",
-    "＂": "＂",
-}
+_CLOSING: Final = table("detection/plain")["quotations"]
 """Marks that open a quotation, with the marks that close it."""
 _UNCLOSED: Final = frozenset('"“„«')
 """Marks that quote the rest of a paragraph if nothing closes them; an apostrophe does not."""
