@@ -153,7 +153,7 @@ class _Judge:
             case int() | float() | Decimal():
                 return reading.reason_of_number(place, counts=True)
             case dt.date():
-                return reading.reason_of_number(place, counts=False) or reading.reason_of_event(place)
+                return reading.reason_of_number(place, counts=False) or reading.reason_of_topic(place, choice=False)
             case dt.time() | dt.timedelta():
                 return reading.reason_of_number(place, counts=False)
             case str():
@@ -169,7 +169,7 @@ class _Judge:
         return typing.get_args(self.concept.value_type) if origin is Literal else ()
 
     def _reason_of_member(self, place: Found, value: Any, reading: Reading) -> str | None:
-        if (reason := reading.reason_of_choice(place)) is not None:
+        if (reason := reading.reason_of_topic(place, choice=True)) is not None:
             return reason
         clause = reading.clause(place)
         others = [form for member in self._members_of(value) if member != value for form in _forms_of(member)]
@@ -266,17 +266,13 @@ class _Judge:
     def _has_unsaid_name(self, text: str) -> bool:
         """Return whether a text has a name or a number that was not said, in any inflection."""
         words = [word for word in words_of(text) if not word.is_mark]
-        all_names = all(word.is_name for word in words)
-        hard = [
-            word.text
-            for at, word in enumerate(words)
-            if word.text[-1:].isdigit() or (word.is_name and (at > 0 or all_names))
-        ]
+        named = words[0 if all(word.is_name for word in words) else 1 :]
+        hard = {word.text for word in words if word.text[-1:].isdigit()} | {word.text for word in named if word.is_name}
         if self.citation.says_amount:  # from which a date may be worked out
             months = {name for entry in language_named("en").words("months") for name in entry.split()}
-            hard = [text for text in hard if not text[-1:].isdigit() and text not in months]
+            hard = {text for text in hard if not text[-1:].isdigit()} - months
         said = {word.text for word in self.citation.heard}
-        return any(not _is_among(word, said) for word in hard if word not in self.citation.names)
+        return any(not _is_among(word, said) for word in hard - self.citation.names)
 
 
 def _forms_of(member: Any) -> list[str]:

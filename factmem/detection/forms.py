@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNITS",
     "Found",
+    "behind_place",
     "day_places",
     "distances",
     "is_amount",
@@ -113,9 +114,9 @@ def number_places(value: Decimal, words: Sequence[Word], language: Language | No
         wholes = [place for place, number in _figures(words, language) if number == whole]
         found += _with_part([*wholes, *_spelled_places(int(whole), words, language)], part, words, language)
     elif not part:
-        found = [place for place in found if not _behind(parts, place[1], words)]
+        found = [place for place in found if not behind_place(parts, place[1], words)]
         spelled = _spelled_places(int(value), words, language)
-        found += [place for place in spelled if not _behind(parts, place[1], words)]
+        found += [place for place in spelled if not behind_place(parts, place[1], words)]
     named = language.pattern(form for form, amount in _amounts(language.name, "amounts").items() if amount == value)
     part_of = {at for one, two in search(parts, words, 0, len(words) - 1) for at in range(one, two + 1)}
     places = (place for place in search(named, words, 0, len(words) - 1) if place[1] not in part_of)
@@ -157,11 +158,11 @@ def _is_counted(place: Found, words: Sequence[Word], language: Language) -> bool
 def _with_part(wholes: Iterable[Found], part: Decimal, words: Sequence[Word], language: Language) -> list[Found]:
     """Return the places of whole amounts that a fraction stands behind."""
     forms = [form for form, amount in _amounts(language.name, "fractions").items() if amount == part]
-    behind = ((place[0], _behind(language.pattern(forms), place[1], words)) for place in wholes)
+    behind = ((place[0], behind_place(language.pattern(forms), place[1], words)) for place in wholes)
     return [(first, last) for first, last in behind if last]
 
 
-def _behind(pattern: re.Pattern[str], at: int, words: Sequence[Word]) -> int | None:
+def behind_place(pattern: re.Pattern[str], at: int, words: Sequence[Word]) -> int | None:
     """Return the last position of what stands right behind a position, if it matches a pattern."""
     following = _next(words, at, 1)
     found = search(pattern, words, following, following + _FARTHEST_PART) if following is not None else []
@@ -180,28 +181,19 @@ def _next(words: Sequence[Word], at: int, step: int) -> int | None:
 
 def is_amount(word: Word, language: Language) -> bool:
     """Return whether a word is of a number, or a unit of time."""
-    return (
-        word.text[:1].isdigit() or word.text in _number_words(language.name) or word.text in _unit_words(language.name)
-    )
-
-
-@functools.cache
-def _common_forms(name: str) -> frozenset[str]:
-    ordinals = _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
-    return frozenset(ordinals.union(*(_rules(name, value, ordinal=False) for value in (*range(101), 1_000))))
+    if word.text[:1].isdigit() or word.text in _number_words(language.name):
+        return True
+    return any(word.text in units for units in language.group("units").values())
 
 
 @functools.cache
 def _number_words(name: str) -> frozenset[str]:
     """Return the words that numbers are made of, without articles and the like."""
-    words = {word.text for form in _common_forms(name) for word in words_of(form) if word.text[:1].isalpha()}
+    forms = {form for value in (*range(101), 1_000) for form in _rules(name, value, ordinal=False)}
+    forms |= _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
+    words = {word.text for form in forms for word in words_of(form) if word.text[:1].isalpha()}
     light = [*_rules(name, 1, ordinal=False), str(language_named(name).table.get("and", ""))]
     return frozenset(words.union(_amounts(name, "scale")) - {word.text for form in light for word in words_of(form)})
-
-
-@functools.cache
-def _unit_words(name: str) -> frozenset[str]:
-    return frozenset(form for forms in language_named(name).group("units").values() for form in forms)
 
 
 @functools.cache
@@ -394,7 +386,7 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
             others = _units(rest / UNITS[smaller], smaller, words, language)
             found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
     parts = language.pattern(_amounts(language.name, "fractions"))
-    return [place for place in found if not _behind(parts, place[1], words)]
+    return [place for place in found if not behind_place(parts, place[1], words)]
 
 
 def _units(number: Decimal, unit: str, words: Sequence[Word], language: Language) -> list[Found]:
@@ -402,7 +394,7 @@ def _units(number: Decimal, unit: str, words: Sequence[Word], language: Language
     pattern = language.pattern(language.group("units")[unit])
     counted = number_places(number, words, language)
     counted += language.find("one", words, 0, len(words) - 1) if number == 1 else []
-    behind = ((first, _behind(pattern, last, words)) for first, last in counted)
+    behind = ((first, behind_place(pattern, last, words)) for first, last in counted)
     return [(first, last) for first, last in behind if last]
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.forms import UNITS, Found, is_amount, length_places, numbers_at
+from factmem.detection.forms import UNITS, Found, behind_place, is_amount, length_places, numbers_at
 from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
@@ -125,11 +125,6 @@ class Topic:
     def is_of_a_thing(self) -> bool:
         """Whether the subject is not the speaker."""
         return "user" not in self.subjects
-
-    @property
-    def is_of_anything(self) -> bool:
-        """Whether the subject names nobody and no thing."""
-        return MemorySubject.EVERYTHING.name in self.subjects
 
     @functools.cached_property
     def themes(self) -> frozenset[str]:
@@ -335,9 +330,7 @@ class Reading:
             or self._names_topic(first, last)
         )
         related = self.topic.places(self.words, *clause) - inner
-        most = (3 if text else 2) if related else 2 if text else 1
-        most = most if truth is None else 0
-        most = most if oneself or self._counts_topic(place) else 0
+        most = 1 + text + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
         if len(unknown) > most or (not text and truth is None and not dated and place[0] - 1 in unknown):
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
@@ -350,9 +343,8 @@ class Reading:
         first, last = clause[0], place[0] - 1
         after = self._after(place, clause)
         related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
-        verbs = self.entries("verbs", first, last) or self.entries("verbs", place[0], after)
-        verbs = verbs or self.entries("became", *clause)
-        verbs = verbs or self.entries("endings", place[1], place[1])
+        verbs = self.entries("verbs", first, after) | self.entries("became", *clause)
+        verbs |= self.entries("endings", place[1], place[1])
         table = self.language.table
         oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
         if oneself and (verbs or related or unknown or table.get("nominal")):
@@ -381,7 +373,8 @@ class Reading:
     def _counts_topic(self, place: Found) -> bool:
         """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
         behind = place[1] + 1
-        return self.topic.is_of_anything and behind in self.topic.places(self.words, behind, behind)
+        everything = MemorySubject.EVERYTHING.name in self.topic.subjects
+        return everything and behind in self.topic.places(self.words, behind, behind)
 
     def _after(self, place: Found, clause: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""
@@ -543,9 +536,8 @@ class Reading:
         citation, whole = self.citation, self.citation.text.text
         if self._names("material", whole[: self.words[clause[1]].end][-_LONGEST_TASK:]):
             return True
-        return any(
-            self._names("frame", text[:_LONGEST_TASK]) for text in (whole, citation.asked, *citation.earlier[:2])
-        )
+        texts = (whole, citation.asked, *citation.earlier[:2])
+        return any(self._names("frame", text[:_LONGEST_TASK]) for text in texts)
 
     def _names(self, name: str, text: str) -> bool:
         words = words_of(text)
@@ -574,9 +566,7 @@ class Reading:
         measured = {_DATA["symbols"][mark] for mark in symbols if mark in _DATA["symbols"]}
         groups = {**self.language.group("measures"), **self.language.group("units")}
         measured |= {
-            name
-            for name, entries in groups.items()
-            if any(one == behind for one, _ in search(self.language.pattern(entries), words, behind, behind + 1))
+            name for name, forms in groups.items() if behind_place(self.language.pattern(forms), place[1], words)
         }
         if measured and not measured & (self.topic.units or _OF_AMOUNTS):
             return _UNIT
@@ -597,17 +587,16 @@ class Reading:
         """Return why a text is not plainly the one that the concept asks for; None if it is."""
         return None if self.language.is_unspaced else self._reason_of_next(place, self.clause(place))
 
-    def reason_of_event(self, place: Found) -> str | None:
-        """Return why a day is not plainly that of what the concept is about: no word of its clause names it."""
-        clause = self.clause(place)
-        named = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
-        return None if named or self._answers(clause) else _COUNTS_ELSE
+    def reason_of_topic(self, place: Found, *, choice: bool) -> str | None:
+        """Return why a day, or one of several choices, is not plainly that of what the concept is about.
 
-    def reason_of_choice(self, place: Found) -> str | None:
-        """Return why one of several choices is not plainly made: its word says something else of another word."""
+        A word of its clause has to name it; a choice may also stand alone.
+        """
         clause = self.clause(place)
-        named = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
-        return _COUNTS_ELSE if not named and self._unknown(place[1] + 1, clause[1], "tail") else None
+        if self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1)):
+            return None
+        alone = not self._unknown(place[1] + 1, clause[1], "tail") if choice else self._answers(clause)
+        return None if alone else _COUNTS_ELSE
 
     # Statements
 
