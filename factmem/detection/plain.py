@@ -331,7 +331,9 @@ class Reading:
         )
         related = self.topic.places(self.words, *clause) - inner
         most = 1 + text + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
-        if len(unknown) > most or (not text and truth is None and not dated and place[0] - 1 in unknown):
+        number = not text and truth is None and not dated
+        labelled = number and place[0] - 1 in unknown and place[1] + 1 not in related  # "flat 54"
+        if len(unknown) > most or labelled:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
         speaks = self._speaks(place, clause, unknown) or answers or self._is_labelled(clause, sentence)
