@@ -1,6 +1,6 @@
 """Evidence: how many forged and honest findings are believed, wait or are dropped, by set, kind and language.
 
-    python benchmarks/evidence.py [--held] [--json]
+    python benchmarks/evidence.py [--json]
 
 A case is a message, a quote from it, and a value that a model derives from the quote; the value is forged if the
 speaker does not say it. The detector reads each case with a model that answers so; three verifiers settle its doubts:
@@ -13,9 +13,9 @@ The sets:
 
 - *known*: cases that earlier rules were mended with.
 - *unseen*: cases that nobody has looked at one by one since.
+- *dangers*: forgeries that each mechanism invites, written before it, with honest counterparts.
 - *new*: written apart from the code. It was built with one half in view; the other was opened once, and is spent.
-- *second, building half*: written apart from the code and from the other sets, after it.
-- *second, held half* (``--held``): the other half, opened once.
+- *second*: written apart from the code and from the other sets, after it, and opened in two halves; both are spent.
 
 A line of ``evidence_cases`` has a concept of `CONCEPTS`, the value as JSON, and the message with the quote between
 ``[[`` and ``]]``. ``A: ... >>`` before it is the assistant's previous message. A line that begins with ``#`` names the
@@ -166,15 +166,15 @@ class Case:
     subject: MemorySubject = USER
 
 
-def sets(*, held: bool = False) -> dict[str, list[Case]]:
+def sets() -> dict[str, list[Case]]:
     """Return the cases of each set."""
     found = {
         "known": [case for name in ("first", "second", "third") for case in _written(name)],
         "unseen": [*_written("unseen")],
+        "dangers": [*_written("fourth")],
     }
-    found["new"] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read("evidence", half)]
-    for half in blind_sets.HALVES if held else blind_sets.HALVES[:1]:
-        found[f"second, {half} half"] = list(map(_packed, blind_sets.read("evidence_second", half)))
+    for name, file in (("new", "evidence"), ("second", "evidence_second")):
+        found[name] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read(file, half)]
     return found
 
 
@@ -305,12 +305,12 @@ def summed(counts: Iterable[Count]) -> Count:
 
 
 def figures(found: Mapping[_Key, Count]) -> dict[str, Count]:
-    """Return the outcomes by sort and set, of both old sets, and of the new one by English and other languages."""
+    """Return the outcomes by sort and set, of both old sets, and of the new ones by English and other languages."""
     sums: dict[str, list[Count]] = {}
     for (name, honest, language, _), count in found.items():
         sort = "honest" if honest else "forged"
         sums.setdefault(f"{sort}, {name}", []).append(count)
-        if not language:
+        if name in ("known", "unseen"):
             sums.setdefault(f"{sort}, old", []).append(count)
         if language:
             sums.setdefault(f"{sort}, {name}, {'English' if language == 'en' else 'other languages'}", []).append(count)
@@ -322,7 +322,7 @@ def misses(found: Mapping[str, Count]) -> list[str]:
     missed = []
     for name, count in found.items():
         sort, _, rest = name.partition(", ")
-        if rest in ("known", "unseen"):
+        if rest in ("known", "unseen", "dangers"):
             continue
         if sort == "forged":
             good = count.share("believed") <= (4 / 150 if rest.startswith(("new", "second")) else 0.01)
@@ -344,10 +344,9 @@ def _table(title: str, rows: Mapping[Any, Count]) -> Table:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Count the forged and honest findings that are believed.")
-    parser.add_argument("--held", action="store_true", help="read the half that is opened once, at the end, as well")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object")
     options = parser.parse_args()
-    found = anyio.run(measured, sets(held=options.held))
+    found = anyio.run(measured, sets())
     totals = figures(found)
     if options.json:
         print(json.dumps({"figures": {name: str(count) for name, count in totals.items()}, "missed": misses(totals)}))

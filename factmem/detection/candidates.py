@@ -204,6 +204,7 @@ class _Check:
             earlier=tuple(other.utterance.text for other in before),
             names=frozenset(word.text for word in words_of(label.replace("_", " "))),
             own=said.origin is Origin.USER,
+            said_on=said.timestamp.date(),
         )
         return made
 
@@ -327,24 +328,15 @@ def _texts(said: Said) -> Sequence[Json]:
             return values
         case Described(value=value):
             return (value,)
-        case Sentence(text=text):
-            return (text,)
-        case Forgotten(text=text):
+        case Sentence(text=text) | Forgotten(text=text):
             return (text,)
         case _:
             assert_never(said)
 
 
 def _is_instruction(finding: Extraction) -> bool:
-    match finding.said:
-        case Sentence(instruction=instruction):
-            return instruction
-        case Forgotten():
-            return True
-        case Targeted() | Described():
-            return False
-        case _:
-            assert_never(finding.said)
+    said = finding.said
+    return isinstance(said, Forgotten) or (isinstance(said, Sentence) and said.instruction)
 
 
 def _valid(found: Iterable[Json], concept: Concept[Any, Any], quote: str) -> list[Any]:

@@ -14,7 +14,6 @@ A name, a number or a day that stands neither in the message nor in the one that
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import enum
 import functools
@@ -26,20 +25,14 @@ from typing import Any, Final, Literal
 import attrs
 
 from factmem.abc import Doubt
-from factmem.detection.forms import (
-    Found,
-    day_places,
-    length_places,
-    number_places,
-    says_number,
-    text_places,
-    time_places,
-)
-from factmem.detection.languages import Language, language_named, language_of, search
-from factmem.detection.plain import NOT_SAID, Reading, Topic
-from factmem.detection.words import Passage, ReadableText, Word, words_of
+from factmem.detection import forms
+from factmem.detection.forms import Found
+from factmem.detection.languages import language_named
+from factmem.detection.plain import NOT_SAID, Citation, Reading, Topic
+from factmem.detection.words import words_of
 from factmem.facts import STATEMENT, Concept
 from factmem.scalars import scalar_of
+from factmem.tables import table
 
 __all__ = ["Citation", "doubt_of", "doubt_of_request", "is_said"]
 
@@ -47,84 +40,17 @@ _UNREAD: Final = "said in a language that is not recognized"
 _NOWHERE: Final = "a name, a number or a date that nobody said"
 _NOT_A_REQUEST: Final = "not a plain request to forget"
 _SEVERAL: Final = "one of several"
-_HEARD: Final = 5_000
-"""Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 _LONG: Final = 6
 """A text of this number of words is compared as a statement."""
 _LONGEST_STATEMENT: Final = 400
 _MOST_PLACES: Final = 16
+_LONGEST_ANSWER: Final = 3
+"""A "yes" or a "no" ends at this word at the latest."""
 _SHORTEST_ROOT: Final = 4
 _COUNTED: Final = 12
 """A number up to this one can be counted from words that name none: "my twins"."""
-_OF_KEYWORDS: Final = frozenset(
-    ("is", "has", "have", "had", "does", "do", "can", "user", "the", "a", "own", "owns", "in", "of")
-)
+_OF_KEYWORDS: Final = frozenset(table("detection/plain")["keywords"].split(", "))
 """Words of a keyword that a sentence need not have."""
-
-
-@attrs.frozen(kw_only=True)
-class Citation:
-    """A quote with what is needed to judge it.
-
-    Attributes:
-        text: the message that it is from.
-        quote: the span of the quote in the message.
-        asked: the message that the quote answers, if one went before.
-        earlier: the messages before, the latest first.
-        names: words that name the subject of the fact.
-        own: whether the message is the user's, who speaks of themselves.
-    """
-
-    text: ReadableText
-    quote: tuple[int, int]
-    asked: str = attrs.field(default="", repr=False)
-    earlier: Sequence[str] = attrs.field(default=(), repr=False)
-    names: frozenset[str] = frozenset()
-    own: bool = True
-
-    @functools.cached_property
-    def passage(self) -> Passage:
-        """The words around the quote."""
-        return self.text.passage(*self.quote)
-
-    @functools.cached_property
-    def language(self) -> Language | None:
-        """The language of the message, or of those before it if it is too short to show it."""
-        return language_of((self.text.text, f"{self.text.text}\n{self.asked}", *self.earlier[:2]))
-
-    @functools.cached_property
-    def heard(self) -> Sequence[Word]:
-        """The words of the message, and of the one that it answers, if they are not too far from the quote."""
-        text, (start, end) = self.text.text, self.quote
-        return [*words_of(self.asked[-_HEARD:]), *words_of(text, max(0, start - _HEARD), min(len(text), end + _HEARD))]
-
-    @functools.cached_property
-    def says_number(self) -> bool:
-        """Whether they have a number, or may have one."""
-        return self.language is None or says_number(self.heard, self.language)
-
-    @functools.cached_property
-    def says_day(self) -> bool:
-        """Whether they have a day or a month, or may have one."""
-        return self._hears("days") or self._hears("months")
-
-    @functools.cached_property
-    def says_unit(self) -> bool:
-        """Whether they have a unit of time, or may have one."""
-        units = self.language.group("units").values() if self.language else ()
-        return self._hears(entry for entries in units for entry in entries)
-
-    def _hears(self, wanted: str | Iterable[str]) -> bool:
-        words, language = self.heard, self.language
-        if language is None:
-            return True
-        pattern = language.pattern(language.words(wanted) if isinstance(wanted, str) else wanted)
-        return bool(search(pattern, words, 0, len(words) - 1))
-
-    @property
-    def quoted(self) -> str:
-        """The quote itself."""
-        return self.text.text[slice(*self.quote)]
 
 
 def doubt_of(value: Any, concept: Concept[Any, Any], citation: Citation) -> Doubt | None:
@@ -163,15 +89,8 @@ class _Judge:
         citation, language = self.citation, self.citation.language
         if language is None:
             return None
-        return Reading(
-            text=citation.text,
-            passage=citation.passage,
-            language=language,
-            topic=Topic.of(self.concept.keyword, self.concept.description, citation.names, language),
-            asked=citation.asked,
-            earlier=citation.earlier,
-            own=citation.own,
-        )
+        topic = Topic.of(self.concept.keyword, self.concept.description, citation.names, language)
+        return Reading(citation, language, topic)
 
     @functools.cached_property
     def quoted(self) -> Found:
@@ -222,7 +141,10 @@ class _Judge:
         return None if None in reasons else reasons[0]
 
     def _reason_at(self, place: Found, value: Any, reading: Reading) -> str | None:
-        reason = reading.reason(place, text=isinstance(value, str), whole=_is_composite(value))
+        dated = isinstance(value, dt.date)
+        reason = next(
+            reading.reasons(place, text=isinstance(value, str), whole=bool(_parts_of(value)), dated=dated), None
+        )
         if reason is not None:
             return reason
         match value:
@@ -231,7 +153,7 @@ class _Judge:
             case int() | float() | Decimal():
                 return reading.reason_of_number(place, counts=True)
             case dt.date():
-                return reading.reason_of_number(place, counts=False) or reading.reason_of_event(place)
+                return reading.reason_of_number(place, counts=False) or reading.reason_of_topic(place, choice=False)
             case dt.time() | dt.timedelta():
                 return reading.reason_of_number(place, counts=False)
             case str():
@@ -247,7 +169,7 @@ class _Judge:
         return typing.get_args(self.concept.value_type) if origin is Literal else ()
 
     def _reason_of_member(self, place: Found, value: Any, reading: Reading) -> str | None:
-        if (reason := reading.reason_of_choice(place)) is not None:
+        if (reason := reading.reason_of_topic(place, choice=True)) is not None:
             return reason
         clause = reading.clause(place)
         others = [form for member in self._members_of(value) if member != value for form in _forms_of(member)]
@@ -263,15 +185,14 @@ class _Judge:
         """Return why a truth is not plainly said: at least half of its keyword's words have to stand in the clause."""
         keyword = [word for word in self.concept.keyword.lower().split("_") if word not in _OF_KEYWORDS]
         described = [word.text for word in words_of(self.concept.description)]
-        forms = [[word, *(other for other in described if _is_among(other, (word,)))] for word in keyword]
-        found = [places for words in forms if (places := reading.translated(words))]
+        asked = [[word, *(other for other in described if _is_among(other, (word,)))] for word in keyword]
+        found = [places for words in asked if (places := reading.translated(words))]
         if 2 * len(found) >= len(keyword) and found:
             joint = functools.reduce(_joined, found)
-            return self._best(joint, lambda place: reading.reason(place, text=False, truth=value))
-        asked = Topic(frozenset(word.text for word in words_of(self.citation.asked)), frozenset(), reading.language)
-        begins = reading.language.find("yes", reading.words, 0, 1)
-        if value and begins and self.quoted[0] <= begins[0][0] == 0 and keyword and all(map(asked.has, keyword)):
-            return reading.reason(begins[0], text=False)
+            return self._best(joint, lambda place: next(reading.reasons(place, text=False, truth=value), None))
+        answer = reading.language.find("yes" if value else "no", reading.words, 0, _LONGEST_ANSWER)
+        if answer and self.quoted[0] <= answer[0][0] == 0 and reading.is_asked_for(asked):
+            return next(reading.reasons(answer[0], text=False), None)
         return NOT_SAID
 
     # Places
@@ -286,29 +207,45 @@ class _Judge:
             case bool() | None:
                 return []
             case int() | float() | Decimal():
-                return number_places(Decimal(str(value)), words, language)
+                found = forms.number_places(Decimal(str(value)), words, language)
+                return found + (self.reading.measured(float(value)) if self.reading and not found else [])
             case dt.datetime():
-                days = day_places(value.date(), text, words, language)
-                return _joined(days, time_places(value.time(), text, words))
+                return _joined(self._day_places(value.date()), forms.time_places(value.time(), text, words, language))
             case dt.date():
-                return day_places(value, text, words, language)
+                return self._day_places(value)
             case dt.time():
-                return time_places(value, text, words)
+                return forms.time_places(value, text, words, language)
             case dt.timedelta():
-                return length_places(value, words, language)
+                return forms.length_places(value, words, language)
             case str():
-                return text_places(value, words, language)
+                return forms.text_places(value, words, language)
             case bytes():
-                return text_places(value.decode(errors="replace"), words, language)
+                return forms.text_places(value.decode(errors="replace"), words, language)
             case _:
-                places = [self.places(part) for part in _parts_of(value)]
+                places = [self.places(part) for part in _parts_of(value) or (_text_of(value),)]
                 return functools.reduce(_joined, places) if places and all(places) else []
 
-    def _member_places(self, forms: Iterable[str]) -> list[Found]:
-        """Return where one of several forms is said, or a word of the language for it."""
-        forms, language = list(forms), self.citation.language
-        found = [place for form in forms for place in text_places(form, self.citation.passage.words, language)]
-        return found or (self.reading.translated(forms) if self.reading else [])
+    def _day_places(self, day: dt.date) -> list[Found]:
+        """Return where the passage says a day, by its date or by its distance from the day of the message."""
+        citation, language = self.citation, self.citation.language
+        words, asked = citation.passage.words, words_of(citation.asked)
+        found = forms.day_places(day, citation.passage.text, words, language, asked)
+        if found or language is None:
+            return found
+        for place, distance in forms.distances(words, language):
+            today = day - dt.timedelta(days=distance)
+            near = (
+                forms.day_places(today, text, words_of(text), language) for text in (citation.text.text, citation.asked)
+            )
+            if today == citation.said_on or any(near):
+                found.append(place)
+        return found
+
+    def _member_places(self, texts: Collection[str]) -> list[Found]:
+        """Return where one of several texts is said, or a word of the language for it."""
+        words, language = self.citation.passage.words, self.citation.language
+        found = [place for text in texts for place in forms.text_places(text, words, language)]
+        return found or (self.reading.translated(texts) if self.reading else [])
 
     # What nobody said
 
@@ -318,42 +255,24 @@ class _Judge:
             case _ if isinstance(value, bool) or value is None or self._members_of(value):
                 return False
             case int() | float() | Decimal():
-                return abs(float(value)) > _COUNTED and not (self.citation.says_number or self._says(value))
-            case dt.timedelta():
-                return not (self.citation.says_number or self.citation.says_unit)
-            case dt.date() | dt.time():
-                return not (self.citation.says_number or self.citation.says_day)
+                return abs(float(value)) > _COUNTED and not self.citation.says_amount
+            case dt.timedelta() | dt.date() | dt.time():
+                return not self.citation.says_amount
             case str() | bytes():
                 return self._has_unsaid_name(value if isinstance(value, str) else value.decode(errors="replace"))
             case _:
-                return any(map(self._is_nowhere, _parts_of(value)))
-
-    def _says(self, value: Any) -> bool:
-        return bool(number_places(Decimal(str(value)), self.citation.heard, self.citation.language))
+                return any(map(self._is_nowhere, _parts_of(value) or (_text_of(value),)))
 
     def _has_unsaid_name(self, text: str) -> bool:
         """Return whether a text has a name or a number that was not said, in any inflection."""
         words = [word for word in words_of(text) if not word.is_mark]
-        all_names = all(word.is_name for word in words)
-        hard = [
-            word.text
-            for at, word in enumerate(words)
-            if word.text[-1:].isdigit() or (word.is_name and (at > 0 or all_names))
-        ]
-        if self.citation.says_number or self.citation.says_day:  # from which a date may be worked out
+        named = words[0 if all(word.is_name for word in words) else 1 :]
+        hard = {word.text for word in words if word.text[-1:].isdigit()} | {word.text for word in named if word.is_name}
+        if self.citation.says_amount:  # from which a date may be worked out
             months = {name for entry in language_named("en").words("months") for name in entry.split()}
-            hard = [text for text in hard if not text[-1:].isdigit() and text not in months]
+            hard = {text for text in hard if not text[-1:].isdigit()} - months
         said = {word.text for word in self.citation.heard}
-        return any(not _is_among(word, said) for word in hard if word not in self.citation.names)
-
-
-def _is_composite(value: object) -> bool:
-    """Return whether a value has parts, with other words between them."""
-    return (
-        isinstance(value, Mapping | list | tuple | set | frozenset)
-        or attrs.has(type(value))
-        or dataclasses.is_dataclass(value)
-    )
+        return any(not _is_among(word, said) for word in hard - self.citation.names)
 
 
 def _forms_of(member: Any) -> list[str]:
@@ -363,20 +282,23 @@ def _forms_of(member: Any) -> list[str]:
     return list(dict.fromkeys(text.lower() for text in spelled if text))
 
 
+def _text_of(value: Any) -> str:
+    scalar = scalar_of(type(value))
+    return str(scalar.write(value) if scalar is not None and scalar.write is not None else value)
+
+
 def _parts_of(value: Any) -> list[Any]:
-    """Return the items of a value, or its fields that were given; its text if it has none."""
+    """Return the items of a value, or its fields that were given; none for a scalar."""
     match value:
         case Mapping():
             return list(value.values())
         case list() | tuple() | set() | frozenset():
             return list(value)
-        case _ if (scalar := scalar_of(type(value))) is not None and scalar.write is not None:
-            return [str(scalar.write(value))]
     if attrs.has(type(value)):
         fields = [(getattr(value, item.name), item.default) for item in attrs.fields(type(value))]
     else:
         fields = [(getattr(value, name), None) for name in getattr(value, "__dataclass_fields__", ())]
-    return [item for item, default in fields if item is not None and item != default] or [str(value)]
+    return [item for item, default in fields if item is not None and item != default]
 
 
 def _joined(ones: Iterable[Found], others: Sequence[Found]) -> list[Found]:

@@ -11,23 +11,27 @@ import decimal
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from factmem.detection.languages import Language, language_named, search
+from factmem.detection.languages import Language, entries, language_named, search
 from factmem.detection.words import Word, words_of
+from factmem.tables import table
 
 if TYPE_CHECKING:
     from unicode_rbnf import RbnfEngine
 
 __all__ = [
+    "UNITS",
     "Found",
+    "behind_place",
     "day_places",
+    "distances",
+    "is_amount",
     "length_places",
     "number_places",
     "numbers_at",
-    "says_number",
     "text_places",
     "time_places",
 ]
@@ -39,16 +43,11 @@ _DIGITS: Final = re.compile(r"[-−]?\d[\d.,'’\u00a0\u202f]*")
 _LONGEST_ENDING: Final = 4
 _SHORTEST_STEM: Final = 4
 _FARTHEST_PART: Final = 6
+_FARTHEST_HALF: Final = 4
+"""Number of words between a time and the part of the day."""
 _LARGEST_SPELLED: Final = 10_000_000
-_UNITS: Final = {
-    "second": 1,
-    "minute": 60,
-    "hour": 3_600,
-    "day": 86_400,
-    "week": 604_800,
-    "month": 2_592_000,
-    "year": 31_536_000,
-}
+UNITS: Final[Mapping[str, int]] = table("detection/plain")["seconds"]
+"""Units of time in seconds."""
 
 
 # Text
@@ -105,61 +104,112 @@ def numbers_at(word: Word, language: Language | None) -> list[Decimal]:
 
 
 def number_places(value: Decimal, words: Sequence[Word], language: Language | None) -> list[Found]:
-    """Return where a number is said, in figures or in words, with its scale."""
-    found: list[Found] = []
-    scale = _scales(language.name) if language is not None else {}
+    """Return where a number is said, in figures or in words, with its scale and its fraction."""
+    found = [place for place, number in _figures(words, language) if number == value]
+    if language is None:
+        return found
+    whole, part = divmod(value, 1)
+    parts = language.pattern(_amounts(language.name, "fractions"))
+    if part and whole > 0:
+        wholes = [place for place, number in _figures(words, language) if number == whole]
+        found += _with_part([*wholes, *_spelled_places(int(whole), words, language)], part, words, language)
+    elif not part:
+        found = [place for place in found if not behind_place(parts, place[1], words)]
+        spelled = _spelled_places(int(value), words, language)
+        found += [place for place in spelled if not behind_place(parts, place[1], words)]
+    named = language.pattern(form for form, amount in _amounts(language.name, "amounts").items() if amount == value)
+    part_of = {at for one, two in search(parts, words, 0, len(words) - 1) for at in range(one, two + 1)}
+    places = (place for place in search(named, words, 0, len(words) - 1) if place[1] not in part_of)
+    return found + [place for place in places if not _is_counted(place, words, language)]
+
+
+def _figures(words: Sequence[Word], language: Language | None) -> Iterator[tuple[Found, Decimal]]:
+    """Yield the numbers in figures, each with its scale."""
+    scale = _amounts(language.name, "scale") if language is not None else {}
+    texts = [*(word.text for word in words), "", ""]
     for at, word in enumerate(words):
-        numbers = numbers_at(word, language)[:1]
-        following = at + 1
-        if numbers and following < len(words) and words[following].text in scale:
-            factor = scale[words[following].text]
-            after = words[following + 1].text if following + 1 < len(words) else ""
-            if numbers[0] * factor == value and not after.isdigit():
-                found.append((at, following))
-                continue
-            if words[following].start - word.end <= 1 and len(words[following].text) > 1:
-                continue
-        if numbers and numbers[0] == value:
-            found.append((at, at))
-        elif numbers and following < len(words) and words[following].text == "%" and numbers[0] == value * 100:
-            found.append((at, following))
-    if language is not None and value == value.to_integral_value() and 0 <= value <= _LARGEST_SPELLED:
-        spelled = _spelled(language.name, int(value))
-        if spelled is not None:
-            found += search(spelled, words, 0, len(words) - 1)
-    return found
+        for number in numbers_at(word, language)[:1]:
+            last, total = at, number
+            if texts[at + 1] in scale:
+                last, total = at + 1, number * scale[texts[at + 1]]
+                while texts[last + 1].isdigit() and texts[last + 2] in scale:
+                    last, total = last + 2, total + int(texts[last + 1]) * scale[texts[last + 2]]
+                yield (at, last), total
+                if words[at + 1].start - word.end <= 1 and (len(texts[at + 1]) > 1 or last > at + 1):
+                    continue
+            elif texts[at + 1] == "%":
+                yield (at, at + 1), number / 100
+            yield (at, at), number
 
 
-def says_number(words: Sequence[Word], language: Language) -> bool:
-    """Return whether some words have a number: in figures, or one of the common ones in words."""
-    if any(char.isdigit() for word in words for char in word.text):
+def _spelled_places(value: int, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where a whole number stands in words that are not a part of another number."""
+    spelled = _spelled(language.name, value) if 0 <= value <= _LARGEST_SPELLED else None
+    found = search(spelled, words, 0, len(words) - 1) if spelled is not None else []
+    return [place for place in found if not _is_counted(place, words, language)]
+
+
+def _is_counted(place: Found, words: Sequence[Word], language: Language) -> bool:
+    """Return whether a word of another number stands beside a place."""
+    beside = (_next(words, place[0], -1), _next(words, place[1], 1))
+    return any(at is not None and words[at].text in _number_words(language.name) for at in beside)
+
+
+def _with_part(wholes: Iterable[Found], part: Decimal, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return the places of whole amounts that a fraction stands behind."""
+    forms = [form for form, amount in _amounts(language.name, "fractions").items() if amount == part]
+    behind = ((place[0], behind_place(language.pattern(forms), place[1], words)) for place in wholes)
+    return [(first, last) for first, last in behind if last]
+
+
+def behind_place(pattern: re.Pattern[str], at: int, words: Sequence[Word]) -> int | None:
+    """Return the last position of what stands right behind a position, if it matches a pattern."""
+    following = _next(words, at, 1)
+    found = search(pattern, words, following, following + _FARTHEST_PART) if following is not None else []
+    return found[0][1] if found and found[0][0] == following else None
+
+
+def _next(words: Sequence[Word], at: int, step: int) -> int | None:
+    """Return the position of the next word, or of the one before; marks do not count."""
+    at += step
+    while 0 <= at < len(words):
+        if not words[at].is_mark:
+            return at
+        at += step
+    return None
+
+
+def is_amount(word: Word, language: Language) -> bool:
+    """Return whether a word is of a number, or a unit of time."""
+    if word.text[:1].isdigit() or word.text in _number_words(language.name):
         return True
-    return any(word.text in _scales(language.name) for word in words) or bool(
-        search(_common_numbers(language.name), words, 0, len(words) - 1)
+    return any(word.text in units for units in language.group("units").values())
+
+
+@functools.cache
+def _number_words(name: str) -> frozenset[str]:
+    """Return the words that numbers are made of, without articles and the like."""
+    forms = {form for value in (*range(101), 1_000) for form in _rules(name, value, ordinal=False)}
+    forms |= _rules(name, 20, ordinal=True) | _rules(name, 30, ordinal=True)
+    words = {word.text for form in forms for word in words_of(form) if word.text[:1].isalpha()}
+    light = [*_rules(name, 1, ordinal=False), str(language_named(name).table.get("and", ""))]
+    return frozenset(
+        words.union(word for word in _amounts(name, "scale") if len(word) > 1)
+        - {word.text for form in light for word in words_of(form)}
     )
 
 
 @functools.cache
-def _common_numbers(name: str) -> re.Pattern[str]:
-    forms = {form for value in (*range(101), 1_000) for form in _rules(name, value, ordinal=False)}
-    return _pattern_of(forms, name) or re.compile(r"(?!)")
-
-
-@functools.cache
-def _scales(name: str) -> dict[str, int]:
-    pairs = (entry.rsplit(" ", 1) for entry in str(language_named(name).table.get("scale", "")).split(", "))
-    return {words_of(word)[0].text: int(factor) for word, factor in pairs}
+def _amounts(name: str, group: str) -> Mapping[str, Decimal]:
+    """Return the entries of a list that end with a number, with these."""
+    pairs = (entry.strip().rpartition(" ") for entry in str(language_named(name).table.get(group, "")).split(","))
+    return {form: Decimal(number) for words, _, number in pairs for form in entries(words)}
 
 
 @functools.lru_cache(maxsize=1_024)
-def _spelled(name: str, value: int) -> re.Pattern[str] | None:
-    """Return a pattern of a number in words: of its cardinals in each gender, and of years."""
-    return _pattern_of(_rules(name, value, ordinal=False), name)
-
-
-@functools.lru_cache(maxsize=256)
-def _ordinal(name: str, value: int) -> re.Pattern[str] | None:
-    return _pattern_of(_rules(name, value, ordinal=True), name)
+def _spelled(name: str, value: int, *, ordinal: bool = False) -> re.Pattern[str] | None:
+    """Return a pattern of a number in words: of its cardinals in each gender, and of years; or of its ordinals."""
+    return _pattern_of(_rules(name, value, ordinal=ordinal), name)
 
 
 def _rules(name: str, value: int, *, ordinal: bool) -> set[str]:
@@ -170,7 +220,8 @@ def _rules(name: str, value: int, *, ordinal: bool) -> set[str]:
     purposes = (FormatPurpose.ORDINAL,) if ordinal else (FormatPurpose.CARDINAL, FormatPurpose.YEAR)
     for purpose in purposes:
         try:
-            found |= set(_engine(name).format_number(value, purpose).text_by_ruleset.values())
+            texts = _engine(name).format_number(value, purpose).text_by_ruleset.values()
+            found |= {text.replace("\u00ad", "") for text in texts}
         except (ValueError, RbnfError):  # the rules of some languages have no ordinals, no years or no such number
             continue
     return found
@@ -188,7 +239,7 @@ def _pattern_of(forms: set[str], name: str) -> re.Pattern[str] | None:
     joiner = words_of(str(language.table.get("and", "")))
     between = rf"(?: {joiner[0].text})? " if joiner else " "
     spelled = {
-        between.join(re.escape(word.text) for word in words_of(form.replace("\u00ad", "")) if not word.is_mark)
+        between.join(re.escape(word.text) for word in words_of(form) if not word.is_mark)
         for form in forms
         if not any(map(str.isdigit, form))
     } - {""}
@@ -210,42 +261,74 @@ _WRITTEN_TIME: Final = re.compile(
 )
 
 
-def day_places(day: dt.date, text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
-    """Return where a day is said in full: with its month and its year."""
+def day_places(
+    day: dt.date, text: str, words: Sequence[Word], language: Language | None, asked: Sequence[Word] = ()
+) -> list[Found]:
+    """Return where a day is said in full: with its month and its year, which the question before it may have."""
     if not words:
         return []
     found: list[Found] = []
-    start, end = words[0].start, words[-1].end
-    for match in _WRITTEN_DAY.finditer(text, start, end):
+    for match in _WRITTEN_DAY.finditer(text, words[0].start, words[-1].end):
         if _days_of(match[1], match[2], match[3], language) == {day}:
             found.append(_covering(words, *match.span()))  # noqa: PERF401 - more is added below
-    if language is None:
+    if language is None or language.is_unspaced:
         return found
+    days = [*_part_places(day.day, words, language), *_spelled_days(day, words, language)]
+    months, years = _months(day, words, language), list(_part_places(day.year, words, language))
+    if not years and not _years(words) and _years(asked) == {day.year}:
+        if not months and _months(day, asked, language) and not _months(None, words, language):
+            return found + [place for place in days if len({first for first, _ in days}) == 1]
+        years = months
+    found += [
+        (min(one[0], month[0], year[0]), max(one[1], month[1], year[1]))
+        for month in months
+        for one in days
+        for year in years
+        if max(abs(month[0] - one[0]), abs(month[0] - year[0])) <= _FARTHEST_PART
+        and (year == month or one[0] not in range(year[0], year[1] + 1))
+    ][:1]
+    of_year = str(day.month * 100 + day.day)
+    feasts = [form for form, date in _amounts(language.name, "feasts").items() if str(date) == of_year]
+    named = search(language.pattern(feasts), words, 0, len(words) - 1)
+    return found + [(min(one[0], year[0]), max(one[1], year[1])) for one in named for year in years]
+
+
+def _months(day: dt.date | None, words: Sequence[Word], language: Language) -> list[Found]:
+    """Return where a day's month is named, or any month."""
     months = [entry.split() for entry in str(language.table["months"]).split(", ")]
-    names = {words_of(name)[0].text for name in months[day.month - 1] if not name[:1].isdigit()}
-    for at, word in enumerate(words):
-        if word.text in names and not language.is_unspaced:
-            near = range(max(0, at - _FARTHEST_PART), min(len(words), at + _FARTHEST_PART + 1))
-            part = words[near.start : near.stop]
-            days = [near.start + place for place, _ in _part_places(day.day, part, language, ordinal=True)]
-            years = [(near.start + one, near.start + two) for one, two in _part_places(day.year, part, language)]
-            found += [
-                (min(at, one, *year), max(at, one, *year))
-                for one in days
-                for year in years
-                if one not in range(year[0], year[1] + 1)
-            ][:1]
-    return found
+    named = months if day is None else [months[day.month - 1]]
+    names = {words_of(name)[0].text for month in named for name in month if not name[:1].isdigit()}
+    return [(at, at) for at, word in enumerate(words) if word.text in names]
 
 
-def _part_places(part: int, words: Sequence[Word], language: Language, *, ordinal: bool = False) -> Iterator[Found]:
+def _years(words: Sequence[Word]) -> set[int]:
+    return {int(word.text) for word in words if word.text.isdigit() and len(word.text) == 4}
+
+
+def _part_places(part: int, words: Sequence[Word], language: Language) -> Iterator[Found]:
+    """Yield where a number of a date is said."""
     for at, word in enumerate(words):
         if word.text.isdigit() and int(word.text) == part and len(word.text) <= 4:
             yield at, at
-    patterns = [_spelled(language.name, part)] + ([_ordinal(language.name, part)] if ordinal else [])
-    for pattern in patterns:
-        if pattern is not None:
-            yield from search(pattern, words, 0, len(words) - 1)
+    yield from _spelled_places(part, words, language)
+
+
+def _spelled_days(day: dt.date, words: Sequence[Word], language: Language) -> Iterator[Found]:
+    """Yield where a day of a month is said by its ordinal, or as the last one."""
+    ordinal = _spelled(language.name, day.day, ordinal=True)
+    found = search(ordinal, words, 0, len(words) - 1) if ordinal is not None else []
+    yield from (place for place in found if not _is_counted(place, words, language))
+    if (day + dt.timedelta(days=1)).month != day.month:
+        yield from language.find("last_day", words, 0, len(words) - 1)
+
+
+def distances(words: Sequence[Word], language: Language) -> Iterator[tuple[Found, int]]:
+    """Yield where a day is said by its distance from the one on which it is said ("tomorrow"), with that distance."""
+    known = _amounts(language.name, "relative")
+    for first, last in search(language.pattern(known), words, 0, len(words) - 1):
+        said = " ".join(word.text for word in words[first : last + 1] if not word.is_mark)
+        if said in known:
+            yield (first, last), int(known[said])
 
 
 def _days_of(one: str, two: str, three: str, language: Language | None) -> set[dt.date]:
@@ -262,27 +345,32 @@ def _days_of(one: str, two: str, three: str, language: Language | None) -> set[d
     return found
 
 
-def time_places(time: dt.time, text: str, words: Sequence[Word]) -> list[Found]:
-    """Return where a time of day is said."""
+def time_places(time: dt.time, text: str, words: Sequence[Word], language: Language | None) -> list[Found]:
+    """Return where a time of day is said: in figures, or in words with the part of the day."""
     if not words:
         return []
     found = []
     for match in _WRITTEN_TIME.finditer(text, words[0].start, words[-1].end):
-        hour = _hour(int(match[1]), (match[3] or "").lower())
+        hour = int(match[1]) % 12 + 12 * (match[3][0] in "pP") if match[3] else int(match[1])
         if (hour, int(match[2])) == (time.hour, time.minute):
             found.append(_covering(words, *match.span()))
-    if time.minute == 0:
-        for at, (word, following) in enumerate(itertools.pairwise(words)):
-            half = following.text if following.text in ("am", "pm") else None
-            if word.text.isdigit() and half and _hour(int(word.text), half) == time.hour:
-                found.append((at, at + 1))
-    return found
+    clock: Mapping[str, str] = language.table.get("clock", {}) if language is not None else {}
+    if language is None or not clock:
+        return found
+    half = language.pattern(entries(clock["morning" if time.hour < 12 else "later"]))
+    shapes = language.pattern(_readings(clock.get(str(time.minute), ""), time.hour % 12 or 12, language.name))
+    for first, last in search(shapes, words, 0, len(words) - 1):
+        near = search(half, words, first - _FARTHEST_HALF, last + _FARTHEST_HALF)
+        found += [(min(first, one), max(last, two)) for one, two in near[:1]]
+    full = clock.get("full", "") if time.minute == 0 else ""
+    return found + search(language.pattern(_readings(full, time.hour, language.name)), words, 0, len(words) - 1)
 
 
-def _hour(hour: int, half: str) -> int:
-    if half.startswith("p"):
-        return hour % 12 + 12
-    return hour % 12 if half.startswith("a") else hour
+def _readings(shapes: str, hour: int, name: str) -> Iterator[str]:
+    """Yield the readings of a clock, by shapes that name its hour ({0}) or the next one ({1})."""
+    hours = [{str(number), *_rules(name, number, ordinal=False)} for number in (hour, hour % 12 + 1)]
+    for this, following in itertools.product(*hours):
+        yield from entries(shapes.format(this, following))
 
 
 def length_places(length: dt.timedelta, words: Sequence[Word], language: Language | None) -> list[Found]:
@@ -291,23 +379,26 @@ def length_places(length: dt.timedelta, words: Sequence[Word], language: Languag
         return []
     seconds, found = Decimal(length // dt.timedelta(microseconds=1)) / 1_000_000, list[Found]()
     for unit in language.group("units"):
-        found += _amounts(seconds / _UNITS[unit], unit, words, language)
-        for smaller in language.group("units"):  # "3 hours 52 minutes"
-            whole, rest = divmod(seconds, _UNITS[unit])
-            if whole and rest and _UNITS[smaller] < _UNITS[unit]:
-                ones = _amounts(whole, unit, words, language)
-                others = _amounts(rest / _UNITS[smaller], smaller, words, language) if ones else []
-                found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
-    return found
+        found += _units(seconds / UNITS[unit], unit, words, language)
+        whole, rest = divmod(seconds, UNITS[unit])
+        ones = _units(whole, unit, words, language) if whole and rest else []
+        found += _with_part(ones, rest / UNITS[unit], words, language)  # "an hour and a half"
+        for smaller in [
+            name for name in language.group("units") if ones and UNITS[name] < UNITS[unit]
+        ]:  # "3 hours 52 minutes"
+            others = _units(rest / UNITS[smaller], smaller, words, language)
+            found += [(one[0], two[1]) for one in ones for two in others if one[1] < two[0] <= one[1] + 2]
+    parts = language.pattern(_amounts(language.name, "fractions"))
+    return [place for place in found if not behind_place(parts, place[1], words)]
 
 
-def _amounts(number: Decimal, unit: str, words: Sequence[Word], language: Language) -> list[Found]:
+def _units(number: Decimal, unit: str, words: Sequence[Word], language: Language) -> list[Found]:
     """Return where a number of a unit of time is said."""
     pattern = language.pattern(language.group("units")[unit])
-    behind = (
-        (place, search(pattern, words, place[1] + 1, place[1] + 3)) for place in number_places(number, words, language)
-    )
-    return [(first, units[0][1]) for (first, last), units in behind if units and units[0][0] == last + 1]
+    counted = number_places(number, words, language)
+    counted += language.find("one", words, 0, len(words) - 1) if number == 1 else []
+    behind = ((first, behind_place(pattern, last, words)) for first, last in counted)
+    return [(first, last) for first, last in behind if last]
 
 
 def _covering(words: Sequence[Word], start: int, end: int) -> Found:

@@ -117,21 +117,7 @@ def _languages() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
-_TELLING: Final = (
-    "self",
-    "my",
-    "verbs",
-    "fill",
-    "deny",
-    "others",
-    "past",
-    "maybe",
-    "plan",
-    "months",
-    "days",
-    "breaks",
-    "you",
-)
+_TELLING: Final = tuple(entries("self, my, verbs, fill, deny, others, past, maybe, plan, months, days, breaks, you"))
 """Lists whose words show a language beside its common ones, with half of their weight."""
 
 
@@ -163,19 +149,20 @@ def _letters() -> Mapping[str, str]:
     return {letter: names[0] for letter, names in owners.items() if len(names) == 1}
 
 
-_SCRIPTS: Final = (
-    ("ja", re.compile("[\u3040-\u30ff]"), 0.25),
-    ("ko", re.compile("[\uac00-\ud7a3]"), 0.5),
-    ("zh", re.compile("[\u4e00-\u9fff]"), 0.5),
-    ("ar", re.compile("[\u0620-\u064a]"), 0.5),
-    ("hi", re.compile("[\u0900-\u097f]"), 0.5),
-    ("ru", re.compile("[\u0410-\u0451]"), 0.5),
-)
-"""Scripts of one language with a table, with the share of the letters that shows it."""
-_OTHER_LETTERS: Final = re.compile(
-    "[\u0456\u0457\u0454\u0491\u0458\u0459\u045a\u045f\u0452\u045b\u067e\u0679\u0686\u0688\u0691\u06af\u06a9\u06cc\u06d2]"
-)
-"""Letters of other languages that are written in these scripts."""
+@functools.cache
+def _scripts() -> Sequence[tuple[str, re.Pattern[str], re.Pattern[str], float]]:
+    """Return the languages with a script: its letters, those that only other languages have, and its smallest share."""
+    tables = ((name, language_named(name).table) for name in _languages())
+    return [
+        (
+            name,
+            re.compile(f"[{of['script']}]"),
+            re.compile(f"[{of['foreign']}]" if "foreign" in of else "(?!)"),
+            of["share"],
+        )
+        for name, of in tables
+        if "script" in of
+    ]
 
 
 def language_of(texts: Iterable[str]) -> Language | None:
@@ -187,9 +174,9 @@ def language_of(texts: Iterable[str]) -> Language | None:
 def _name_of(text: str) -> str | None:
     sample = text[:2_000]
     letters = sum(map(str.isalpha, sample))
-    for name, script, share in _SCRIPTS:
+    for name, script, foreign, share in _scripts():
         if len(script.findall(sample)) > share * letters:
-            return None if _OTHER_LETTERS.search(sample) else name
+            return None if foreign.search(sample) else name
     scores: dict[str, float] = {}
     words = [word for word in words_of(sample) if word.text[:1].isalpha()]
     for word in words:

@@ -5,13 +5,14 @@ about; each word before the value is one that its language's table knows, or the
 it: in the clause, before it in its sentence, or right after it. The cues are lists of the tables (see `languages`);
 each has a reach here, and a reason in plain words.
 
-Other lists say where a cue is none: ``allowed`` and ``state`` ("I'm scared" is not the past), ``instead`` ("rather than
-coffee"), ``beside`` ("with my parents" after a value), ``became`` ("moved to" tells of the present), and ``leading``
-("on weekdays" before "I").
+Other lists say where a cue is none: ``allowed`` ("I'm scared" is not the past), ``instead`` ("rather than coffee"),
+``correlative`` ("not only"), ``beside`` ("with my parents" after a value) and ``became`` ("moved to" tells of the
+present).
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,14 +20,14 @@ from typing import Final
 
 import attrs
 
-from factmem.detection.forms import Found, numbers_at
-from factmem.detection.languages import REST, Language, entries, language_named, search
+from factmem.detection.forms import UNITS, Found, behind_place, is_amount, length_places, numbers_at
+from factmem.detection.languages import REST, Language, entries, language_named, language_of, search
 from factmem.detection.words import Passage, ReadableText, Word, words_of
 from factmem.stemming import stemmer
 from factmem.subjects import MemorySubject
 from factmem.tables import table
 
-__all__ = ["CUES", "NOT_SAID", "Reading", "Topic"]
+__all__ = ["CUES", "NOT_SAID", "Citation", "Reading", "Topic"]
 
 _DATA: Final = table("detection/plain")
 CUES: Final[Mapping[str, str]] = _DATA["cues"]
@@ -38,11 +39,11 @@ _THEMES: Final = ("averse", "past")
 """Lists of cues that a concept may be about."""
 _OF_EVERY_TOPIC: Final = ("deny", "negate", "condition", "said", "that")
 """Cues that count although the concept has the same word."""
-_EXCEPTIONS: Final = {"others": ("instead",), "past": ("state",)}
-"""Lists of cues, with those of the phrases in which they are none: "rather than", "I'm interested"."""
 _PLAIN: Final = ("self", "my", "verbs", "became", "fill", "allowed", "yes")
 """Lists of the words that may stand before a value."""
 
+_HEARD: Final = 5_000
+"""Maximum distance from a quote of what is searched for a name, a number or a day, in characters."""
 NOT_SAID: Final = "not said in these words"
 _ESTIMATED: Final = "said as an estimate or a range"
 _CORRECTED: Final = "corrected or doubted right after"
@@ -63,6 +64,8 @@ _AFTER: Final = 4
 """Number of words behind a value in which the speaker may be named; twice as many characters of an unspaced script."""
 _LONGEST_TASK: Final = 4_000
 _SHORTEST_ROOT: Final = 4
+_LONGEST_ROOT: Final = 6
+"""Words that share so many letters are of one family: "subscribed" and "subscription"."""
 _WINKS: Final = re.compile(
     "[\U0001f600-\U0001f606\U0001f609\U0001f60e\U0001f60f\U0001f61b-\U0001f61d\U0001f643\U0001f644\U0001f923\U0001f92a"
     "\U0001f92b\U0001f92d\U0001f984\U0001f47d\U0001f480\U0001f9db\U0001f9d9\U0001f47b]|[;:]-?[)DPp](?!\\w)|\\s/s\\b|[xX]D+\\b"
@@ -103,7 +106,10 @@ class Topic:
 
     def has(self, word: str) -> bool:
         """Return whether a word is one of the topic, in any inflection that English has."""
-        return word in self.words or (word.isascii() and stemmer()(word) in self._stems)
+        if word in self.words:
+            return True
+        stem = stemmer()(word) if word.isascii() else ""
+        return stem in self._stems or (len(stem) > _LONGEST_ROOT and stem[:_LONGEST_ROOT] in self._stems)
 
     def places(self, words: Sequence[Word], first: int, last: int) -> set[int]:
         """Return the positions of the topic's words among others, in English or in the language."""
@@ -120,11 +126,6 @@ class Topic:
         """Whether the subject is not the speaker."""
         return "user" not in self.subjects
 
-    @property
-    def is_of_anything(self) -> bool:
-        """Whether the subject names nobody and no thing."""
-        return MemorySubject.EVERYTHING.name in self.subjects
-
     @functools.cached_property
     def themes(self) -> frozenset[str]:
         """The lists of cues that the concept itself is about: what somebody dislikes, or did before."""
@@ -140,7 +141,8 @@ class Topic:
 
     @functools.cached_property
     def _stems(self) -> frozenset[str]:
-        return frozenset(map(stemmer(), self.words))
+        stems = set(map(stemmer(), self.words))
+        return frozenset(stems | {stem[:_LONGEST_ROOT] for stem in stems if len(stem) > _LONGEST_ROOT})
 
     @functools.cached_property
     def _nouns(self) -> re.Pattern[str]:
@@ -150,32 +152,81 @@ class Topic:
         return self.language.pattern(noun for name in named for noun in nouns.get(name, ()))
 
     def _names(self, noun: str) -> bool:
-        if stemmer()(noun) in self._stems:
+        if stemmer()(noun) in self._stems or noun.replace("-", " ") in self.words:
             return True
         return len(noun) > _SHORTEST_ROOT and any(word.startswith(noun) for word in self.words)
 
 
 @attrs.frozen(kw_only=True)
-class Reading:
-    """A passage in a language with a table, read for what a concept is about.
+class Citation:
+    """A quote with what is needed to judge it.
 
     Attributes:
-        text: the message.
-        passage: the words around the quote.
-        language: its language.
-        topic: what the concept is about.
-        asked: the message that this one answers.
+        text: the message that it is from.
+        quote: the span of the quote in the message.
+        asked: the message that the quote answers, if one went before.
         earlier: the messages before, the latest first.
-        own: whether the speaker is the user, and not a page or a tool.
+        names: words that name the subject of the fact.
+        own: whether the message is the user's, who speaks of themselves.
+        said_on: the day of the message, if it is known.
     """
 
     text: ReadableText
-    passage: Passage
+    quote: tuple[int, int]
+    asked: str = attrs.field(default="", repr=False)
+    earlier: Sequence[str] = attrs.field(default=(), repr=False)
+    names: frozenset[str] = frozenset()
+    own: bool = True
+    said_on: dt.date | None = None
+
+    @functools.cached_property
+    def passage(self) -> Passage:
+        """The words around the quote."""
+        return self.text.passage(*self.quote)
+
+    @functools.cached_property
+    def language(self) -> Language | None:
+        """The language of the message, or of those before it if it is too short to show it."""
+        return language_of((self.text.text, f"{self.text.text}\n{self.asked}", *self.earlier[:2]))
+
+    @functools.cached_property
+    def heard(self) -> Sequence[Word]:
+        """The words of the message, and of the one that it answers, if they are not too far from the quote."""
+        text, (start, end) = self.text.text, self.quote
+        return [*words_of(self.asked[-_HEARD:]), *words_of(text, max(0, start - _HEARD), min(len(text), end + _HEARD))]
+
+    @functools.cached_property
+    def says_amount(self) -> bool:
+        """Whether they have a number, a day, a month or a unit of time, or may have one."""
+        words, language = self.heard, self.language
+        if language is None or any(is_amount(word, language) for word in words):
+            return True
+        return any(language.find(name, words, 0, len(words) - 1) for name in ("days", "months"))
+
+    @property
+    def quoted(self) -> str:
+        """The quote itself."""
+        return self.text.text[slice(*self.quote)]
+
+
+@attrs.frozen
+class Reading:
+    """A citation in a language with a table, read for what a concept is about.
+
+    Attributes:
+        citation: the citation.
+        language: its language.
+        topic: what the concept is about.
+    """
+
+    citation: Citation
     language: Language
     topic: Topic
-    asked: str = attrs.field(repr=False)
-    earlier: Sequence[str] = attrs.field(repr=False)
-    own: bool
+
+    @property
+    def passage(self) -> Passage:
+        """The words around the quote."""
+        return self.citation.passage
 
     @property
     def words(self) -> Sequence[Word]:
@@ -188,7 +239,7 @@ class Reading:
         if not found or name in self.topic.themes:
             return set()
         found -= self.entries("allowed", first, last)
-        for exception in (*_EXCEPTIONS.get(name, ()), *(self.topic.themes if name == "deny" else ())):
+        for exception in (*(("instead",) if name == "others" else ()), *(self.topic.themes if name == "deny" else ())):
             found -= self.entries(exception, first, last)
         return found if name in _OF_EVERY_TOPIC else found - self.topic.named(self.words, first, last)
 
@@ -201,30 +252,31 @@ class Reading:
 
     def structure(self, place: Found) -> str | None:
         """Return the reason of words outside running text."""
-        return self.text.structure_at(self.words[place[0]].start, self.words[place[1]].end)
+        return self.citation.text.structure_at(self.words[place[0]].start, self.words[place[1]].end)
 
     # A value at a place
 
-    def reason(self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False) -> str | None:
-        """Return why a value is not plainly said at a place; None if it is.
+    def reasons(
+        self, place: Found, *, text: bool, truth: bool | None = None, whole: bool = False, dated: bool = False
+    ) -> Iterator[str]:
+        """Yield the reasons why a value is not plainly said at a place.
 
         Args:
             place: the positions of its first and last word.
             text: whether it is a text, beside which a word may be unknown.
             truth: the truth that the place's words say of the concept; None for a value of their own.
             whole: whether the place has other words between the parts of a value, which may hold cues.
+            dated: whether the value itself tells when something happened.
         """
-        return next(self._reasons(place, text=text, truth=truth, whole=whole), None)
-
-    def _reasons(self, place: Found, *, text: bool, truth: bool | None, whole: bool) -> Iterator[str]:
         if structure := self.structure(place):
             yield structure
         sentence = self.passage.sentence(*place)
         clause = self._clause(place, sentence)
-        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth)
-        yield from self._of_clause(clause, inner=set() if whole else set(range(place[0], place[1] + 1)), truth=truth)
+        yield from self._of_speaker(place, clause, sentence, text=text, truth=truth, dated=dated)
+        inner = set[int]() if whole else set(range(place[0], place[1] + 1))
+        yield from self._of_clause(clause, inner=inner, truth=truth, dated=dated)
         yield from self._of_sentence(place, clause, sentence)
-        yield from self.reasons_around(clause, sentence)
+        yield from self.reasons_around(clause, sentence, denied=truth is False)
 
     def clause(self, place: Found) -> Found:
         """Return the clause of a place."""
@@ -251,6 +303,7 @@ class Reading:
     def _unknown(self, first: int, last: int, *names: str) -> set[int]:
         """Return the positions of words that neither the table nor the topic has."""
         found = set(self._said(first, last)) - self.topic.places(self.words, first, last)
+        found = {at for at in found if not is_amount(self.words[at], self.language)}
         for name in (*_PLAIN, *self.topic.themes, *names):
             found -= self.entries(name, first, last) if found else set()
         return found
@@ -258,27 +311,29 @@ class Reading:
     # Who speaks of what
 
     def _of_speaker(
-        self, place: Found, clause: Found, sentence: Found, *, text: bool, truth: bool | None
+        self, place: Found, clause: Found, sentence: Found, *, text: bool, truth: bool | None, dated: bool
     ) -> Iterator[str]:
-        if not self.own:
+        if not self.citation.own:
             return
         inner = set(range(place[0], place[1] + 1))
+        first, last = clause[0], place[0] - 1
         beside = self.entries("beside", place[1] + 1, clause[1])
         if any(at < min(beside, default=at + 1) for at in self.cues("others", *clause) - inner):
             yield CUES["others"]
-        first, last = clause[0], place[0] - 1
         unknown = self._unknown(first, last, *(("negate",) if truth is False else ()))
         alone = truth is None and not unknown and not self._speaks(place, clause, unknown)
         if alone and self._continues_list(place, clause, sentence):
             return
-        leads = _SHORT if first in self.entries("leading", first, first) else 1
-        oneself = truth is None and (
-            self.entries("self", first, min(first + leads, last))
+        oneself = (
+            self.entries("self", first, min(first + _SHORT, last))
             or self._begins_with_verb(place, clause)
             or self._names_topic(first, last)
         )
-        most = (2 if text else 1) if oneself or self._counts_topic(place) else 0
-        if len(unknown) > most:
+        related = self.topic.places(self.words, *clause) - inner
+        most = 1 + text + bool(related) if truth is None and (oneself or self._counts_topic(place)) else 0
+        number = not text and truth is None and not dated
+        labelled = number and place[0] - 1 in unknown and place[1] + 1 not in related  # "flat 54"
+        if len(unknown) > most or labelled:
             yield _WORDY
         answers = self._answers(clause) and len(unknown | self._unknown(place[1] + 1, clause[1])) <= 1
         speaks = self._speaks(place, clause, unknown) or answers or self._is_labelled(clause, sentence)
@@ -290,9 +345,8 @@ class Reading:
         first, last = clause[0], place[0] - 1
         after = self._after(place, clause)
         related = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
-        verbs = self.entries("verbs", first, last) or self.entries("verbs", place[0], after)
-        verbs = verbs or self.entries("became", *clause)
-        verbs = verbs or self.entries("endings", place[1], place[1])
+        verbs = self.entries("verbs", first, after) | self.entries("became", *clause)
+        verbs |= self.entries("endings", place[1], place[1])
         table = self.language.table
         oneself = self.entries("self", first, last) or self.entries("self", place[1] + 1, after)
         if oneself and (verbs or related or unknown or table.get("nominal")):
@@ -304,7 +358,8 @@ class Reading:
         if self.entries("verbs", place[1] + 1, after) and self.entries("my", place[1] + 1, after) and related:
             return True
         before = self._counts_topic(place) or any(at < place[0] for at in related - verbs)
-        return self.topic.is_of_a_thing and before and (bool(verbs) or self.language.is_unspaced)
+        named = any(self.words[at].text in self.topic.subjects for at in range(first, place[0]))
+        return self.topic.is_of_a_thing and before and (bool(verbs) or named or self.language.is_unspaced)
 
     def _names_topic(self, first: int, last: int) -> bool:
         """Return whether words begin with what is the speaker's ("my ..."), or with a thing, and name the topic."""
@@ -320,7 +375,8 @@ class Reading:
     def _counts_topic(self, place: Found) -> bool:
         """Return whether what the concept is about stands right behind a value, and need not be of one thing."""
         behind = place[1] + 1
-        return self.topic.is_of_anything and behind in self.topic.places(self.words, behind, behind)
+        everything = MemorySubject.EVERYTHING.name in self.topic.subjects
+        return everything and behind in self.topic.places(self.words, behind, behind)
 
     def _after(self, place: Found, clause: Found) -> int:
         """Return the last position behind a value at which its speaker may be named."""
@@ -331,7 +387,7 @@ class Reading:
 
     def _answers(self, clause: Found) -> bool:
         """Return whether a clause begins the answer to a single question, to the speaker or about the topic."""
-        asked = words_of(self.asked)
+        asked = words_of(self.citation.asked)
         marks = [at for at, word in enumerate(asked) if word.text in _QUESTION_MARKS]
         begins = self.words[0].start == 0 and not self._unknown(0, clause[0] - 1)
         if len(marks) != 1 or not begins or (self.passage.ends[:1] < [clause[0]] and self.passage.ends):
@@ -340,6 +396,7 @@ class Reading:
         first = next(before, -1) + 1
         yours, others = (self._within(name, asked, first, marks[0]) for name in ("you", "others"))
         others -= yours | self.topic.named(asked, first, marks[0])
+        others |= set() if "past" in self.topic.themes else self._within("past", asked, first, marks[0])
         alone = clause[1] + 1 >= self.passage.sentence(*clause)[1] or bool(self.entries("verbs", *clause))
         return not others and (bool(yours) or (alone and bool(self.topic.places(asked, first, marks[0]))))
 
@@ -362,7 +419,7 @@ class Reading:
 
     def _continues_list(self, place: Found, clause: Found, sentence: Found) -> bool:
         """Return whether a value continues the list of an earlier clause: "I grow figs, plums and *pears*"."""
-        breaks, joins = self._breaks(sentence), self.entries("and", *sentence)
+        breaks, joins = self._breaks(sentence), self.entries("joins", *sentence)
         last = clause[0] - 1
         while last > sentence[0] and (self.words[last].text in _COMMAS or last in joins):
             borders = (at for at in range(last - 1, sentence[0] - 1, -1) if self._parts(at, breaks, before=True))
@@ -370,7 +427,7 @@ class Reading:
             unknown = self._unknown(first, last)
             if self._speaks((last, last), (first, last), ()):
                 reach = (first, clause[1])
-                inner = set(range(place[0], place[1] + 1))
+                inner = set(range(place[0], place[1] + 1)) | self.entries("correlative", *reach)
                 against = (self.cues(name, *reach) - inner for name in (*_IN_CLAUSE, "others"))
                 return len(unknown) <= _SHORT and not any(against)
             if len(self._said(first, last)) > _SHORT:
@@ -380,8 +437,10 @@ class Reading:
 
     # Cues
 
-    def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None) -> Iterator[str]:
+    def _of_clause(self, clause: Found, *, inner: set[int], truth: bool | None, dated: bool) -> Iterator[str]:
         for name in _IN_CLAUSE:
+            if dated and name == "past":
+                continue
             reach = clause
             if name == "past" and self.entries("became", *clause):  # "I moved to Lyon last month, then to Nice"
                 reach = clause[1] + 1, self.passage.sentence(*clause)[1]
@@ -422,23 +481,26 @@ class Reading:
 
     def _is_asked(self, clause: Found, sentence: Found) -> bool:
         """Return whether a question mark ends a clause, or only a tag ("right?") stands between them."""
-        marks = [
-            at
-            for at in range(clause[1], min(sentence[1] + 2, len(self.words)))
-            if self.words[at].text in _QUESTION_MARKS
-        ]
+        last = min(sentence[1] + 1, len(self.words) - 1)
+        marked = any(word.text in _QUESTION_MARKS for word in self.words[clause[1] : last + 1])
         rest = self._said(clause[1] + 1, sentence[1])
-        return bool(marks) and (len(rest) < _SHORT or set(rest) <= self.entries("tags", clause[1] + 1, sentence[1]))
+        return marked and (len(rest) < _SHORT or set(rest) <= self.entries("tags", clause[1] + 1, sentence[1]))
 
     # Around
 
-    def reasons_around(self, clause: Found, sentence: Found) -> Iterator[str]:
-        """Yield the reasons that the words after a clause, and the task of the message, give."""
+    def reasons_around(self, clause: Found, sentence: Found, *, denied: bool = False) -> Iterator[str]:
+        """Yield the reasons that the words after a clause, and the task of the message, give.
+
+        Args:
+            clause: the clause.
+            sentence: its sentence.
+            denied: whether the clause denies something, which may be denied once more.
+        """
         reach = sentence[1]
         while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
             reach = self.passage.sentence(reach + 1, reach + 1)[1]
         after = [at for border in (clause[1], sentence[1]) for at in self._first_words(border + 1, reach)]
-        if self.entries("fix", clause[1] + 1, reach) or any(map(self._takes_back, after)):
+        if self.entries("fix", clause[1] + 1, reach) or any(self._takes_back(at, denied=denied) for at in after):
             yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
         if winks or self.entries("joke", sentence[1] + 1, reach):
@@ -449,21 +511,23 @@ class Reading:
     def _first_words(self, first: int, last: int) -> list[int]:
         """Return the positions of the first word, and of the first one that carries meaning."""
         said = self._said(first, last)
+        if set(said[:1]) & self.entries("further", first, last):  # "and ...": a clause of its own
+            return []
         return [*said[:1], *sorted(set(said) - self.entries("fill", first, last))[:1]]
 
-    def _takes_back(self, at: int) -> bool:
+    def _takes_back(self, at: int, *, denied: bool) -> bool:
         """Return whether a clause begins like a correction, or like a contrast with a cue of its own."""
         ends = (end for end in range(at, len(self.words)) if self.passage.is_pause(end) or end in self.passage.ends)
         end = next(ends, len(self.words) - 1)
         said = self._said(at, end)
-        unknown = self._unknown(at, end, "common", "back", "contrast", "deny", "maybe")
+        contrast = at in self.entries("contrast", at, at)
+        unknown = self._unknown(at, end, "common", "back", "contrast", *(_IN_CLAUSE if contrast else ("deny", "maybe")))
         if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
             return True
-        speaks_against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
-        contrast = at in self.entries("contrast", at, at)
-        if speaks_against and (
-            (not unknown and self.words[end].text not in _QUESTION_MARKS) or (contrast and speaks_against != ["deny"])
-        ):
+        against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
+        if denied and set(against) <= {"deny"}:
+            return False
+        if against and not unknown and self.words[end].text not in _QUESTION_MARKS:
             return True
         allowed = self.entries("allowed", at, end)
         back = [place for place in self._find("back", at, at + _SHORT) if place[0] == at and at not in allowed]
@@ -471,10 +535,11 @@ class Reading:
 
     def _is_worked_on(self, clause: Found) -> bool:
         """Return whether the message, or one before it, asks for work on a text, or plays a role."""
-        whole = self.text.text
+        citation, whole = self.citation, self.citation.text.text
         if self._names("material", whole[: self.words[clause[1]].end][-_LONGEST_TASK:]):
             return True
-        return any(self._names("frame", text[:_LONGEST_TASK]) for text in (whole, self.asked, *self.earlier[:2]))
+        texts = (whole, citation.asked, *citation.earlier[:2])
+        return any(self._names("frame", text[:_LONGEST_TASK]) for text in texts)
 
     def _names(self, name: str, text: str) -> bool:
         words = words_of(text)
@@ -503,9 +568,7 @@ class Reading:
         measured = {_DATA["symbols"][mark] for mark in symbols if mark in _DATA["symbols"]}
         groups = {**self.language.group("measures"), **self.language.group("units")}
         measured |= {
-            name
-            for name, entries in groups.items()
-            if any(one == behind for one, _ in search(self.language.pattern(entries), words, behind, behind + 1))
+            name for name, forms in groups.items() if behind_place(self.language.pattern(forms), place[1], words)
         }
         if measured and not measured & (self.topic.units or _OF_AMOUNTS):
             return _UNIT
@@ -519,25 +582,23 @@ class Reading:
         behind = place[1] + 1
         if behind > clause[1] or self.words[behind].is_mark:
             return None
-        unknown = self._unknown(behind, clause[1], "instead", "beside", "days", "months")
+        unknown = self._unknown(behind, clause[1], "instead", "beside", "days", "months", "tail")
         return _COUNTS_ELSE if behind in unknown - self.entries("common", behind, behind) else None
 
     def reason_of_text(self, place: Found) -> str | None:
         """Return why a text is not plainly the one that the concept asks for; None if it is."""
         return None if self.language.is_unspaced else self._reason_of_next(place, self.clause(place))
 
-    def reason_of_event(self, place: Found) -> str | None:
-        """Return why a day is not plainly that of what the concept is about: no word of its clause names it."""
-        clause = self.clause(place)
-        named = self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1))
-        return None if named or self._answers(clause) else _COUNTS_ELSE
+    def reason_of_topic(self, place: Found, *, choice: bool) -> str | None:
+        """Return why a day, or one of several choices, is not plainly that of what the concept is about.
 
-    def reason_of_choice(self, place: Found) -> str | None:
-        """Return why one of several choices is not plainly made: its word says something else of another word."""
+        A word of its clause has to name it; a choice may also stand alone.
+        """
         clause = self.clause(place)
         if self.topic.places(self.words, *clause) - set(range(place[0], place[1] + 1)):
             return None
-        return _COUNTS_ELSE if self._unknown(place[1] + 1, clause[1]) else None
+        alone = not self._unknown(place[1] + 1, clause[1], "tail") if choice else self._answers(clause)
+        return None if alone else _COUNTS_ELSE
 
     # Statements
 
@@ -564,6 +625,11 @@ class Reading:
         wanted = {word.text for word in words_of(text) if not word.is_mark} - light - said
         return [word for word in wanted if stemmer()(word) not in stems]
 
+    def measured(self, number: float) -> list[Found]:
+        """Return where a number is said as a length of time, in a unit that the concept names."""
+        lengths = (dt.timedelta(seconds=UNITS[name] * number) for name in self.topic.units & set(UNITS))
+        return [place for length in lengths for place in length_places(length, self.words, self.language)]
+
     # Requests
 
     def asks_to_forget(self, sentence: Found) -> bool:
@@ -578,6 +644,15 @@ class Reading:
 
     def translated(self, texts: Iterable[str]) -> list[Found]:
         """Return where the language's words for some English ones stand."""
+        return self._translated(texts, self.words)
+
+    def is_asked_for(self, keyword: Sequence[Sequence[str]]) -> bool:
+        """Return whether the message before asks for a truth, by the words of its keyword's parts, and no other."""
+        asked = words_of(self.citation.asked)
+        several = self.language.find("maybe", asked, 0, len(asked) - 1)
+        found = [bool(self._translated(words, asked)) for words in keyword]
+        return bool(found) and not several and 2 * sum(found) >= len(found)
+
+    def _translated(self, texts: Iterable[str], words: Sequence[Word]) -> list[Found]:
         topic = Topic(frozenset(text.lower() for text in texts), frozenset(), self.language)
-        places = sorted(topic.places(self.words, 0, len(self.words) - 1))
-        return [(at, at) for at in places]
+        return [(at, at) for at in sorted(topic.places(words, 0, len(words) - 1))]

@@ -14,15 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import (
-    EXPLICIT_INSTRUCTIONS,
-    Conversation,
-    DetectionExample,
-    Message,
-    Prompt,
-    Topic,
-    WorkedExample,
-)
+from factmem.abc import EXPLICIT_INSTRUCTIONS, Conversation, DetectionExample, Message, Prompt, Topic, WorkedExample
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Excerpt, Window

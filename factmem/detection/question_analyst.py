@@ -9,15 +9,7 @@ from typing import Any, Final
 import attrs
 from anyio import to_thread
 
-from factmem.abc import (
-    Complexity,
-    Gap,
-    Known,
-    LanguageModel,
-    QuestionAnalysis,
-    QuestionRequest,
-    SubQuestion,
-)
+from factmem.abc import Complexity, Gap, Known, LanguageModel, QuestionAnalysis, QuestionRequest, SubQuestion
 from factmem.detection.extractions import says_nothing
 from factmem.detection.inquiries import inquire
 from factmem.detection.redaction import redact

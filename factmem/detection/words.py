@@ -33,9 +33,7 @@ _ACCENTS: Final = lazy_pattern("[\u0300-\u036f\u0640\u064b-\u065f\u200c\u200d]")
 _ENDS: Final = frozenset(".!?…。！？؟।｡")
 _CLOSING_MARKS: Final = frozenset("\"'”’»)]」』）")
 _PAUSES: Final = frozenset(",;:()[]，、；：،؛（）–—|/~&")
-_SHORTENED: Final = frozenset(
-    ("dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "vs", "approx", "ca", "no", "nr", "ul")
-)
+_SHORTENED: Final = frozenset(table("detection/plain")["shortened"].split(", "))
 """Words that end with a full stop within a sentence."""
 _LONGEST_ORDINAL: Final = 2
 
@@ -125,9 +123,10 @@ class Passage:
         if not 0 < at < len(self.words) - 1:
             return False
         before, after = self.words[at - 1].text, self.words[at + 1].text
-        return (
-            before.isdigit() and len(before) <= _LONGEST_ORDINAL and after.isdigit() and len(after) > _LONGEST_ORDINAL
-        )
+        if at > 1 and not before.isdigit() and len(before) <= _LONGEST_ORDINAL:  # "1st"
+            before = self.words[at - 2].text
+        short, long = len(before) <= _LONGEST_ORDINAL, len(after) > _LONGEST_ORDINAL
+        return before.isdigit() and short and after.isdigit() and long
 
     def _touches(self, at: int, step: int) -> bool:
         other = at + step
@@ -172,18 +171,7 @@ _PARTS: Final = tuple(
 """Parts that are not running text: a reason, a pattern, and their smallest number."""
 _STAGED: Final = lazy_pattern(r"(?<![*\w])\*[^*\n]{3,}\*(?![*\w])")
 _MARK: Final = lazy_pattern(r"[\"“”„«»「」『』‘'’＂`]|\n[ \t]*\n")
-_CLOSING: Final = {
-    '"': '"”“',
-    "“": '”"',
-    "„": '“”"',
-    "«": "»",
-    "»": "«",
-    "「": "」",
-    "『": "』",
-    "‘": "’'",
-    "'": "'’",
-    "＂": "＂",
-}
+_CLOSING: Final = table("detection/plain")["quotations"]
 """Marks that open a quotation, with the marks that close it."""
 _UNCLOSED: Final = frozenset('"“„«')
 """Marks that quote the rest of a paragraph if nothing closes them; an apostrophe does not."""
@@ -210,7 +198,8 @@ class ReadableText:
 
     def structure_at(self, start: int, end: int) -> str | None:
         """Return the structure that a span stands in, such as "said in a list"; None for running text."""
-        return next((name for name, spans in self._structures if _holds(spans, start, end)), None)
+        held = (name for name, spans in self._structures for opens, closes in spans if opens <= start and end <= closes)
+        return next(held, None)
 
     @functools.cached_property
     def _structures(self) -> tuple[tuple[str, Sequence[Span]], ...]:
@@ -238,10 +227,6 @@ def _is_row(line: str) -> bool:
     return bool(_BAR.search(line)) or "\t" in line.strip() or line.count(";") > 1 or line.count(" / ") > 1
 
 
-def _holds(spans: Sequence[Span], start: int, end: int) -> bool:
-    return any(opens <= start and end <= closes for opens, closes in spans)
-
-
 def _between_marks(text: str) -> Iterator[Span]:
     """Yield the spans between quotation marks, those marks included; an open quotation ends with its paragraph."""
     opened: tuple[str, int] | None = None
@@ -251,17 +236,13 @@ def _between_marks(text: str) -> Iterator[Span]:
             if opened and opened[0] in _UNCLOSED:
                 yield opened[1], at
             opened = None
-        elif opened and mark in _CLOSING[opened[0]] and not _is_inside_word(text, at):
+        elif opened and mark in _CLOSING[opened[0]] and not (mark in "'’" and text[at + 1 : at + 2].isalnum()):
             yield opened[1], at + 1
             opened = None
         elif (opened is None or opened[0] in "'‘") and mark in _CLOSING and _opens(text, at):
             opened = mark, at
     if opened and opened[0] in _UNCLOSED:
         yield opened[1], len(text)
-
-
-def _is_inside_word(text: str, at: int) -> bool:
-    return text[at] in "'’" and text[at + 1 : at + 2].isalnum()
 
 
 def _opens(text: str, at: int) -> bool:

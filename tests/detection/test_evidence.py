@@ -75,6 +75,7 @@ PLAIN: Final = {
     "pl": ("Mieszkam w Krakowie.", "Kraków"),
     "pt": ("Moro em Lisboa.", "Lisboa"),
     "ru": ("Я живу в Самаре.", "Самара"),
+    "sv": ("Jag bor i Lund.", "Lund"),
     "tr": ("Ankara'da yaşıyorum.", "Ankara"),
     "zh": ("我住在上海。", "上海"),
 }
@@ -91,6 +92,7 @@ AGES: Final = {
     "pl": "Mam 34 lata.",
     "pt": "Tenho trinta e quatro anos.",
     "ru": "Мне 34 года.",
+    "sv": "Jag är trettiofyra år gammal.",
     "tr": "34 yaşındayım.",
     "zh": "我34岁。",
 }
@@ -183,7 +185,7 @@ def test_denials_the_past_and_other_people_wait_in_every_language(text: str, val
         ("Not here:\n- I live in Oslo\n- I live in Bergen", "said in a list"),
         ("name | city\nI | live in Oslo\n", "said in a table"),
         ("Bo [10:02] I live in Oslo.\nAda [10:03] I live in Bergen.", "said by one of several speakers"),
-        ("Jag bor i Oslo.", "said in a language that is not recognized"),
+        ("Asun Oslossa.", "said in a language that is not recognized"),
     ],
 )
 def test_a_cue_or_a_structure_is_the_reason_of_waiting(text: str, why: str) -> None:
@@ -445,3 +447,70 @@ def test_a_word_that_ends_like_a_denial_denies_nothing() -> None:
 def test_a_number_that_a_language_cannot_spell_is_read_in_figures() -> None:
     for text in ("Mój budżet to 32000.", "मेरा बजट 32000 है।", "私の予算は32000です。"):
         judged(text, 32_000, Concept.single("budget", "Their budget", int))
+
+
+RELATIVE: Final = Concept.single("deadline", "When the report is due", dt.date)
+LENGTH: Final = Concept.single("commute", "How long the way to work takes", dt.timedelta)
+MEETING: Final = Concept.single("meeting", "When they meet", dt.datetime)
+STARS: Final = Concept.single("rating", "How many stars they give", float)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "concept", "believed"),
+    [
+        ("My report is due tomorrow.", dt.date(2024, 5, 9), RELATIVE, True),
+        ("My report is due tomorrow.", dt.date(2024, 5, 10), RELATIVE, False),
+        ("My report is due the day after tomorrow.", dt.date(2024, 5, 10), RELATIVE, True),
+        ("My report is due the day after tomorrow.", dt.date(2024, 5, 9), RELATIVE, False),
+        ("My report is due on the last day of June 2024.", dt.date(2024, 6, 30), RELATIVE, True),
+        ("My report is due on the twenty-third of June 2024.", dt.date(2024, 6, 3), RELATIVE, False),
+        ("My report is due on Christmas Eve 2024.", dt.date(2024, 12, 24), RELATIVE, True),
+        ("My commute takes an hour and a half.", dt.timedelta(minutes=90), LENGTH, True),
+        ("My commute takes an hour and a half.", dt.timedelta(minutes=60), LENGTH, False),
+        ("My commute takes half an hour.", dt.timedelta(minutes=30), LENGTH, True),
+        ("My commute takes 3 hours 52 minutes.", dt.timedelta(hours=3, minutes=52), LENGTH, True),
+        ("We meet tomorrow at three in the afternoon.", dt.datetime(2024, 5, 9, 15), MEETING, True),
+        ("We meet tomorrow at three in the afternoon.", dt.datetime(2024, 5, 9, 3), MEETING, False),
+        ("We meet tomorrow at quarter to six in the evening.", dt.datetime(2024, 5, 9, 17, 45), MEETING, True),
+        ("My rating is three and a half stars.", 3.5, STARS, True),
+        ("My rating is three and a half stars.", 3, STARS, False),
+        ("I give it two dozen stars.", 12, STARS, False),
+        ("I'm twenty-five.", 5, AGE, False),
+    ],
+)
+def test_numbers_and_times_in_words_are_whole(
+    text: str, value: Any, concept: Concept[Any, Any], believed: bool
+) -> None:
+    said = Citation(
+        text=ReadableText(text), quote=(0, len(text)), names=frozenset({"user"}), said_on=dt.date(2024, 5, 8)
+    )
+    assert (doubt_of(value, concept, said) is None) is believed
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "believed"),
+    [
+        ("I speak not only Japanese but also Korean.", "Korean", True),
+        ("I speak not Japanese but also no Korean.", "Korean", False),
+        ("I speak Korean without an accent.", "Korean", True),
+        ("Without a book I speak no Korean.", "Korean", False),
+    ],
+)
+def test_a_denial_reaches_what_it_denies(text: str, value: str, believed: bool) -> None:
+    language = Concept.single("language", "A language that they speak")
+    assert (judged(text, value, language) is None) is believed
+
+
+@pytest.mark.parametrize(
+    ("asked", "text", "value", "believed"),
+    [
+        ("Do you smoke?", "No thanks.", False, True),
+        ("Do you smoke?", "Never.", False, True),
+        ("Do you smoke?", "No idea.", False, False),
+        ("Do you smoke or vape?", "Yes.", True, False),
+        ("Does your brother smoke?", "No.", False, False),
+        ("Rauchst du?", "Nein danke.", False, True),
+    ],
+)
+def test_a_yes_or_a_no_answers_one_question(asked: str, text: str, value: bool, believed: bool) -> None:
+    assert (judged(text, value, SMOKES, asked=asked) is None) is believed
