@@ -56,7 +56,8 @@ VERIFIERS: Final = ("none", "label", "yes")
 
 
 def _choice(name: str, *members: str) -> type[enum.Enum]:
-    return enum.Enum(name, {re.sub(r"\W", "_", member).upper(): member for member in members})  # type: ignore[return-value]
+    names = {re.sub(r"\W", "_", member.replace("+", "_plus")).upper(): member for member in members}
+    return enum.Enum(name, names)  # type: ignore[return-value]
 
 
 @attrs.frozen
@@ -173,7 +174,7 @@ def sets() -> dict[str, list[Case]]:
         "unseen": [*_written("unseen")],
         "dangers": [*_written("fourth")],
     }
-    for name, file in (("new", "evidence"), ("second", "evidence_second")):
+    for name, file in (("new", "evidence"), ("second", "evidence_second"), ("third", "evidence_third")):
         found[name] = [_packed(case) for half in blind_sets.HALVES for case in blind_sets.read(file, half)]
     return found
 

@@ -202,6 +202,7 @@ class _Check:
             quote=(start, end),
             asked=before[0].utterance.text if before and before[0].utterance.origin.trusted else "",
             earlier=tuple(other.utterance.text for other in before),
+            later=self._later(excerpt),
             names=frozenset(word.text for word in words_of(label.replace("_", " "))),
             own=said.origin is Origin.USER,
             said_on=said.timestamp.date(),
@@ -212,6 +213,12 @@ class _Check:
         """Return the messages before one, the latest first."""
         at = next((at for at, other in enumerate(self.window.excerpts) if other is excerpt), 0)
         return [item for item in self.window.excerpts[:at][::-1] if item.utterance is not excerpt.utterance]
+
+    def _later(self, excerpt: Excerpt) -> str:
+        """Return the next message of the one who said a message; empty if there is none."""
+        said = excerpt.utterance
+        later = (item.utterance for item in self.window.excerpts if item.utterance.position > said.position)
+        return next((other.text for other in later if (other.origin, other.speaker) == (said.origin, said.speaker)), "")
 
     def _meaning(self, finding: Extraction, citation: Citation, dropped: _Drops) -> _Meaning:
         match finding.said:

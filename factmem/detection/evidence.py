@@ -171,6 +171,10 @@ class _Judge:
     def _reason_of_member(self, place: Found, value: Any, reading: Reading) -> str | None:
         if (reason := reading.reason_of_topic(place, choice=True)) is not None:
             return reason
+        rest = self.citation.passage.text[reading.words[place[0]].start :].lower()
+        written = [text for text in map(_text_of_member, self._members_of(value)) if rest.startswith(text)]
+        if written and max(written, key=len) != _text_of_member(value):  # "A+" is not "A-"
+            return NOT_SAID
         clause = reading.clause(place)
         others = [form for member in self._members_of(value) if member != value for form in _forms_of(member)]
         said = self._member_places(set(others) - set(_forms_of(value)))
@@ -280,6 +284,10 @@ def _forms_of(member: Any) -> list[str]:
     values = [member.value, member.name] if isinstance(member, enum.Enum) else [member]
     spelled = (str(value).replace("_", " ").replace("-", " ").strip() for value in values)
     return list(dict.fromkeys(text.lower() for text in spelled if text))
+
+
+def _text_of_member(member: Any) -> str:
+    return str(member.value if isinstance(member, enum.Enum) else member).lower()
 
 
 def _text_of(value: Any) -> str:

@@ -166,6 +166,7 @@ class Citation:
         quote: the span of the quote in the message.
         asked: the message that the quote answers, if one went before.
         earlier: the messages before, the latest first.
+        later: the next message of the same speaker, if there is one.
         names: words that name the subject of the fact.
         own: whether the message is the user's, who speaks of themselves.
         said_on: the day of the message, if it is known.
@@ -175,6 +176,7 @@ class Citation:
     quote: tuple[int, int]
     asked: str = attrs.field(default="", repr=False)
     earlier: Sequence[str] = attrs.field(default=(), repr=False)
+    later: str = attrs.field(default="", repr=False)
     names: frozenset[str] = frozenset()
     own: bool = True
     said_on: dt.date | None = None
@@ -502,11 +504,24 @@ class Reading:
         after = [at for border in (clause[1], sentence[1]) for at in self._first_words(border + 1, reach)]
         if self.entries("fix", clause[1] + 1, reach) or any(self._takes_back(at, denied=denied) for at in after):
             yield _CORRECTED
+        if self._is_corrected_later:
+            yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
         if winks or self.entries("joke", sentence[1] + 1, reach):
             yield CUES["joke"]
         if self._is_worked_on(clause):
             yield _WORKED_ON
+
+    @property
+    def _is_corrected_later(self) -> bool:
+        """Whether the next message of the speaker begins like a correction or a joke."""
+        text = self.citation.later[:_HEARD]
+        later = Reading(Citation(text=ReadableText(text), quote=(0, len(text))), self.language, self.topic)
+        if not later.words:
+            return False
+        last = later.passage.sentence(0, 0)[1]
+        begins = later.entries("fix", 0, last) or later.entries("joke", 0, last)
+        return bool(begins) or any(later._takes_back(at, denied=False) for at in later._first_words(0, last))
 
     def _first_words(self, first: int, last: int) -> list[int]:
         """Return the positions of the first word, and of the first one that carries meaning."""
@@ -647,11 +662,14 @@ class Reading:
         return self._translated(texts, self.words)
 
     def is_asked_for(self, keyword: Sequence[Sequence[str]]) -> bool:
-        """Return whether the message before asks for a truth, by the words of its keyword's parts, and no other."""
+        """Return whether the message before asks for a truth, by the words of its keyword's parts, and no other.
+
+        "You don't drive, do you?" is answered in either way.
+        """
         asked = words_of(self.citation.asked)
-        several = self.language.find("maybe", asked, 0, len(asked) - 1)
+        unclear = any(self._within(name, asked, 0, len(asked) - 1) for name in ("maybe", "deny", "negate"))
         found = [bool(self._translated(words, asked)) for words in keyword]
-        return bool(found) and not several and 2 * sum(found) >= len(found)
+        return bool(found) and not unclear and 2 * sum(found) >= len(found)
 
     def _translated(self, texts: Iterable[str], words: Sequence[Word]) -> list[Found]:
         topic = Topic(frozenset(text.lower() for text in texts), frozenset(), self.language)

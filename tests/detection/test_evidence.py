@@ -48,11 +48,17 @@ def doubted(askable: bool | None) -> Detection:
 
 
 def judged(
-    text: str, value: Any, concept: Concept[Any, Any] = CITY, quote: str = "", asked: str = "", subject: str = "user"
+    text: str,
+    value: Any,
+    concept: Concept[Any, Any] = CITY,
+    quote: str = "",
+    asked: str = "",
+    subject: str = "user",
+    later: str = "",
 ) -> Doubt | None:
     start = text.index(quote)
     span = (start, start + len(quote or text))
-    citation = Citation(text=ReadableText(text), quote=span, asked=asked, names=frozenset({subject}))
+    citation = Citation(text=ReadableText(text), quote=span, asked=asked, later=later, names=frozenset({subject}))
     return doubt_of(value, concept, citation)
 
 
@@ -508,9 +514,46 @@ def test_a_denial_reaches_what_it_denies(text: str, value: str, believed: bool) 
         ("Do you smoke?", "Never.", False, True),
         ("Do you smoke?", "No idea.", False, False),
         ("Do you smoke or vape?", "Yes.", True, False),
+        ("You don't smoke, do you?", "Correct.", True, False),
         ("Does your brother smoke?", "No.", False, False),
         ("Rauchst du?", "Nein danke.", False, True),
     ],
 )
 def test_a_yes_or_a_no_answers_one_question(asked: str, text: str, value: bool, believed: bool) -> None:
     assert (judged(text, value, SMOKES, asked=asked) is None) is believed
+
+
+@pytest.mark.parametrize(
+    ("later", "believed"),
+    [
+        ("Can you find a gym near me?", True),
+        ("And I work in Bergen.", True),
+        ("Sorry, I meant Bergen.", False),
+        ("Just kidding!", False),
+        ("Oops, wrong city.", False),
+    ],
+)
+def test_the_next_message_may_take_back_what_was_said(later: str, believed: bool) -> None:
+    assert (judged("I live in Oslo.", "Oslo", later=later) is None) is believed
+
+
+BloodType = enum.Enum("BloodType", {"A_POSITIVE": "A+", "A_NEGATIVE": "A-"})
+
+
+def test_members_that_differ_in_a_sign_are_told_apart() -> None:
+    blood = Concept.single("blood_type", "Blood type of the user", BloodType)
+    said = "My blood type is A+."
+    assert judged(said, BloodType.A_POSITIVE, blood) is None
+    assert judged(said, BloodType.A_NEGATIVE, blood) is not None
+
+
+async def test_a_detector_reads_the_next_message_of_the_same_speaker() -> None:
+    said = [
+        Message(content="I live in Oslo."),
+        Message(content="Noted.", role="assistant"),
+        Message(content="Sorry, I meant Bergen."),
+    ]
+    answer = {"city": [{"quote": "I live in Oslo", "message": 1, "value": "Oslo"}]}
+    detector = InstructorDetector(ScriptedModel(lambda prompt, model: answer))
+    found = await detector.detect(Conversation(messages=said), DetectionRequest(concepts=[CITY]))
+    assert [item.doubt is not None for item in found.candidates] == [True]
