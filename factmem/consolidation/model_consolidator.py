@@ -31,7 +31,7 @@ def _known(number: int, known: Known) -> str:
 
 @attrs.frozen
 class _Task:
-    """What a model is asked, and how the new statement is called."""
+    """Question to a model: its tag, its instructions and its examples."""
 
     tag: str
     instructions: str

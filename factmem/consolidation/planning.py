@@ -24,7 +24,7 @@ from factmem.errors import ModelError
 from factmem.fold import Current
 from factmem.records import Assertion, AssertionState, Evidence, FactDetails, LogEntry, merged_metadata
 
-__all__ = ["ASKED_TO_BE_FORGOTTEN", "Claims", "Plan", "plan"]
+__all__ = ["ASKED_TO_BE_FORGOTTEN", "Claims", "Decision", "Plan", "plan"]
 
 
 def _may_merge(record: CurrentRecord, candidate: CandidateAssertion) -> bool:

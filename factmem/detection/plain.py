@@ -539,7 +539,7 @@ class Reading:
         unknown = self._unknown(at, end, "common", "back", "contrast", *(_IN_CLAUSE if contrast else ("deny", "maybe")))
         if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
             return True
-        against = [name for name in _IN_CLAUSE if self.cues(name, at, end)]
+        against = [name for name in _IN_CLAUSE if self.cues(name, at, end) and (name != "past" or len(said) <= _SHORT)]
         if denied and set(against) <= {"deny"}:
             return False
         if against and not unknown and self.words[end].text not in _QUESTION_MARKS:

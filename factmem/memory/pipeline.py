@@ -89,7 +89,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Pipeline", "PipelinePart"]
+__all__ = ["Pipeline", "PipelinePart", "ReadUnit", "concepts_in"]
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""What waits for a decision of people: assertions in quarantine, and words that a model could not read."""
+"""Decisions of people: assertions in quarantine, and words that a model could not read."""
 
 from __future__ import annotations
 

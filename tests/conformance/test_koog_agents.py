@@ -9,11 +9,11 @@ vocabulary comes from. Covered elsewhere:
   agent/test_nodes.py::test_only_the_given_concepts_are_detected
 - 3, 8 every scope of the profile is read:
   agent/test_loading.py::test_only_the_scopes_that_the_agent_takes_part_in_are_read
-- 4, D1, D2 order of precedence: agent/test_loading.py::test_the_newest_value_is_rendered,
+- 4, D1, D2 order of precedence: agent/test_loading.py::test_loading_twice_leaves_one_up_to_date_block,
   agent/test_loading.py::test_a_stronger_subject_goes_before_a_narrower_scope_and_that_before_a_newer_time
 - 10, 12 auto-detection: agent/test_nodes.py::test_saving_changes_nothing_of_the_state
 - 13 a node changes the prompt: agent/test_nodes.py::test_loading_gives_an_update_of_the_state
-- 23, 26, D12 the prompt is unchanged: agent/test_saving.py::test_the_history_stays_as_it_was
+- 23, 26, D12 the prompt is unchanged: agent/test_nodes.py::test_saving_changes_nothing_of_the_state
 - 24, 25 facts replace the history: agent/test_compression.py::test_facts_replace_the_messages
 - 27, 28 the fallback: agent/test_compression.py::test_a_failing_model_means_the_fallback
 - 29, 30, D13 escaping: agent/test_compression.py::test_facts_are_escaped,

@@ -75,7 +75,8 @@ class Merging:
 
 
 async def generated(memory: Memory, source: Any, **options: Any) -> tuple[Remembered, ...]:
-    return await (await memory.generate(source, **{"subject": USER, **options})).wait()
+    given: dict[str, Any] = {"subject": USER, **options}
+    return await (await memory.generate(source, **given)).wait()
 
 
 async def test_it_is_a_long_running_operation_that_can_be_awaited_or_left(provider: AgentMemoryProvider) -> None:

@@ -189,7 +189,7 @@ async def test_a_query_is_read_in_a_worker_thread(monkeypatch: pytest.MonkeyPatc
         read_in.append(threading.get_ident())
         return term_of(*given)
 
-    monkeypatch.setattr("factmem.recall.index.mirror.term_of", noted)
+    monkeypatch.setattr("factmem.recall.index.outline_codec.term_of", noted)
     async with opened(InMemoryProvider()) as memory:
         await memory.remember("The car is red.")
         assert len(await memory.recall("red car")) == 1

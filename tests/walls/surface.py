@@ -82,7 +82,10 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
     **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),
-    **dict.fromkeys(("Erases", "CopiesLogs", "KeepsFiles", "ChecksItself", "UpgradesFormat", "BacksUp"), CAPABILITIES),
+    **dict.fromkeys(
+        ("Erases", "CopiesLogs", "KeepsAccesses", "KeepsFiles", "ChecksItself", "UpgradesFormat", "BacksUp"),
+        CAPABILITIES,
+    ),
 }
 """The paths of every class through which facts can be read, by its name."""
 

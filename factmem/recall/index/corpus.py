@@ -120,8 +120,9 @@ class Layout:
     @classmethod
     def none(cls) -> Layout:
         """Return the layout of no rows."""
-        names = [field.name for field in attrs.fields(cls)]
-        return cls(**{name: np.empty(0, np.bool_ if name == "current" else np.int32) for name in names})
+        numbers: NDArray[np.int32] = np.empty(0, np.int32)
+        names = [field.name for field in attrs.fields(cls) if field.name != "current"]
+        return cls(current=np.empty(0, np.bool_), **dict.fromkeys(names, numbers))
 
     def __len__(self) -> int:
         return len(self.current)
@@ -416,7 +417,7 @@ class Corpus:
             return own, own, own
         near = np.concatenate([own.rows, layout.before[own.rows], layout.after[own.rows]])
         there = near >= 0
-        exchange = summed(near[there], np.tile(own.counts, 3)[there], size)
+        exchange = summed(near[there].astype(np.intp, copy=False), np.tile(own.counts, 3)[there], size)
         return own, exchange, summed(layout.session[own.rows].astype(np.intp), own.counts, size)
 
     @functools.cached_property

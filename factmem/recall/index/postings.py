@@ -116,7 +116,9 @@ def occurrences(blocks: Sequence[Block], term: Term, among: NDArray[np.bool_] | 
         among: Which rows to look at; None for all.
         size: Number of rows.
     """
-    rows, counts, several = np.empty(0, np.intp), np.empty(0, np.float32), False
+    rows: NDArray[np.intp] = np.empty(0, np.intp)
+    counts: NDArray[np.float32] = np.empty(0, np.float32)
+    several = False
     for block in blocks:
         at = block.terms.searchsorted(term.numbers)
         held = block.terms.take(at, mode="clip") == term.numbers if len(block.terms) else np.zeros(len(at), np.bool_)
@@ -124,7 +126,8 @@ def occurrences(blocks: Sequence[Block], term: Term, among: NDArray[np.bool_] | 
         places = spread(starts, ends)
         often = block.counts[places] * np.repeat(term.weights[held], ends - starts)
         several |= len(starts) > 1
-        rows = np.append(rows, block.rows[places]) if len(rows) else block.rows[places].astype(np.intp)
+        there = block.rows[places].astype(np.intp)
+        rows = np.append(rows, there) if len(rows) else there
         counts = np.append(counts, often) if len(counts) else often
     if among is not None:
         seen = among[rows]

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from factmem.errors import MissingPackageError
-from factmem.testing import postgres
+from tests import postgres_server
 from tests.postgres import connected
 from tests.postgres_server import PostgresServer
 
@@ -36,7 +36,7 @@ def test_a_server_answers_over_its_socket_alone_and_leaves_nothing(
 ) -> None:
     """Also where its user cannot reach the environment that the wheel is in."""
     if not reachable:
-        monkeypatch.setattr(postgres, "_reachable", lambda folder: False)
+        monkeypatch.setattr(postgres_server, "_reachable", lambda folder: False)
     with PostgresServer({"fsync": "off"}) as server:
         pid = int((server.data / "postmaster.pid").read_text().split()[0])
         with connected(server.address()) as connection:
