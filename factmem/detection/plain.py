@@ -514,12 +514,14 @@ class Reading:
 
     @property
     def _is_corrected_later(self) -> bool:
-        """Whether the next message of the speaker begins like a correction or a joke."""
+        """Whether the next message of the speaker begins like a correction or a joke, and does not ask to forget."""
         text = self.citation.later[:_HEARD]
         later = Reading(Citation(text=ReadableText(text), quote=(0, len(text))), self.language, self.topic)
         if not later.words:
             return False
         last = later.passage.sentence(0, 0)[1]
+        if later.asks_to_forget((0, last)):
+            return False
         begins = later.entries("fix", 0, last) or later.entries("joke", 0, last)
         return bool(begins) or any(later._takes_back(at, denied=False) for at in later._first_words(0, last))
 
