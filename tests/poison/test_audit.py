@@ -281,7 +281,7 @@ async def test_the_trail_of_a_record_costs_no_more_in_a_large_store(tmp_path: Pa
             for record in saved[:20]:
                 await memory.admin.audit(record.id)
             sys.setprofile(None)
-    assert costs[0] < costs[1] < 2 * costs[0]
+    assert 0 < costs[1] < 1.5 * costs[0]
 
 
 async def test_organizations_see_nothing_of_each_other_not_even_erasures() -> None:
