@@ -502,9 +502,10 @@ class Reading:
         while reach + 1 < len(self.words) and len(self._said(sentence[1] + 1, reach)) < _SHORT:
             reach = self.passage.sentence(reach + 1, reach + 1)[1]
         after = [at for border in (clause[1], sentence[1]) for at in self._first_words(border + 1, reach)]
-        if self.entries("fix", clause[1] + 1, reach) or any(self._takes_back(at, denied=denied) for at in after):
-            yield _CORRECTED
-        if self._is_corrected_later:
+        corrected = self.entries("fix", clause[1] + 1, reach) or any(
+            self._takes_back(at, denied=denied) for at in after
+        )
+        if corrected or self._is_corrected_later:
             yield _CORRECTED
         winks = _WINKS.search(self.passage.text, self.words[sentence[0]].start, self.words[reach].end + _SHORT)
         if winks or self.entries("joke", sentence[1] + 1, reach):
@@ -512,7 +513,7 @@ class Reading:
         if self._is_worked_on(clause):
             yield _WORKED_ON
 
-    @property
+    @functools.cached_property
     def _is_corrected_later(self) -> bool:
         """Whether the next message of the speaker begins like a correction or a joke, and does not ask to forget."""
         text = self.citation.later[:_HEARD]
@@ -541,6 +542,7 @@ class Reading:
         unknown = self._unknown(at, end, "common", "back", "contrast", *(_IN_CLAUSE if contrast else ("deny", "maybe")))
         if len(said) <= _SHORT and len(unknown) < 2 and not self.cues("maybe", at, end).isdisjoint((said[0], said[-1])):
             return True
+        # A longer clause in the past tells of something else: "We booked twelve seats" takes nothing back.
         against = [name for name in _IN_CLAUSE if self.cues(name, at, end) and (name != "past" or len(said) <= _SHORT)]
         if denied and set(against) <= {"deny"}:
             return False
