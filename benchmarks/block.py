@@ -40,8 +40,10 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Concept, Memory, MemorySubject, Policies
-from factmem.agent import USER, AgentMemory, AgentMemoryConfig, estimated_tokens, install
-from factmem.detection import instructions_in
+from factmem.agent import install
+from factmem.agent.config import USER, AgentMemoryConfig, estimated_tokens
+from factmem.agent.plugin import AgentMemory
+from factmem.detection.standing_instructions import instructions_in
 from factmem.testing import FakeClock
 from factmem.testing.chat_answers import chat_answer, confirming
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

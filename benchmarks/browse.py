@@ -25,7 +25,7 @@ import httpx
 
 from factmem import Concept, Memory, MemorySubject, SingleFact
 from factmem.browse.browser import Browser
-from factmem.browse.web import make_app
+from factmem.browse.web.app import make_app
 from factmem.testing import HashEmbedder
 
 HOST: Final = "127.0.0.1:8000"

@@ -36,7 +36,10 @@ from rich.progress import track
 from rich.table import Table
 
 from factmem import Embedder, Memory, Message, RecallSettings
-from factmem.recall import Corpus, analyse, embedded, embedder_named, scoring
+from factmem.recall import scoring
+from factmem.recall.embedders import embedded, embedder_named
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.text.analysis import analyse
 from factmem.testing import FakeClock
 
 FACTMEM: Final = "factmem"

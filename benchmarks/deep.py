@@ -35,9 +35,12 @@ from retrieval_metrics import Scores, fraction_found
 from rich.progress import track
 
 from factmem import InMemoryProvider, Memory, Message, RecallMatch
-from factmem.abc import Conversation, Gap, Known, QuestionAnalysis, QuestionRequest, SubQuestion
-from factmem.recall import DeepSettings, embedder_named
+from factmem.abc.consolidator import Known
+from factmem.abc.detector import Conversation
+from factmem.abc.question_analyst import Gap, QuestionAnalysis, QuestionRequest, SubQuestion
+from factmem.recall import DeepSettings
 from factmem.recall.deep import confidence_of
+from factmem.recall.embedders import embedder_named
 from factmem.testing import FakeClock
 
 ALWAYS: Final = DeepSettings(confidence_threshold_high=1.0, confidence_threshold_low=0.0, complex_query_threshold=0.0)

@@ -31,7 +31,7 @@ from rich.table import Table
 
 from factmem import STATEMENT, Memory, MemoryScope, MultipleFacts
 from factmem.crypto import SecretKey
-from factmem.recall import default_embedder
+from factmem.recall.embedders import default_embedder
 from factmem.subjects import MemorySubject
 
 KEY = SecretKey(bytes(range(32)))

@@ -42,7 +42,9 @@ import blind_sets
 from rich.console import Console
 from rich.table import Table
 
-from factmem.abc import Conversation, Detection, DetectionRequest, Message, Topic
+from factmem.abc import Detection, DetectionRequest
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.topics import Topic
 from factmem.detection import InstructorDetector
 from factmem.facts import STATEMENT, Concept
 from factmem.subjects import MemorySubject

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Concept, Embedder, Memory, MemorySubject, SingleFact
-from factmem.recall import embedded, embedder_named
+from factmem.recall.embedders import embedded, embedder_named
 
 FIRST: Final = (
     *("Ada", "Bo", "Cleo", "Dag", "Eva", "Finn", "Greta", "Hugo", "Ines", "Jan", "Kaja", "Leo", "Mona", "Nils"),

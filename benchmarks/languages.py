@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Memory, RecallSettings
-from factmem.recall import embedder_named
+from factmem.recall.embedders import embedder_named
 
 HERE: Final = Path(__file__).parent
 DEPTHS: Final = (1, 5)

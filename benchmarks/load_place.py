@@ -23,7 +23,7 @@ import anyio
 
 from factmem import Memory, MemoryScope, MemorySubject, MultipleFacts, SingleConcept, SingleFact
 from factmem.facts import STATEMENT
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.testing import HashEmbedder
 
 USER: Final = MemorySubject("user", "The user", priority_level=0)

@@ -28,8 +28,9 @@ import numpy as np
 from anyio import to_thread
 
 from factmem import STATEMENT, Memory, MemoryScope, MultipleFacts
-from factmem.agent import USER, AgentMemory, AgentMemoryConfig
-from factmem.recall import default_embedder
+from factmem.agent.config import USER, AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
+from factmem.recall.embedders import default_embedder
 
 ANSWER = {"role": "assistant", "content": "I shall see to it."}
 USERS = 10

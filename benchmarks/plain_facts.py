@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Conversation, Memory, Message
-from factmem.recall import embedded, embedder_named
+from factmem.recall.embedders import embedded, embedder_named
 from factmem.testing import FakeClock
 
 NOW: Final = dt.datetime(2024, 6, 1, 12, tzinfo=dt.UTC)

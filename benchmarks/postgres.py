@@ -51,9 +51,9 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Memory, Message
-from factmem.abc import AgentMemoryProvider
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept
-from factmem.recall import events_in
+from factmem.recall.events import events_in
 from factmem.records import Recorded
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -27,11 +27,18 @@ from typing import Any
 import anyio
 import attrs
 
-from factmem.abc import MANAGED_TOPICS, Claim, Conversation, DetectionRequest, LanguageModel, Message, Prompt, Topic
-from factmem.detection import InstructorDetector, ModelVerifier
+from factmem.abc import DetectionRequest, Prompt
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.model import LanguageModel
+from factmem.abc.topics import MANAGED_TOPICS, Topic
+from factmem.abc.verifier import Claim
+from factmem.detection import InstructorDetector
+from factmem.detection.verifier import ModelVerifier
 from factmem.errors import ModelError
 from factmem.facts import Concept, FactType
-from factmem.llm import InstructorModel, language_model, metered
+from factmem.llm import InstructorModel
+from factmem.llm.asking import metered
+from factmem.llm.instructor_model import language_model
 from factmem.subjects import MemorySubject
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering

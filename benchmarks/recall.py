@@ -49,7 +49,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import STATEMENT, Concept, FactDetails, Memory, MultipleFacts, SingleFact
-from factmem.abc import Append, EmbedderIdentity
+from factmem.abc.capabilities import Append, EmbedderIdentity
 from factmem.records import Evidence, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -4,7 +4,7 @@
         [--questions 300] [--seed 7]
 
 The oracle says of each text whether it answers, and is right with probability p, for each text by itself: a reranker
-of p = .5 knows nothing. Its scores are put in order as those of a real one, by `factmem.reranking.reordered`.
+of p = .5 knows nothing. Its scores are put in order as those of a real one, by `factmem.reranking.bounds.reordered`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from rich.progress import track
 from rich.table import Table
 
 from factmem import Embedder, Memory
-from factmem.recall import embedder_named
-from factmem.reranking import Reranking, reordered
+from factmem.recall.embedders import embedder_named
+from factmem.reranking import Reranking
+from factmem.reranking.bounds import reordered
 from factmem.testing import FakeClock
 
 SHOWN = ("R@5", "R@10", "nDCG@10")

@@ -28,9 +28,9 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from rich.console import Console
 from rich.table import Table
 
-from factmem.abc import AgentMemoryProvider
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

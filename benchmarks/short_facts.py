@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Concept, Conversation, Embedder, Memory, Message, RecallMatch, SingleFact
-from factmem.recall import embedded, embedder_named
+from factmem.recall.embedders import embedded, embedder_named
 
 HERE: Final = Path(__file__).parent
 SETS: Final = ("family", "software", "docs", "people", "assistant", "to English", "from English")

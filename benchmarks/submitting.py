@@ -17,8 +17,8 @@ from pathlib import Path
 import anyio
 
 from factmem import STATEMENT, Memory, MemoryScope, MultipleFacts
-from factmem.abc import Analysis, AnalysisRequest
-from factmem.recall import default_embedder
+from factmem.abc.analyst import Analysis, AnalysisRequest
+from factmem.recall.embedders import default_embedder
 
 
 class AtOnce:

@@ -19,7 +19,7 @@ import blind_sets
 from retrieval_metrics import Scores, first_seen, fraction_found
 
 from factmem import Conversation, Embedder, InMemoryProvider, Memory, Message
-from factmem.recall import embedder_named
+from factmem.recall.embedders import embedder_named
 from factmem.testing import FakeClock
 
 RANKS: Final = (1, 5, 10)

@@ -46,7 +46,7 @@ from update_streams import (
 
 from factmem import Conversation, Embedder, Memory
 from factmem.abc import Consolidator
-from factmem.recall import embedder_named
+from factmem.recall.embedders import embedder_named
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

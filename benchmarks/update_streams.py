@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Message
-from factmem.detection import Utterance, utterances
+from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.abc.detector import Conversation, Message
+from factmem.detection import utterances
+from factmem.detection.utterances import Utterance
 from factmem.facts import Concept, FactType
 from factmem.records import FactDetails
 from factmem.scopes import MemoryScope

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Embedder, Memory, Message
-from factmem.recall import embedder_named
+from factmem.recall.embedders import embedder_named
 
 AMONG: Final = 24
 """Number of other statements in a store."""

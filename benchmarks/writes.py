@@ -30,7 +30,7 @@ import anyio
 from peers.facts import made_up_facts
 
 from factmem import BlockingMemory, Memory, Message
-from factmem.abc import EmbedderIdentity
+from factmem.abc.capabilities import EmbedderIdentity
 from factmem.facts import Concept
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import os
 import anyio
 
 from factmem import Concept, Conversation, LanguageModel, Memory, MemorySubject, Message, language_model
-from factmem.abc import PREFERENCES, DetectionRequest
+from factmem.abc import DetectionRequest
+from factmem.abc.topics import PREFERENCES
 from factmem.testing.chat_answers import answering, confirming
 from factmem.testing.openai_server import LoopbackOpenAIServer
 

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 
 import anyio
 
-from factmem import Change, Concept, LanguageModel, Memory, MemorySubject, Message, language_model
+from factmem import Change, Concept, LanguageModel, Memory, MemorySubject, Message, Policies, language_model
 from factmem.abc import DetectionRequest
 from factmem.consolidation import ConsolidationPolicy
-from factmem.memory import Policies
 from factmem.testing.chat_answers import answering, confirming
 from factmem.testing.openai_server import LoopbackOpenAIServer
 

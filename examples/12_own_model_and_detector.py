@@ -22,7 +22,7 @@ ORDERS = Concept.multiple("orders", "Numbers of orders that the user asks about"
 
 
 class MyModel:
-    """Implementation of `factmem.abc.LanguageModel`; a real one would send the prompt to a server."""
+    """Implementation of `factmem.LanguageModel`; a real one would send the prompt to a server."""
 
     max_chars = 8_000
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import anyio
 
-from factmem import LanguageModel, Memory, language_model
-from factmem.agent import LESSON, AgentMemory, AgentMemoryConfig, Lessons
+from factmem import AgentMemory, AgentMemoryConfig, LanguageModel, Memory, language_model
+from factmem.agent import LESSON, Lessons
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 

@@ -7,12 +7,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from factmem.agent import (
-    AgentMemory,
-    AgentMemoryConfig,
-    load_all_facts_from_memory,
-    save_to_memory_auto_detect_facts,
-)
+from factmem import AgentMemory, AgentMemoryConfig
+from factmem.agent import load_all_facts_from_memory, save_to_memory_auto_detect_facts
 from factmem.integrations.langgraph import ADDED_MESSAGES, FactMemStore
 
 

@@ -8,8 +8,8 @@ from deepagents.backends import CompositeBackend, StateBackend
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 
-from factmem import Concept
-from factmem.agent import AgentMemory, AgentMemoryConfig, install
+from factmem import AgentMemory, AgentMemoryConfig, Concept
+from factmem.agent import install
 from factmem.integrations.deepagents import AgentsMdMiddleware, FactMemBackend
 
 CITY = Concept.single("city", "Where the user lives")

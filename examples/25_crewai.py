@@ -9,7 +9,8 @@ os.environ.update({"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED":
 
 from crewai import Agent, BaseLLM, Crew, Memory, Task
 
-from factmem.agent import AgentMemory, AgentMemoryConfig, install
+from factmem import AgentMemory, AgentMemoryConfig
+from factmem.agent import install
 from factmem.integrations.crewai import FactMemStorage
 
 

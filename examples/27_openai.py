@@ -7,7 +7,8 @@ import asyncio
 
 from openai import AsyncOpenAI
 
-from factmem.agent import AgentMemory, AgentMemoryConfig, install
+from factmem import AgentMemory, AgentMemoryConfig
+from factmem.agent import install
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 

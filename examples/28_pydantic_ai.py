@@ -7,7 +7,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from factmem.agent import AgentMemory, AgentMemoryConfig, install
+from factmem import AgentMemory, AgentMemoryConfig
+from factmem.agent import install
 from factmem.integrations.pydantic_ai import MemoryCapability
 
 

@@ -6,7 +6,8 @@ import attrs
 from agents import Agent, RunConfig, Runner, SQLiteSession
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from factmem.agent import AgentMemory, AgentMemoryConfig, install
+from factmem import AgentMemory, AgentMemoryConfig
+from factmem.agent import install
 from factmem.integrations.openai_agents import MemorySession, memory_tools
 
 

@@ -13,15 +13,26 @@ from typing import TYPE_CHECKING
 from factmem.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from factmem.abc import AgentMemoryProvider, Conversation, Embedder, LanguageModel, Message, Topic
-    from factmem.agent import AgentMemory, AgentMemoryConfig
+    from factmem.abc.detector import Conversation, Message
+    from factmem.abc.embedder import Embedder
+    from factmem.abc.model import LanguageModel
+    from factmem.abc.provider import AgentMemoryProvider
+    from factmem.abc.topics import Topic
+    from factmem.agent.config import AgentMemoryConfig
+    from factmem.agent.plugin import AgentMemory
     from factmem.changes import Change, ChangeKind
     from factmem.errors import FactMemError
     from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
-    from factmem.llm import language_model
-    from factmem.memory import Background, BlockingMemory, Memory, Policies, Remembered, Submission, TtlPolicy
-    from factmem.providers import InMemoryProvider, NoMemory, open_provider
-    from factmem.recall import RecallMatch, RecallSettings
+    from factmem.llm.instructor_model import language_model
+    from factmem.memory.background import Background, Remembered, Submission
+    from factmem.memory.blocking import BlockingMemory
+    from factmem.memory.context import Policies
+    from factmem.memory.facade import Memory
+    from factmem.memory.ttl import TtlPolicy
+    from factmem.providers.memory import InMemoryProvider, NoMemory
+    from factmem.providers.registry import open_provider
+    from factmem.recall.results import RecallMatch
+    from factmem.recall.scoring import RecallSettings
     from factmem.records import Evidence, FactDetails, FactRecord, Origin
     from factmem.scopes import MemoryScope, MemoryScopesProfile
     from factmem.subjects import MemorySubject
@@ -70,18 +81,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "abc": (
-        "AgentMemoryProvider",
+    "abc.detector": (
         "Conversation",
-        "Embedder",
-        "LanguageModel",
         "Message",
-        "Topic",
     ),
-    "agent": (
-        "AgentMemory",
-        "AgentMemoryConfig",
-    ),
+    "abc.embedder": ("Embedder",),
+    "abc.model": ("LanguageModel",),
+    "abc.provider": ("AgentMemoryProvider",),
+    "abc.topics": ("Topic",),
+    "agent.config": ("AgentMemoryConfig",),
+    "agent.plugin": ("AgentMemory",),
     "changes": (
         "Change",
         "ChangeKind",
@@ -96,25 +105,23 @@ _HOMES = {
         "SingleConcept",
         "SingleFact",
     ),
-    "llm": ("language_model",),
-    "memory": (
+    "llm.instructor_model": ("language_model",),
+    "memory.background": (
         "Background",
-        "BlockingMemory",
-        "Submission",
-        "Memory",
-        "Policies",
         "Remembered",
-        "TtlPolicy",
+        "Submission",
     ),
-    "providers": (
+    "memory.blocking": ("BlockingMemory",),
+    "memory.context": ("Policies",),
+    "memory.facade": ("Memory",),
+    "memory.ttl": ("TtlPolicy",),
+    "providers.memory": (
         "InMemoryProvider",
         "NoMemory",
-        "open_provider",
     ),
-    "recall": (
-        "RecallMatch",
-        "RecallSettings",
-    ),
+    "providers.registry": ("open_provider",),
+    "recall.results": ("RecallMatch",),
+    "recall.scoring": ("RecallSettings",),
     "records": (
         "Evidence",
         "FactDetails",

@@ -21,11 +21,11 @@ from typing import Any, BinaryIO, Final
 
 import attrs
 
-from factmem.abc import Conversation, Message
+from factmem.abc.detector import Conversation, Message
 from factmem.errors import ConversationFormatError, InvalidDataError
 from factmem.facts import utc
 from factmem.json_stream import json_values, kind_of_json
-from factmem.media import MediaParts, media_in
+from factmem.media.parts import MediaParts, media_in
 from factmem.patterns import lazy_pattern
 
 __all__ = [

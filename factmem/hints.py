@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 __all__ = ["did_you_mean", "hinted", "home_of", "missing_attribute", "unknown_keywords"]
 
 ClassT = TypeVar("ClassT", bound=type)
 
-_PUBLIC: Final = (
+_PACKAGES: Final = (
     *("abc", "agent", "memory", "recall", "detection", "consolidation", "llm", "importers", "providers", "crypto"),
-    *("errors", "facts", "records", "changes", "scopes", "subjects", "values", "testing"),
+    "testing",
 )
-"""Modules with public names that are not those of the package itself."""
+"""Packages with public names that are not those of factmem itself."""
 
 
 @functools.cache
@@ -81,9 +83,18 @@ def hinted(cls: ClassT) -> ClassT:
 
 
 def home_of(name: str) -> str | None:
-    """Return the public module of factmem that has a name; None if there is none."""
-    for module in (f"factmem.{part}" for part in _PUBLIC):
+    """Return the module of factmem to import a name from: a package that exports it, or else the module that has it.
+
+    Modules are read, not imported, except for the packages.
+    """
+    for module in (f"factmem.{part}" for part in _PACKAGES):
         with suppress(ImportError):  # of a package that is not installed
             if name in importlib.import_module(module).__all__:
                 return module
+    root = Path(__file__).parent
+    defined = re.compile(rf"^(?:(?:class|def|async def) )?{re.escape(name)}\b *[(:\[=]", re.MULTILINE)
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[0] != "cli" and defined.search(path.read_text(encoding="utf-8")):
+            return ".".join(("factmem", *(part for part in parts if part != "__init__")))
     return None

@@ -14,16 +14,9 @@ from typing import Any, Final, Self
 import anyio
 import attrs
 
-from factmem.abc import (
-    DropReason,
-    Effect,
-    MemoryObserver,
-    Operation,
-    OperationCompleted,
-    OperationEvent,
-    OperationFailed,
-    OperationStarted,
-)
+from factmem.abc import MemoryObserver, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc.detector import DropReason
+from factmem.abc.observer import Effect, Operation
 
 __all__ = ["Call", "Observation", "ObservedCall", "current_call", "nested"]
 

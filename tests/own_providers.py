@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 
-from factmem.providers import provider_entry_points
+from factmem.providers.registry import provider_entry_points
 
 __all__ = ["own_packages", "own_providers"]
 
@@ -18,4 +18,4 @@ def own_providers() -> dict[str, EntryPoint]:
 
 def own_packages() -> list[str]:
     """Return the import packages of the providers beside the core."""
-    return sorted({point.module for point in own_providers().values()} - {"factmem.providers"})
+    return sorted({point.module for point in own_providers().values()} - {"factmem"})

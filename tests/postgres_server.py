@@ -116,7 +116,7 @@ class PostgresServer:
         return self.folder / "sockets"
 
     def address(self, user: str = _USER, **options: str) -> str:
-        """Return an address for `factmem.providers.open_provider`.
+        """Return an address for `factmem.open_provider`.
 
         Args:
             user: Role to connect as; without one, a superuser.

@@ -13,7 +13,7 @@ from peers.environments import cache_folder
 from peers.protocol import write_vectors
 
 from factmem import Embedder
-from factmem.recall import default_embedder
+from factmem.recall.embedders import default_embedder
 
 __all__ = ["embedder_name", "vectors_of"]
 

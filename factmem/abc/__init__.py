@@ -2,156 +2,28 @@
 
 from __future__ import annotations
 
-from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
-from factmem.abc.capabilities import (
-    Access,
-    Append,
-    BacksUp,
-    ChecksItself,
-    CopiesLogs,
-    EmbedderIdentity,
-    EraseReceipt,
-    Erases,
-    FeedsChanges,
-    KeepsAccesses,
-    KeepsFiles,
-    KeepsHistory,
-    KeepsVectors,
-    LogPart,
-    Receipt,
-    ScansVectors,
-    Statement,
-    StateRequest,
-    StoreLocation,
-    UpgradesFormat,
-)
-from factmem.abc.clock import Clock, system_clock
-from factmem.abc.consolidator import Action, Consolidator, Known, Novelty, Verdict, Verdicts
-from factmem.abc.detector import (
-    MEMORY_ROLE,
-    Candidate,
-    Conversation,
-    Detection,
-    DetectionExample,
-    DetectionRequest,
-    Detector,
-    Doubt,
-    DropReason,
-    Message,
-)
-from factmem.abc.embedder import Embedder, EmbedsQueries
-from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
-from factmem.abc.media import MediaReader, Passage
-from factmem.abc.model import LanguageModel, Prompt, WorkedExample
-from factmem.abc.observer import (
-    Effect,
-    MemoryObserver,
-    Operation,
-    OperationCompleted,
-    OperationEvent,
-    OperationFailed,
-    OperationStarted,
-)
-from factmem.abc.outlines import KeepsOutlines, Outline, Outlined, number_of_id
-from factmem.abc.provider import AgentMemoryProvider
-from factmem.abc.question_analyst import (
-    Complexity,
-    Gap,
-    QuestionAnalysis,
-    QuestionAnalyst,
-    QuestionRequest,
-    SubQuestion,
-)
+from factmem.abc.clock import system_clock
+from factmem.abc.consolidator import Consolidator
+from factmem.abc.detector import Candidate, Detection, DetectionExample, DetectionRequest, Detector
+from factmem.abc.model import Prompt
+from factmem.abc.observer import MemoryObserver, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
 from factmem.abc.reranker import Reranker
-from factmem.abc.topics import (
-    EXPLICIT_INSTRUCTIONS,
-    KEY_CONVERSATION_DETAILS,
-    MANAGED_TOPICS,
-    PERSONAL_INFORMATION,
-    PREFERENCES,
-    Topic,
-)
-from factmem.abc.verifier import Claim, Confirmation, Verifier
+from factmem.abc.verifier import Verifier
 
 __all__ = [
-    "EXPLICIT_INSTRUCTIONS",
-    "KEY_CONVERSATION_DETAILS",
-    "MANAGED_TOPICS",
-    "MEMORY_ROLE",
-    "PERSONAL_INFORMATION",
-    "PREFERENCES",
-    "Access",
-    "Action",
-    "AgentMemoryProvider",
-    "Analysis",
-    "AnalysisRequest",
-    "Analyst",
-    "Append",
-    "BacksUp",
     "Candidate",
-    "ChecksItself",
-    "Claim",
-    "Clock",
-    "Complexity",
-    "Confirmation",
     "Consolidator",
-    "Conversation",
-    "CopiesLogs",
     "Detection",
     "DetectionExample",
     "DetectionRequest",
     "Detector",
-    "Doubt",
-    "DropReason",
-    "Effect",
-    "Embedder",
-    "EmbedderIdentity",
-    "EmbedsQueries",
-    "EraseReceipt",
-    "Erases",
-    "FeedsChanges",
-    "Gap",
-    "KeepsAccesses",
-    "KeepsFiles",
-    "KeepsHistory",
-    "KeepsOutlines",
-    "KeepsVectors",
-    "Known",
-    "LanguageModel",
-    "LogName",
-    "LogPart",
-    "LogStorage",
-    "MediaReader",
     "MemoryObserver",
-    "Message",
-    "Novelty",
-    "Operation",
     "OperationCompleted",
     "OperationEvent",
     "OperationFailed",
     "OperationStarted",
-    "Outline",
-    "Outlined",
-    "Passage",
-    "Position",
     "Prompt",
-    "QuestionAnalysis",
-    "QuestionAnalyst",
-    "QuestionRequest",
-    "Receipt",
     "Reranker",
-    "Scan",
-    "ScansVectors",
-    "StateRequest",
-    "Statement",
-    "StoreLocation",
-    "SubQuestion",
-    "Topic",
-    "UpgradesFormat",
-    "Verdict",
-    "Verdicts",
     "Verifier",
-    "WorkedExample",
-    "number_of_id",
     "system_clock",
 ]

@@ -430,8 +430,8 @@ class StoreLocation:
 class BacksUp(ChecksItself, Protocol):
     """Keeps its store at one path of a local disk, where it can be copied and replaced as a whole.
 
-    `factmem.providers.back_up` and `factmem.providers.restore_backup` do the rest. A provider refuses to open a store
-    whose restore is not finished; see `factmem.providers.refuse_unfinished_restore`.
+    `factmem.providers.back_up` and `factmem.providers.backups.restore_backup` do the rest. A provider refuses to open a
+    store whose restore is not finished; see `factmem.providers.backups.refuse_unfinished_restore`.
     """
 
     @property

@@ -89,7 +89,7 @@ class Consolidator(Protocol):
         """Return the verdicts about a statement; may be called concurrently.
 
         The caller ignores verdicts on records that were not shown, and actions that partitions, origins or a policy
-        do not allow: see `factmem.consolidation.plan`.
+        do not allow: see `factmem.consolidation.planning.plan`.
 
         Raises:
             ModelError: The model failed.

@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from factmem.abc import MEMORY_ROLE, Candidate, Conversation, DetectionRequest, Detector
+from factmem.abc import Candidate, DetectionRequest, Detector
+from factmem.abc.detector import MEMORY_ROLE, Conversation
 from factmem.agent.history import HistoryFormat, spoken
 from factmem.agent.plugin import format_of
 from factmem.agent.rendering import written

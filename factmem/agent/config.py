@@ -9,31 +9,30 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import (
-    AgentMemoryProvider,
-    DetectionRequest,
-    Embedder,
-    KeepsHistory,
-    LanguageModel,
-    MediaReader,
-    MemoryObserver,
-    Message,
-    Reranker,
-)
+from factmem.abc import DetectionRequest, MemoryObserver, Reranker
+from factmem.abc.capabilities import KeepsHistory
+from factmem.abc.detector import Message
+from factmem.abc.embedder import Embedder
+from factmem.abc.media import MediaReader
+from factmem.abc.model import LanguageModel
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.facts import Concept
 from factmem.hints import hinted
-from factmem.llm import ForeignModel, as_language_model
-from factmem.memory import Memory, Policies, ProfileSchema, Trigger
+from factmem.llm.host_models import ForeignModel, as_language_model
+from factmem.memory import Trigger
 from factmem.memory.checks import check_parts, check_store, listed, observers_in
-from factmem.memory.profiles import schemas_of
+from factmem.memory.context import Policies
+from factmem.memory.facade import Memory
+from factmem.memory.profiles import ProfileSchema, schemas_of
 from factmem.names import checked_name
-from factmem.providers import NoMemory
+from factmem.providers.memory import NoMemory
 from factmem.providers.registry import check_address
-from factmem.recall import RecallSettings, as_embedder
+from factmem.recall.adopted_embedders import as_embedder
+from factmem.recall.scoring import RecallSettings
 from factmem.records import FactRecord, Origin
-from factmem.reranking import ForeignReranker
+from factmem.reranking.rerankers import ForeignReranker
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.validators import fraction, instance_of, positive

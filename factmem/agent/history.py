@@ -11,12 +11,12 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import attrs
 
-from factmem.abc import MEMORY_ROLE, Message
+from factmem.abc.detector import MEMORY_ROLE, Message
 from factmem.agent.config import RunIdentity
 from factmem.agent.rendering import MemoryBlock
 from factmem.details import Treatment
 from factmem.errors import InvalidDataError
-from factmem.media import MediaParts, media_in
+from factmem.media.parts import MediaParts, media_in
 
 __all__ = [
     "MEMORY_NAME",
@@ -43,7 +43,7 @@ class HistoryFormat(Protocol, Generic[NativeT]):
     def messages(self, native: NativeT) -> Sequence[Message]:
         """Convert a message to factmem's messages; function calls convert to none.
 
-        Memory blocks get the role `factmem.abc.MEMORY_ROLE`, tool results the role ``tool``.
+        Memory blocks get the role `factmem.abc.detector.MEMORY_ROLE`, tool results the role ``tool``.
         """
         ...
 

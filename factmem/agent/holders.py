@@ -17,10 +17,11 @@ import attrs
 from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
-from factmem.abc import DropReason
+from factmem.abc.detector import DropReason
 from factmem.errors import CapabilityError, ProviderClosedError
 from factmem.loops import ProgramLoops
-from factmem.memory import Memory, Remembered, Submission
+from factmem.memory.background import Remembered, Submission
+from factmem.memory.facade import Memory
 
 __all__ = ["MemoryHolder", "OpenMemoryHolder", "SavedHistory", "ThreadMemoryHolder"]
 
@@ -294,7 +295,7 @@ class SavedHistory:
         return await self._held.use(partial(_waited, self._submission))
 
     def wait_blocking(self) -> tuple[Remembered, ...]:
-        """Wait like `wait`, without an event loop; see `factmem.agent.AgentMemory`."""
+        """Wait like `wait`, without an event loop; see `factmem.AgentMemory`."""
         return self._held.use_blocking(partial(_waited, self._submission))
 
 

@@ -13,7 +13,8 @@ from typing import Any, Final, Self, TypeVar
 
 import attrs
 
-from factmem.abc import DetectionRequest, Message
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import Message
 from factmem.agent.config import AgentMemoryConfig, NoStoreWarning, RunIdentity
 from factmem.agent.history import DictFormat, Hearing, HistoryFormat, MessageFormat, spoken, with_block
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory, ThreadMemoryHolder
@@ -21,7 +22,7 @@ from factmem.agent.run import MemoryRun
 from factmem.entry_points import installed_entry_points
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.facts import STATEMENT, Concept
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.names import folded_keyword
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject

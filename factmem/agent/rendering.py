@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.coverage import Coverage, Excerpt
-from factmem.detection import covers, instructions_in, overtakes
+from factmem.detection.standing_instructions import instructions_in, overtakes
+from factmem.detection.utterances import covers
 from factmem.facts import STATEMENT
 from factmem.hidden import escaped, escaped_words
 from factmem.records import Evidence, FactRecord, Origin
@@ -267,7 +268,9 @@ def instruction_in(record: FactRecord[Any]) -> str:
 def in_force(
     newest_first: Iterable[FactRecord[Any]], wording: Callable[[FactRecord[Any]], str]
 ) -> list[FactRecord[Any]]:
-    """Return the rules that no newer one overtakes, newest first; see `factmem.detection.overtakes`.
+    """Return the rules that no newer one overtakes, newest first.
+
+    `factmem.detection.standing_instructions.overtakes` compares them.
 
     Args:
         newest_first: Records that are rules for the agent.

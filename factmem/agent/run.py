@@ -9,7 +9,9 @@ from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest, Message
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import Message
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.agent.config import AgentMemoryConfig, FailurePolicy, Loading, RunIdentity, UserPolicy
 from factmem.agent.history import Hearing, conversation_id
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, SavedHistory
@@ -31,10 +33,14 @@ from factmem.errors import (
     RecordNotFoundError,
 )
 from factmem.facts import STATEMENT, Concept
-from factmem.memory import Filters, Memory, Remembered, Submission
+from factmem.memory.background import Remembered, Submission
 from factmem.memory.checks import one_or_more
+from factmem.memory.facade import Memory
+from factmem.memory.filters import Filters
 from factmem.names import folded_keyword
-from factmem.recall import RecallMatches, RecallSettings, still_true
+from factmem.recall.overtaken import still_true
+from factmem.recall.results import RecallMatches
+from factmem.recall.scoring import RecallSettings
 from factmem.records import AssertionState, FactRecord, Origin
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject

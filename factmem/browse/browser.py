@@ -14,8 +14,10 @@ from typing import IO, Any, Final
 
 import attrs
 
-from factmem.abc import Message
-from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, UserPolicy
+from factmem.abc.detector import Message
+from factmem.agent import Loading
+from factmem.agent.config import AgentMemoryConfig, UserPolicy
+from factmem.agent.plugin import AgentMemory
 from factmem.browse.charts import (
     Bar,
     Graph,
@@ -33,8 +35,12 @@ from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
 from factmem.facts import FactType
 from factmem.json_form import value_json
-from factmem.memory import AuditEntry, DeadLetter, Filters, Memory, RecordOrder, ScopeTree
-from factmem.recall import RecallMatch
+from factmem.memory.audit import AuditEntry
+from factmem.memory.facade import Memory
+from factmem.memory.filters import Filters, RecordOrder
+from factmem.memory.review import DeadLetter
+from factmem.memory.scope_tree import ScopeTree
+from factmem.recall.results import RecallMatch
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -206,7 +212,7 @@ class Hit:
         row: The record.
         score: From 0 to 1.
         bars: Parts of the score.
-        reasons: Reasons for the match; see `factmem.recall.RecallMatch`.
+        reasons: Reasons for the match; see `factmem.RecallMatch`.
         newer: The newer record that overtakes it, if there is one.
         retracted: Whether a fact that was found in the same words was retracted.
         earlier: Earlier revisions, newest first.
@@ -331,7 +337,7 @@ class InboxPage:
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """A question to an agent, and the names of that agent; see `factmem.agent.AgentMemoryConfig`.
+    """A question to an agent, and the names of that agent; see `factmem.AgentMemoryConfig`.
 
     Attributes:
         question: Words of the user; empty for a conversation that has just begun.

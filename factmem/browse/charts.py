@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from factmem.browse.rows import RecordRow
-from factmem.recall import ScoreParts
+from factmem.recall.results import ScoreParts
 
 __all__ = [
     "Bar",
@@ -46,7 +46,7 @@ class Bar:
     """One part of a score.
 
     Attributes:
-        name: Name of the part; see `factmem.recall.ScoreParts`.
+        name: Name of the part; see `factmem.recall.results.ScoreParts`.
         share: Its size, from 0 to 1.
         meaning: Its meaning, in a few words.
     """

@@ -12,7 +12,8 @@ from factmem.errors import RecordNotFoundError
 from factmem.records import AssertionState, FactRecord
 
 if TYPE_CHECKING:
-    from factmem.memory import AuditEntry, Memory
+    from factmem.memory.audit import AuditEntry
+    from factmem.memory.facade import Memory
 
 __all__ = ["Biography", "biography_of", "undo_last"]
 

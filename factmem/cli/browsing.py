@@ -60,13 +60,13 @@ async def browse(
         if web:
             await _serve(session, browser, port=port or 0, open_page=open_page)
         else:
-            from factmem.browse.terminal import run
+            from factmem.browse.terminal.app import run
 
             await run(browser)
 
 
 async def _serve(session: Session, browser: Browser, *, port: int, open_page: bool | None) -> None:
-    from factmem.browse.web import serve
+    from factmem.browse.web.serving import serve
 
     await browser.mark()  # an unreadable store is reported before there is a page
     opens = sys.stdout.isatty() if open_page is None else open_page

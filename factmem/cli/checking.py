@@ -19,7 +19,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc import ChecksItself
+    from factmem.abc.capabilities import ChecksItself
 
 __all__ = ["check", "upgrade"]
 
@@ -34,8 +34,8 @@ async def check(session: Session) -> None:
     checked for every tenant; what waits for the model or in quarantine is counted. The exit code is 1 if there is an
     error or a warning.
     """
-    from factmem.abc import ChecksItself
-    from factmem.providers import open_provider
+    from factmem.abc.capabilities import ChecksItself
+    from factmem.providers.registry import open_provider
 
     provider = open_provider(session.address)
     async with provider:
@@ -57,8 +57,8 @@ async def upgrade(
     Options:
         create: Create an empty store where there is none.
     """
-    from factmem.abc import ChecksItself, UpgradesFormat
-    from factmem.providers import open_provider
+    from factmem.abc.capabilities import ChecksItself, UpgradesFormat
+    from factmem.providers.registry import open_provider
 
     provider = open_provider(session.address)
     async with provider:

@@ -19,8 +19,8 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import MoveReceipt
-    from factmem.providers import Backup
+    from factmem.memory.moves import MoveReceipt
+    from factmem.providers.backups import Backup
 
 __all__ = ["backup", "move", "restore"]
 
@@ -36,7 +36,8 @@ async def backup(
     Options:
         folder: Folder of the backup, which must not exist yet.
     """
-    from factmem.providers import back_up, open_provider
+    from factmem.providers import back_up
+    from factmem.providers.registry import open_provider
 
     async with open_provider(session.address) as provider:
         with progress("backing up", quiet=session.as_json) as advance:
@@ -68,7 +69,8 @@ async def restore(
         replace: Restore over a store; its files are kept under another name.
         dry_run: Verify the backup, and write nothing.
     """
-    from factmem.providers import open_provider, read_backup, restore_backup
+    from factmem.providers.backups import read_backup, restore_backup
+    from factmem.providers.registry import open_provider
 
     if dry_run:
         found = await read_backup(folder)
@@ -124,8 +126,8 @@ async def move(
         source: Address of the store to copy.
         target: Address of the store to copy it into.
     """
-    from factmem.memory import move as move_store
-    from factmem.providers import open_provider, without_secrets
+    from factmem.memory.moves import move as move_store
+    from factmem.providers.registry import open_provider, without_secrets
 
     if source == target:
         raise InvalidDataError("the source and the target are the same address: name another target")
@@ -144,7 +146,7 @@ async def move(
 
 
 def _print_receipt(out: Console, receipt: MoveReceipt, target: str) -> None:
-    from factmem.providers import without_secrets
+    from factmem.providers.registry import without_secrets
 
     for tenant in receipt.tenants:
         name = "" if tenant.tenant is None else f"{tenant.tenant}: "

@@ -21,7 +21,7 @@ import attrs
 import typer
 from anyio import to_thread
 
-from factmem.abc import Conversation
+from factmem.abc.detector import Conversation
 from factmem.browse.texts import shown, value_text
 from factmem.cli.ingest import About, Ingestion, kept
 from factmem.cli.output import print_block
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from factmem.memory import Memory
+    from factmem.memory.facade import Memory
 
 __all__ = ["demo"]
 
@@ -126,7 +126,7 @@ def _store(keep: Path | None) -> Iterator[Path]:
 async def _fill(session: Session) -> Ingestion:
     """Ingest the conversations that come with factmem, and save a few typed facts."""
     from factmem.conversations import read_conversations
-    from factmem.providers import open_provider
+    from factmem.providers.registry import open_provider
 
     with resources.as_file(resources.files("factmem.cli") / "demo.json") as file:
         conversations = await to_thread.run_sync(lambda: list(read_conversations(file)))

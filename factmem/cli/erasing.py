@@ -22,7 +22,11 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Erasure, ErasureReport, ExpiryReceipt, Filters, Memory
+    from factmem.memory.eraser import Erasure
+    from factmem.memory.facade import Memory
+    from factmem.memory.filters import Filters
+    from factmem.memory.proof import ErasureReport
+    from factmem.memory.ttl import ExpiryReceipt
 
 __all__ = ["forget"]
 
@@ -58,7 +62,7 @@ async def forget(
         yes: Erase without asking.
     """
     from factmem.memory import verify_erased
-    from factmem.providers import open_provider
+    from factmem.providers.registry import open_provider
 
     filters: Filters = {**selection.filters(), "until": before, "max_importance": max_importance}
     chosen = bool(ids or selection.given or before or max_importance is not None)

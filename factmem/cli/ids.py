@@ -9,7 +9,7 @@ from factmem.browse.texts import shown
 from factmem.errors import CapabilityError, RecordNotFoundError
 
 if TYPE_CHECKING:
-    from factmem.memory import Memory
+    from factmem.memory.facade import Memory
 
 __all__ = ["full_ids", "lengthened", "short_id"]
 

@@ -24,7 +24,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.importers import ImportReport
+    from factmem.importers.moving import ImportReport
 
 __all__ = ["import_"]
 
@@ -138,7 +138,8 @@ async def _own(session: Session, file: Path, moving: MovingOptions, *, trust: bo
 
 
 async def _move(session: Session, system: str, path: Path, moving: MovingOptions, *, trust: bool) -> None:
-    from factmem.importers import move_in, preview
+    from factmem.importers import move_in
+    from factmem.importers.moving import preview
 
     with progress(path.name, quiet=session.as_json) as advance:
         if moving.dry_run:

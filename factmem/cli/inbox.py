@@ -20,7 +20,10 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import DeadLetter, Filters, Memory, Remembered
+    from factmem.memory.background import Remembered
+    from factmem.memory.facade import Memory
+    from factmem.memory.filters import Filters
+    from factmem.memory.review import DeadLetter
     from factmem.records import FactRecord
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]

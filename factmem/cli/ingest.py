@@ -16,15 +16,11 @@ import attrs
 import typer
 from anyio import to_thread
 
-from factmem.abc import (
-    MANAGED_TOPICS,
-    AgentMemoryProvider,
-    Conversation,
-    DetectionRequest,
-    DropReason,
-    FeedsChanges,
-    Topic,
-)
+from factmem.abc import DetectionRequest
+from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.detector import Conversation, DropReason
+from factmem.abc.provider import AgentMemoryProvider
+from factmem.abc.topics import MANAGED_TOPICS, Topic
 from factmem.browse.texts import shown
 from factmem.cli.options import (
     BudgetOption,
@@ -45,9 +41,10 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.importers import DocumentReport
+    from factmem.importers.documents import DocumentReport
     from factmem.llm import CostReport
-    from factmem.memory import Memory, Submission
+    from factmem.memory.background import Submission
+    from factmem.memory.facade import Memory
 
 __all__ = ["About", "Ingestion", "ingest", "kept"]
 
@@ -177,7 +174,7 @@ async def kept(
 
 def _secrets_in(conversation: Conversation) -> Counter[str]:
     """Return the number of secrets in the words of a conversation, by kind."""
-    from factmem.detection import redact
+    from factmem.detection.redaction import redact
 
     heard = (message for message in conversation.messages if message.detectable)
     return Counter(finding.kind for message in heard for finding in redact(message.content).findings)
@@ -287,7 +284,7 @@ class Understanding:
 
     async def _read_again(self, conversation: Conversation, submitted: _File) -> None:
         """Submit the stored words of a conversation again, if there are any at this place."""
-        from factmem.memory import StoredSession
+        from factmem.memory.remembering import StoredSession
 
         if (id := await _stored_id(conversation)) is None:
             return
@@ -403,7 +400,7 @@ async def ingest(
         trust: Believe the documents (default: what they say waits in quarantine).
     """
     from factmem.importers.documents import is_document
-    from factmem.providers import open_provider
+    from factmem.providers.registry import open_provider
 
     if reading != _READING:
         session.check_model("detecting facts")

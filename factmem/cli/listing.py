@@ -25,7 +25,8 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import AuditEntry, AuditPage, RecordPage
+    from factmem.memory.audit import AuditEntry, AuditPage
+    from factmem.memory.filters import RecordPage
 
 __all__ = ["audit", "list_", "show"]
 
@@ -35,7 +36,7 @@ _ANY: Final = Selection()
 
 
 class _Action(enum.StrEnum):
-    """The choices of ``--action``; see `factmem.memory.AuditAction`."""
+    """The choices of ``--action``; see `factmem.memory.audit.AuditAction`."""
 
     RECORDED = "recorded"
     SET_ASIDE = "set-aside"
@@ -65,7 +66,7 @@ async def list_(
         reverse: Oldest or least important first.
         limit: Records per page.
     """
-    from factmem.memory import RecordOrder
+    from factmem.memory.filters import RecordOrder
 
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         found = await memory.list_records(
@@ -181,7 +182,7 @@ async def audit(
         oldest_first: Oldest first.
         limit: Entries per page.
     """
-    from factmem.memory import AuditAction
+    from factmem.memory.audit import AuditAction
 
     filters = selection.filters()
     happened_since, until = filters.pop("since"), filters.pop("until")

@@ -22,8 +22,10 @@ from factmem.subjects import MemorySubject
 from factmem.values import Json
 
 if TYPE_CHECKING:
-    from factmem.memory import Filters, ProfileSchema
-    from factmem.recall import MetadataCondition, RecallSettings
+    from factmem.memory.filters import Filters
+    from factmem.memory.profiles import ProfileSchema
+    from factmem.recall import MetadataCondition
+    from factmem.recall.scoring import RecallSettings
 
 __all__ = [
     "BudgetOption",
@@ -363,7 +365,8 @@ class Scoring:
         Raises:
             typer.BadParameter: A weight does not belong to the formula, or is out of range.
         """
-        from factmem.recall import Additive, Boost, RecallSettings
+        from factmem.recall import Additive, Boost
+        from factmem.recall.scoring import RecallSettings
 
         given = {_SETTING_OF.get(name, name): value for name, value in attrs.asdict(self).items() if value is not None}
         del given["min_score"]  # of the request
@@ -395,7 +398,7 @@ def schema_named(reference: str) -> ProfileSchema[Any]:
     Raises:
         InvalidDataError: There is no such file or class, or it cannot be a profile.
     """
-    from factmem.memory import ProfileSchema
+    from factmem.memory.profiles import ProfileSchema
 
     path = Path(reference)
     if ":" in reference and path.suffix != ".json" and not path.exists():

@@ -22,7 +22,7 @@ from factmem.subjects import MemorySubject
 from factmem.values import Json
 
 if TYPE_CHECKING:
-    from factmem.recall import DeepRecall, RecallMatch
+    from factmem.recall.results import DeepRecall, RecallMatch
 
 __all__ = [
     "console",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import attrs
 
-from factmem.abc import DropReason
+from factmem.abc.detector import DropReason
 from factmem.changes import ChangeKind
 from factmem.cli.session import Session, sentence
 from factmem.errors import FactMemError, ModelError
@@ -18,7 +18,7 @@ from factmem.records import AssertionState
 from factmem.values import Json
 
 if TYPE_CHECKING:
-    from factmem.memory import MemoryEvent, Remembered, Submission, Unrepresented
+    from factmem.memory.background import MemoryEvent, Remembered, Submission, Unrepresented
 
 __all__ = ["Tally", "Watch", "counted", "progress", "tallied"]
 
@@ -115,7 +115,7 @@ class Watch:
 
     def hear(self, event: MemoryEvent) -> None:
         """Record an event; pass this method as a memory's ``on_event``."""
-        from factmem.memory import SubmissionFailed
+        from factmem.memory.background import SubmissionFailed
 
         if isinstance(event, SubmissionFailed):
             self.errors[event.submission_id] = event.error

@@ -30,8 +30,9 @@ from factmem.values import Json, encode_value
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Memory, ProfileField, ProfileSchema
-    from factmem.recall import RecallMatches
+    from factmem.memory.facade import Memory
+    from factmem.memory.profiles import ProfileField, ProfileSchema
+    from factmem.recall.results import RecallMatches
 
 __all__ = ["history", "load", "profile", "recall"]
 

@@ -53,8 +53,10 @@ async def mcp(
         max_waiting_per_client: Maximum number of statements in quarantine from one client (default: 200).
         token: Bearer token that HTTP clients must send.
     """
-    from factmem.mcp import QUOTA, make_server, serve_http
-    from factmem.memory import QuarantineQuota
+    from factmem.mcp import make_server
+    from factmem.mcp.access import QUOTA
+    from factmem.mcp.server import serve_http
+    from factmem.memory.screening import QuarantineQuota
 
     address = None if http is None else _address(http)
     settings = scoring.settings()

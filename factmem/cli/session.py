@@ -26,9 +26,12 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc import AgentMemoryProvider, LanguageModel, MemoryObserver
+    from factmem.abc import MemoryObserver
+    from factmem.abc.model import LanguageModel
+    from factmem.abc.provider import AgentMemoryProvider
     from factmem.changes import Change
-    from factmem.memory import Memory, MemoryEvent
+    from factmem.memory.background import MemoryEvent
+    from factmem.memory.facade import Memory
 
 __all__ = [
     "BROKEN_PIPE",
@@ -93,14 +96,14 @@ class Session:
     @property
     def address(self) -> str:
         """Address of the store: the given one, else the user's own."""
-        from factmem.providers import default_store
+        from factmem.providers.registry import default_store
 
         return self.store or default_store()
 
     @property
     def shown_address(self) -> str:
         """Address of the store without a password, to show."""
-        from factmem.providers import without_secrets
+        from factmem.providers.registry import without_secrets
 
         return without_secrets(self.address)
 
@@ -152,9 +155,11 @@ class Session:
             budget: Maximum number of tokens of the language model, about.
         """
         from factmem.llm import Budget
-        from factmem.memory import Background, Memory, Policies
-        from factmem.recall import embedder_named
-        from factmem.reranking import as_reranker
+        from factmem.memory.background import Background
+        from factmem.memory.context import Policies
+        from factmem.memory.facade import Memory
+        from factmem.recall.embedders import embedder_named
+        from factmem.reranking.rerankers import as_reranker
 
         users = [_USER, _USER.individual(self.user)] if self.user else []
 
@@ -184,7 +189,7 @@ class Session:
     def _language_model(self) -> LanguageModel | None:
         if self.model is None:
             return None
-        from factmem.llm import language_model
+        from factmem.llm.instructor_model import language_model
 
         return language_model(self.model)
 

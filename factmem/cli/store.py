@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.tree import Tree
 
-    from factmem.crypto import KeySource
-    from factmem.memory import Memory, ScopeTree
+    from factmem.crypto.keys import KeySource
+    from factmem.memory.facade import Memory
+    from factmem.memory.scope_tree import ScopeTree
     from factmem.scopes import MemoryScope
 
 __all__ = ["calibrate", "export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
@@ -115,7 +116,7 @@ async def _waiting(memory: Memory, scope: MemoryScope | None, *, exact: bool) ->
 
 async def providers(session: Session) -> None:
     """List the installed providers and their capabilities."""
-    from factmem.providers import provider_entry_points
+    from factmem.providers.registry import provider_entry_points
 
     found = [await to_thread.run_sync(_examined, point) for point in provider_entry_points().values()]
 
@@ -303,8 +304,8 @@ async def rotate_key(
         weak_passphrase: Take the new passphrase even if it is easy to guess.
         resume: Continue an interrupted rotation; the address names the new key.
     """
-    from factmem.crypto import RotatesKeys
-    from factmem.providers import open_provider
+    from factmem.crypto.key_file import RotatesKeys
+    from factmem.providers.registry import open_provider
 
     key = None if resume else _key_source(key_env, passphrase_env, os_keyring, allow_weak=weak_passphrase)
     provider = open_provider(session.address)
@@ -327,7 +328,7 @@ async def rotate_key(
 def _key_source(
     key_env: str | None, passphrase_env: str | None, os_keyring: str | None, *, allow_weak: bool
 ) -> KeySource:
-    from factmem.crypto import EnvironmentKey, EnvironmentPassphrase, OsKeyringKey
+    from factmem.crypto.keys import EnvironmentKey, EnvironmentPassphrase, OsKeyringKey
 
     match key_env, passphrase_env, os_keyring:
         case str(), None, None:

@@ -36,7 +36,7 @@ from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
-from factmem.providers import NoMemory
+from factmem.providers.memory import NoMemory
 from factmem.records import FactDetails, FactRecord
 from factmem.scalars import Scalar, scalar_named, typed_names
 from factmem.scopes import MemoryScope
@@ -45,7 +45,8 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.memory import Memory, Remembered
+    from factmem.memory.background import Remembered
+    from factmem.memory.facade import Memory
 
 __all__ = ["extract", "remember", "retract", "rollback", "save", "undo", "update"]
 

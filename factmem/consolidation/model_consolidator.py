@@ -11,8 +11,11 @@ from typing import Final, Self
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Known, LanguageModel, Novelty, Prompt, Verdicts, WorkedExample
-from factmem.llm import ask, document, element
+from factmem.abc import Prompt
+from factmem.abc.consolidator import Known, Novelty, Verdicts
+from factmem.abc.model import LanguageModel, WorkedExample
+from factmem.llm.asking import ask
+from factmem.llm.messages import document, element
 from factmem.tables import table
 
 __all__ = ["InstructorConsolidator"]

@@ -9,7 +9,9 @@ from typing import Final, assert_never
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Action, Append, Consolidator, Statement, StateRequest, Verdicts
+from factmem.abc import Consolidator
+from factmem.abc.capabilities import Append, Statement, StateRequest
+from factmem.abc.consolidator import Action, Verdicts
 from factmem.consolidation.candidates import (
     CandidateAssertion,
     Vector,

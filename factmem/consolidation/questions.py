@@ -7,7 +7,8 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from factmem.abc import Action, Consolidator, Known, Novelty, Verdict, Verdicts
+from factmem.abc import Consolidator
+from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
 from factmem.consolidation.candidates import (
     ROUNDING,
     CandidateAssertion,
@@ -21,7 +22,7 @@ from factmem.consolidation.candidates import (
 from factmem.consolidation.policy import ConsolidationPolicy
 from factmem.consolidation.survey import CurrentRecord, Survey
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelAnswerError, ModelAwayError, ModelError
-from factmem.llm import bounded_gather
+from factmem.llm.asking import bounded_gather
 from factmem.records import Assertion, MetadataMerge, merged_metadata
 from factmem.validators import check_text
 

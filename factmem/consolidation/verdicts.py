@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from factmem.abc import Action, Verdict, Verdicts
+from factmem.abc.consolidator import Action, Verdict, Verdicts
 from factmem.llm.answering import ModelAnswer, ValidItems, each
 
 __all__ = ["ConsolidationAnswer", "KnownAnswer", "verdicts_from"]

@@ -8,7 +8,9 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Detection, Doubt, DropReason
+from factmem.abc import Candidate, Detection
+from factmem.abc.detector import Doubt, DropReason
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted, says_nothing
 from factmem.detection.redaction import redact

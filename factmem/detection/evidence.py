@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from factmem.abc import Doubt
+from factmem.abc.detector import Doubt
 from factmem.detection import forms
 from factmem.detection.forms import Found
 from factmem.detection.languages import language_named

@@ -9,8 +9,10 @@ from typing import Any
 
 from anyio import to_thread
 
-from factmem.abc import LanguageModel, Prompt, WorkedExample
-from factmem.llm import ask_all, document
+from factmem.abc import Prompt
+from factmem.abc.model import LanguageModel, WorkedExample
+from factmem.llm.asking import ask_all
+from factmem.llm.messages import document
 from factmem.tables import filled, table
 
 __all__ = ["inquire"]

@@ -8,14 +8,16 @@ from typing import Final
 import anyio.to_thread
 import attrs
 
-from factmem.abc import Analysis, AnalysisRequest, LanguageModel, Message
+from factmem.abc.analyst import Analysis, AnalysisRequest
+from factmem.abc.detector import Message
+from factmem.abc.model import LanguageModel
 from factmem.detection.extractions import says_nothing
 from factmem.detection.inquiries import inquire
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something, statement_spans
 from factmem.errors import InvalidNameError
 from factmem.hidden import escaped_words
-from factmem.llm import document, items, section
+from factmem.llm.messages import document, items, section
 from factmem.names import checked_name
 from factmem.validators import positive
 

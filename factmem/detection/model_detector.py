@@ -11,17 +11,10 @@ import anyio
 import anyio.to_thread
 import attrs
 
-from factmem.abc import (
-    Candidate,
-    Clock,
-    Conversation,
-    Detection,
-    DetectionRequest,
-    DropReason,
-    LanguageModel,
-    Prompt,
-    system_clock,
-)
+from factmem.abc import Candidate, Detection, DetectionRequest, Prompt, system_clock
+from factmem.abc.clock import Clock
+from factmem.abc.detector import Conversation, DropReason
+from factmem.abc.model import LanguageModel
 from factmem.details import Treatment
 from factmem.detection.candidates import checked, merged
 from factmem.detection.origins import OriginPolicy
@@ -30,7 +23,7 @@ from factmem.detection.tasks import DetectionTask, task_of
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.verbatim import statement_candidates
 from factmem.detection.windows import Window, windows_of
-from factmem.llm import ask_all
+from factmem.llm.asking import ask_all
 from factmem.records import Origin
 from factmem.validators import positive, whole
 

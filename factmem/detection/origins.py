@@ -7,7 +7,7 @@ from typing import assert_never
 
 import attrs
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.details import Origin, Treatment
 from factmem.validators import instance_of
 

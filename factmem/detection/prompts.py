@@ -14,12 +14,15 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, Conversation, DetectionExample, Message, Prompt, Topic, WorkedExample
+from factmem.abc import DetectionExample, Prompt
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.model import WorkedExample
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, Topic
 from factmem.detection.tasks import DetectionTask
 from factmem.detection.utterances import Utterance, utterances
 from factmem.detection.windows import Excerpt, Window
 from factmem.facts import Concept, Fact, FactType
-from factmem.llm import element, fitting, section
+from factmem.llm.messages import element, fitting, section
 from factmem.records import Origin
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_of_shape
 from factmem.shapes import Shape

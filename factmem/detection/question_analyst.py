@@ -9,12 +9,14 @@ from typing import Any, Final
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Complexity, Gap, Known, LanguageModel, QuestionAnalysis, QuestionRequest, SubQuestion
+from factmem.abc.consolidator import Known
+from factmem.abc.model import LanguageModel
+from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, QuestionRequest, SubQuestion
 from factmem.detection.extractions import says_nothing
 from factmem.detection.inquiries import inquire
 from factmem.detection.redaction import redact
 from factmem.detection.statements import says_something
-from factmem.llm import document, element, fitting, items
+from factmem.llm.messages import document, element, fitting, items
 from factmem.patterns import lazy_pattern
 from factmem.validators import positive
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import Conversation, Message
+from factmem.abc.detector import Conversation, Message
 from factmem.patterns import LinearPattern, any_of, lazy_pattern
 from factmem.tables import filled, table
 from factmem.wording import Span

@@ -38,7 +38,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from factmem.abc import DropReason
+from factmem.abc.detector import DropReason
 from factmem.detection.extractions import Described, Extraction, Forgotten, Said, Sentence, Targeted
 from factmem.detection.tasks import DetectionTask, Vocabulary
 from factmem.errors import InvalidDataError

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionExample, DetectionRequest, Topic
+from factmem.abc import DetectionExample, DetectionRequest
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, Topic
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.names import folded_keyword

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import Conversation, Message
+from factmem.abc.detector import Conversation, Message
 from factmem.details import Evidence, MediumPart, Treatment
 from factmem.detection.redaction import Span, redact_conversation
 from factmem.detection.statements import says_something

@@ -9,17 +9,10 @@ from typing import Final
 import anyio.to_thread
 import attrs
 
-from factmem.abc import (
-    EXPLICIT_INSTRUCTIONS,
-    Candidate,
-    Clock,
-    Conversation,
-    Detection,
-    DetectionRequest,
-    DropReason,
-    Message,
-    system_clock,
-)
+from factmem.abc import Candidate, Detection, DetectionRequest, system_clock
+from factmem.abc.clock import Clock
+from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.details import Treatment
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.standing_instructions import instructions_in

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Claim, Confirmation, LanguageModel
+from factmem.abc.model import LanguageModel
+from factmem.abc.verifier import Claim, Confirmation
 from factmem.detection.inquiries import inquire
 from factmem.detection.redaction import redact
-from factmem.llm import document, element, section
+from factmem.llm.messages import document, element, section
 
 __all__ = ["ModelVerifier"]
 

@@ -8,10 +8,10 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.detection.statements import statement_spans
 from factmem.detection.utterances import QuotableText, QuotedWords, Utterance
-from factmem.llm import element
+from factmem.llm.messages import element
 from factmem.records import Evidence
 
 __all__ = ["Excerpt", "Window", "rendered", "windows_of"]

@@ -12,52 +12,16 @@ writes to a memory through its public methods.
 
 from typing import TYPE_CHECKING
 
-from factmem.importers.contract import (
-    Dialogue,
-    Entry,
-    Found,
-    ImportOptions,
-    Lost,
-    Problem,
-    Skipped,
-)
-from factmem.importers.rows import Row
-from factmem.importers.sources import Limits, Source
-from factmem.importers.systems import SYSTEMS, Reading, System, read_system, system_named
+from factmem.importers.contract import ImportOptions
+from factmem.importers.systems import read_system
 from factmem.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from factmem.importers.documents import DocumentPassage, DocumentReport, ingest_document, passages_in
-    from factmem.importers.moving import ImportReport, move_in, preview
+    from factmem.importers.documents import ingest_document
+    from factmem.importers.moving import move_in
 
-__all__ = [
-    "SYSTEMS",
-    "Dialogue",
-    "DocumentPassage",
-    "DocumentReport",
-    "Entry",
-    "Found",
-    "ImportOptions",
-    "ImportReport",
-    "Limits",
-    "Lost",
-    "Problem",
-    "Reading",
-    "Row",
-    "Skipped",
-    "Source",
-    "System",
-    "ingest_document",
-    "move_in",
-    "passages_in",
-    "preview",
-    "read_system",
-    "system_named",
-]
+__all__ = ["ImportOptions", "ingest_document", "move_in", "read_system"]
 
-_HOMES = {
-    "documents": ("DocumentPassage", "DocumentReport", "ingest_document", "passages_in"),
-    "moving": ("ImportReport", "move_in", "preview"),
-}
+_HOMES = {"documents": ("ingest_document",), "moving": ("move_in",)}
 if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
     __getattr__ = lazy_names(__name__, _HOMES)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import Conversation
+from factmem.abc.detector import Conversation
 from factmem.conversations import conversations_of
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
 from factmem.facts import Fact, utc

@@ -16,12 +16,15 @@ import attrs
 from anyio import to_thread
 
 from factmem.details import Evidence
-from factmem.detection import redact
+from factmem.detection.redaction import redact
 from factmem.detection.statements import statement_spans
 from factmem.facts import STATEMENT, MultipleFacts
 from factmem.importers.contract import ImportOptions
 from factmem.importers.sources import Source
-from factmem.memory import AuditAction, Filters, ImportReceipt, Memory
+from factmem.memory.audit import AuditAction
+from factmem.memory.exchange import ImportReceipt
+from factmem.memory.facade import Memory
+from factmem.memory.filters import Filters
 from factmem.records import FactDetails, FactRecord, Origin, Recorded
 from factmem.values import Json
 

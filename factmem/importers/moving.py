@@ -10,11 +10,11 @@ from typing import Final, assert_never
 import attrs
 from anyio import to_thread
 
-from factmem.abc import DropReason
+from factmem.abc.detector import DropReason
 from factmem.errors import ConceptConflictError, FactMemError, FileFormatError, InvalidDataError
 from factmem.importers.contract import Dialogue, Entry, Found, Lost, Problem, Skipped
 from factmem.importers.systems import Reading
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.records import AssertionState
 from factmem.values import Json
 

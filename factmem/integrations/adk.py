@@ -27,27 +27,17 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import anyio
 import attrs
 
-from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent import (
-    MEMORY_NAME,
-    TOOL_NAMES,
-    AgentMemory,
-    AgentMemoryConfig,
-    HostIntegration,
-    MemoryBlock,
-    MemoryRun,
-    RunIdentity,
-    spoken,
-    with_block,
-)
-from factmem.agent.history import said
-from factmem.agent.rendering import written
-from factmem.agent.run import MemoryTools
-from factmem.detection import redact
+from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.config import AgentMemoryConfig, RunIdentity
+from factmem.agent.history import MEMORY_NAME, said, spoken, with_block
+from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.agent.rendering import MemoryBlock, written
+from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
+from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
-from factmem.media import media_of
-from factmem.memory import Memory
+from factmem.media.parts import media_of
+from factmem.memory.facade import Memory
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
 from factmem.validators import check_fraction
 

@@ -30,14 +30,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from factmem.agent import AgentMemory, HostIntegration, MemoryRun
-from factmem.agent.agents_md import DEFAULT_TEMPLATE, AgentsMd, AgentsMdText, Limits, MemoryFiles, MemoryTree, Source
+from factmem.agent.agents_md import AgentsMd
 from factmem.agent.agents_md.files import Content, expanded
 from factmem.agent.agents_md.page import Page
-from factmem.agent.agents_md.sources import prompt_of, read_as
+from factmem.agent.agents_md.sources import DEFAULT_TEMPLATE, AgentsMdText, Limits, Source, prompt_of, read_as
+from factmem.agent.agents_md.tree import MemoryFiles, MemoryTree
+from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.agent.run import MemoryRun
 from factmem.errors import FactMemError, InvalidDataError, MemoryFileError, MissingPackageError
 from factmem.integrations.langchain import FactMemMiddleware, MemoryState, identity_here, install_into_factory
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 
 try:
     from deepagents.backends import FilesystemBackend

@@ -10,8 +10,8 @@ This adds a `FactMemMiddleware` as the last, and so innermost, middleware of the
 tools of ``tools=True`` that let the model recall, save and forget, pass the middleware yourself.
 
 The identity of a run comes from ``user_id`` and ``session_id`` (or ``thread_id``) of the run's context, a mapping or an
-object, or else from the run's config; see `factmem.agent.GraphRun`. `AgentMemory.run` takes precedence over both. A
-server should put its authenticated user into the context, and not leave the config to its clients.
+object, or else from the run's config; see `factmem.agent.nodes.GraphRun`. `AgentMemory.run` takes precedence over
+both. A server should put its authenticated user into the context, and not leave the config to its clients.
 
 Facts are loaded at the start of a run, and go into requests only. They never enter the messages of the agent's state
 or a checkpoint, so a thread that continues later gets the facts known then. After a successful run, its messages are
@@ -27,22 +27,14 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, NotRequired, TypeVar, cast
 
-from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent import (
-    MEMORY_NAME,
-    TOOL_NAMES,
-    AgentMemory,
-    HostIntegration,
-    MemoryBlock,
-    MemoryRun,
-    MemoryTools,
-    spoken,
-    with_block,
-)
-from factmem.agent.history import said
+from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.history import MEMORY_NAME, said, spoken, with_block
+from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.agent.rendering import MemoryBlock
+from factmem.agent.run import TOOL_NAMES, MemoryRun, MemoryTools
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.integrations.langgraph import identity_here, identity_of
-from factmem.media import MediaParts, media_in
+from factmem.media.parts import MediaParts, media_in
 
 try:
     from langchain.agents.middleware.types import (

@@ -20,7 +20,7 @@ are not submitted. A chat completion that calls tools is submitted with the fina
 ``with_raw_response`` or ``with_streaming_response`` get a memory block, but their answers are not captured. The
 messages of a ``.stream()`` that is left early are submitted with the next request.
 
-The program defines its own tools; `factmem.agent.MemoryRun.tools` implements recall_memory, save_memory and
+The program defines its own tools; `factmem.agent.run.MemoryRun.tools` implements recall_memory, save_memory and
 forget_memory.
 """
 
@@ -33,19 +33,14 @@ from typing import Any, Final, TypeAlias
 import anyio
 import attrs
 
-from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent import (
-    AgentMemory,
-    DictFormat,
-    HostIntegration,
-    MemoryBlock,
-    MemoryRun,
-    RunIdentity,
-    spoken,
-    with_block,
-)
+from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.config import RunIdentity
+from factmem.agent.history import DictFormat, spoken, with_block
+from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.agent.rendering import MemoryBlock
+from factmem.agent.run import MemoryRun
 from factmem.errors import CapabilityError, FactMemError, MissingPackageError
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 
 try:
     from openai import AsyncOpenAI, AsyncStream, OpenAI, Stream

@@ -28,15 +28,11 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.agent import (
-    AgentMemory,
-    HostIntegration,
-    MemoryBlock,
-    MemoryRun,
-    MemoryTools,
-    RunIdentity,
-    spoken,
-)
+from factmem.agent.config import RunIdentity
+from factmem.agent.history import spoken
+from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.agent.rendering import MemoryBlock
+from factmem.agent.run import MemoryRun, MemoryTools
 from factmem.errors import CapabilityError, MissingPackageError
 from factmem.integrations.openai import RequestFormat
 

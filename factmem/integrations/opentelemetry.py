@@ -8,7 +8,7 @@ https://github.com/open-telemetry/semantic-conventions-genai as of 2026, with it
 - Spans have the kind INTERNAL, or CLIENT for calls of language models. Their names are ``gen_ai.operation.name``:
   ``search_memory`` for operations that read records; ``upsert_memory``, ``create_memory``, ``update_memory`` and
   ``delete_memory`` for those that change them; ``embeddings`` and ``chat`` for models. Operations without a name in
-  the conventions keep their own (`factmem.abc.Operation`).
+  the conventions keep their own (`factmem.abc.observer.Operation`).
 - Attributes: ``gen_ai.provider.name`` (``factmem``), ``gen_ai.memory.store.id`` (the organization, if there is one),
   ``gen_ai.memory.record.count``, ``gen_ai.request.model``, ``gen_ai.usage.input_tokens`` and ``.output_tokens``,
   ``gen_ai.usage.cache_read.input_tokens``, ``error.type``. Attributes outside of the conventions:
@@ -16,9 +16,9 @@ https://github.com/open-telemetry/semantic-conventions-genai as of 2026, with it
 - Content is off by default. With ``observed_content=True`` in `Memory`, spans also have ``gen_ai.memory.query.text``
   and ``gen_ai.memory.records`` (as JSON).
 - Metrics: the histograms ``gen_ai.client.operation.duration`` and ``gen_ai.client.token.usage``. Outside of the
-  conventions, the counters ``factmem.assertions``, by ``factmem.effect`` (`factmem.abc.Effect`), and
-  ``factmem.findings.dropped``, by ``factmem.reason`` (`factmem.abc.DropReason`). A dashboard for Grafana shows all of
-  them: ``docs/pages/how-to/grafana.json``.
+  conventions, the counters ``factmem.assertions``, by ``factmem.effect`` (`factmem.abc.observer.Effect`), and
+  ``factmem.findings.dropped``, by ``factmem.reason`` (`factmem.abc.detector.DropReason`). A dashboard for Grafana shows
+  all of them: ``docs/pages/how-to/grafana.json``.
 
 Requires the extra ``otel``, which installs the API only. Without an SDK in the program, the observer has no effect.
 """
@@ -29,7 +29,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc.observer import Operation
 from factmem.changes import Change
 from factmem.errors import MissingPackageError
 from factmem.facts import MultipleFacts, SingleFact

@@ -26,20 +26,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from factmem.abc import MEMORY_ROLE, Message
-from factmem.agent import (
-    MEMORY_NAME,
-    AgentMemory,
-    HostIntegration,
-    MemoryBlock,
-    MemoryRun,
-    RunIdentity,
-    spoken,
-    with_block,
-)
-from factmem.agent.history import said
+from factmem.abc.detector import MEMORY_ROLE, Message
+from factmem.agent.config import RunIdentity
+from factmem.agent.history import MEMORY_NAME, said, spoken, with_block
+from factmem.agent.plugin import AgentMemory, HostIntegration
+from factmem.agent.rendering import MemoryBlock
+from factmem.agent.run import MemoryRun
 from factmem.errors import CapabilityError, MissingPackageError
-from factmem.media import MediaParts, media_of
+from factmem.media.parts import MediaParts, media_of
 
 try:
     from pydantic_ai.agent import AbstractAgent, AgentRun, WrapperAgent

@@ -17,46 +17,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from factmem.lazy_names import lazy_names
-from factmem.llm.asking import Budget, Spent, Usage, ask, ask_all, bounded_gather, in_turn, meter, metered, usage_of
-from factmem.llm.costs import Cost, CostReport
-from factmem.llm.messages import document, element, fitting, items, section
+from factmem.llm.asking import Budget
+from factmem.llm.costs import CostReport
 
 if TYPE_CHECKING:
-    from factmem.llm.host_models import ForeignModel, HostModel, as_language_model
-    from factmem.llm.instructor_model import InstructorModel, language_model
-    from factmem.llm.media_models import MediaModel, media_reader
+    from factmem.llm.instructor_model import InstructorModel
 
-__all__ = [
-    "Budget",
-    "Cost",
-    "CostReport",
-    "ForeignModel",
-    "HostModel",
-    "InstructorModel",
-    "MediaModel",
-    "Spent",
-    "Usage",
-    "as_language_model",
-    "ask",
-    "ask_all",
-    "bounded_gather",
-    "document",
-    "element",
-    "fitting",
-    "in_turn",
-    "items",
-    "language_model",
-    "media_reader",
-    "meter",
-    "metered",
-    "section",
-    "usage_of",
-]
+__all__ = ["Budget", "CostReport", "InstructorModel"]
 
-_HOMES = {
-    "host_models": ("ForeignModel", "HostModel", "as_language_model"),
-    "instructor_model": ("InstructorModel", "language_model"),
-    "media_models": ("MediaModel", "media_reader"),
-}
+_HOMES = {"instructor_model": ("InstructorModel",)}
 if not TYPE_CHECKING:  # a type checker that sees it takes any name for one of the package
     __getattr__ = lazy_names(__name__, _HOMES)

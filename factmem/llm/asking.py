@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 import attrs
 
-from factmem.abc import LanguageModel, Operation, Prompt
+from factmem.abc import Prompt
+from factmem.abc.model import LanguageModel
+from factmem.abc.observer import Operation
 from factmem.errors import BudgetSpentError
 from factmem.observing import current_call, nested
 from factmem.validators import positive

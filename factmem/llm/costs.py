@@ -6,7 +6,8 @@ import threading
 
 import attrs
 
-from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc.observer import Operation
 from factmem.values import Json
 
 __all__ = ["Cost", "CostReport"]

@@ -16,7 +16,8 @@ import attrs
 from anyio import to_thread
 from anyio.lowlevel import current_token
 
-from factmem.abc import LanguageModel, Prompt
+from factmem.abc import Prompt
+from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, ModelAwayError
 from factmem.llm.asking import Usage, meter, usage_of
 from factmem.llm.exchange import (

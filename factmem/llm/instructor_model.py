@@ -14,7 +14,8 @@ import attrs
 from anyio import to_thread
 from anyio.lowlevel import RunVar
 
-from factmem.abc import LanguageModel, Prompt
+from factmem.abc import Prompt
+from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, MissingPackageError, ModelUnavailableError
 from factmem.llm.asking import usage_of
 from factmem.llm.exchange import (

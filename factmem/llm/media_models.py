@@ -12,7 +12,7 @@ from typing import Any, Final, TypeGuard
 
 import attrs
 
-from factmem.abc import Passage
+from factmem.abc.media import Passage
 from factmem.details import MediumPart
 from factmem.errors import CapabilityError, InvalidDataError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
 from factmem.llm.asking import meter, meter_request, usage_of

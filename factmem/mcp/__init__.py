@@ -21,7 +21,7 @@ they see, ``--read-only`` and ``--tools`` remove tools. Their facts are quaranti
 alone, unless the server trusts them (``--trust``). A retraction can be undone. Erasing (`forget`) is available with
 ``--trust --allow-erase`` only: clients name themselves, so that none can prove which facts are its own.
 
-In a program, `make_server` returns such a server for a `factmem.Memory` or a `factmem.agent.AgentMemory`.
+In a program, `make_server` returns such a server for a `factmem.Memory` or a `factmem.AgentMemory`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from __future__ import annotations
 from factmem.errors import MissingPackageError
 
 try:
-    from factmem.mcp.access import QUOTA
-    from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS, make_server, serve_http
+    from factmem.mcp.server import make_server
 except ImportError as _missing:
     if (_missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
         raise
     raise MissingPackageError("mcp>=2", extra="mcp") from _missing
 
-__all__ = ["QUOTA", "READING_TOOLS", "WRITING_TOOLS", "make_server", "serve_http"]
+__all__ = ["make_server"]

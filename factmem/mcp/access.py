@@ -9,10 +9,13 @@ from urllib.parse import quote
 
 import anyio
 
-from factmem.agent import AgentMemory, MemoryRun, RunIdentity
+from factmem.agent.config import RunIdentity
 from factmem.agent.holders import MemoryHolder, OpenMemoryHolder, ThreadMemoryHolder
+from factmem.agent.plugin import AgentMemory
+from factmem.agent.run import MemoryRun
 from factmem.errors import InvalidDataError, ProviderClosedError
-from factmem.memory import Memory, QuarantineQuota
+from factmem.memory.facade import Memory
+from factmem.memory.screening import QuarantineQuota
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

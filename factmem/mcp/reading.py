@@ -12,7 +12,7 @@ from mcp.server.mcpserver import MCPServer, ResourceSecurity
 from mcp_types import Annotations, Completion, Resource
 from pydantic import Field
 
-from factmem.agent import estimated_tokens
+from factmem.agent.config import estimated_tokens
 from factmem.agent.rendering import rendered
 from factmem.json_form import attributes
 from factmem.mcp.access import FACTS, INFO, TREE, Access, facts_address
@@ -37,8 +37,10 @@ from factmem.mcp.answers import (
     fact_answers,
     nothing_known,
 )
-from factmem.memory import Memory
-from factmem.recall import RecallMatch, RecallSettings, still_true
+from factmem.memory.facade import Memory
+from factmem.recall.overtaken import still_true
+from factmem.recall.results import RecallMatch
+from factmem.recall.scoring import RecallSettings
 from factmem.records import FactRecord
 from factmem.values import Json
 

@@ -18,7 +18,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult, Resource, ToolAnnotations
 from pydantic import ValidationError
 
-from factmem.agent import AgentMemory
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     FactMemError,
     InvalidDataError,
@@ -32,8 +32,8 @@ from factmem.mcp.answers import Served, concise_schema
 from factmem.mcp.reading import ReadingTools, add_prompts, add_resources, scope_resources
 from factmem.mcp.stdio import serve_stdio
 from factmem.mcp.writing import WritingTools
-from factmem.memory import QuarantineQuota
-from factmem.recall import RecallSettings
+from factmem.memory.screening import QuarantineQuota
+from factmem.recall.scoring import RecallSettings
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_fraction

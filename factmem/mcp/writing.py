@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 from mcp.server.mcpserver import Context
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.changes import Change
 from factmem.errors import InvalidDataError, RecordNotFoundError
 from factmem.mcp.access import Access, changed_addresses
@@ -35,7 +35,9 @@ from factmem.mcp.answers import (
     fact_answers,
     value_of,
 )
-from factmem.memory import Erasure, Memory, Remembered
+from factmem.memory.background import Remembered
+from factmem.memory.eraser import Erasure
+from factmem.memory.facade import Memory
 from factmem.records import AssertionState, FactDetails, FactRecord, Origin
 
 __all__ = ["SOURCE", "WritingTools"]

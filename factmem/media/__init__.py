@@ -6,21 +6,6 @@
 - `pdf_pages`, `reads_pdf`: text of PDF files.
 """
 
-from factmem.media.medium import MEDIA_TYPES, Medium, fingerprint, medium_type
-from factmem.media.parts import MediaParts, media_in, media_of
-from factmem.media.pdf_text import PdfError, pdf_pages, reads_pdf
-from factmem.media.pointing import points_to_media
+from factmem.media.medium import Medium
 
-__all__ = [
-    "MEDIA_TYPES",
-    "MediaParts",
-    "Medium",
-    "PdfError",
-    "fingerprint",
-    "media_in",
-    "media_of",
-    "medium_type",
-    "pdf_pages",
-    "points_to_media",
-    "reads_pdf",
-]
+__all__ = ["Medium"]

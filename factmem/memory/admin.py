@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar, Unpack
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Access, FeedsChanges
+from factmem.abc.capabilities import Access, FeedsChanges
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
@@ -29,7 +29,9 @@ from factmem.memory.reader import ReadingPart
 from factmem.memory.recaller import Recaller
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.memory.ttl import ExpiryReceipt
-from factmem.recall import Calibration, LogPart, RecallFilter
+from factmem.recall import RecallFilter
+from factmem.recall.index.selection import LogPart
+from factmem.recall.scoring import Calibration
 from factmem.records import LogEntry, Origin, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -12,27 +12,24 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 import attrs
 
-from factmem.abc import Access, AgentMemoryProvider, Clock, Erases, FeedsChanges, KeepsAccesses, KeepsHistory
-from factmem.detection import VerbatimDetector
+from factmem.abc.capabilities import Access, Erases, FeedsChanges, KeepsAccesses, KeepsHistory
+from factmem.abc.clock import Clock
+from factmem.abc.provider import AgentMemoryProvider
+from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, FactMemError
-from factmem.llm import Spent
+from factmem.llm.asking import Spent
 from factmem.loops import OneLoop
 
 if TYPE_CHECKING:
-    from factmem.abc import (
-        Analyst,
-        Confirmation,
-        Consolidator,
-        Detector,
-        Embedder,
-        MediaReader,
-        QuestionAnalyst,
-        Reranker,
-        Verifier,
-    )
+    from factmem.abc import Consolidator, Detector, Reranker, Verifier
+    from factmem.abc.analyst import Analyst
+    from factmem.abc.embedder import Embedder
+    from factmem.abc.media import MediaReader
+    from factmem.abc.question_analyst import QuestionAnalyst
+    from factmem.abc.verifier import Confirmation
     from factmem.memory.background import Worker
     from factmem.memory.context import Context
-    from factmem.recall import Mirror
+    from factmem.recall.index.mirror import Mirror
     from factmem.reranking import Reranking
 
 __all__ = ["AccessCounts", "Backend", "Part", "keeper_of"]

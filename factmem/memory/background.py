@@ -18,11 +18,12 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from factmem.abc import DropReason, Message
+from factmem.abc.detector import DropReason, Message
 from factmem.changes import Change
 from factmem.errors import BudgetSpentError, CapabilityError, FactMemError, ModelAwayError, ModelUnavailableError
 from factmem.hints import hinted
-from factmem.llm import Budget, Spent
+from factmem.llm import Budget
+from factmem.llm.asking import Spent
 from factmem.loops import OneLoop, check_process
 from factmem.memory.journal import Unit
 from factmem.records import AssertionState, FactRecord

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from factmem.abc import DropReason
+from factmem.abc.detector import DropReason
 from factmem.errors import ProviderClosedError
 from factmem.hints import missing_attribute
 from factmem.loops import ProgramLoops, check_process, settle

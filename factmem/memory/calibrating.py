@@ -17,9 +17,10 @@ from typing import Final
 
 import numpy as np
 
-from factmem.abc import Embedder
+from factmem.abc.embedder import Embedder
 from factmem.errors import InvalidDataError
-from factmem.recall import Calibration, embedded
+from factmem.recall.embedders import embedded
+from factmem.recall.scoring import Calibration
 
 __all__ = ["LEAST_TEXTS", "MOST_TEXTS", "WEIGHTS", "by_questions", "measured"]
 

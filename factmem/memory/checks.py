@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from factmem.abc import MemoryObserver
 from factmem.errors import InvalidDataError
-from factmem.providers import default_store
+from factmem.providers.registry import default_store
 
 __all__ = ["address_of", "check_parts", "check_store", "listed", "observers_in", "one_or_more"]
 

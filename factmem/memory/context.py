@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import attrs
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.consolidation import ConsolidationPolicy
 from factmem.detection import OriginPolicy
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, ReadOnlyError
@@ -26,7 +26,8 @@ from factmem.memory.screening import FlaggedPolicy, QuarantineQuota, Screening, 
 from factmem.memory.taint import Heard
 from factmem.memory.ttl import TtlPolicy
 from factmem.observing import Observation
-from factmem.recall import DeepSettings, RecallFilter, RecallSettings
+from factmem.recall import DeepSettings, RecallFilter
+from factmem.recall.scoring import RecallSettings
 from factmem.records import Assertion, FactDetails, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -34,7 +35,7 @@ from factmem.validators import check_aware, check_instance, fraction, instance_o
 from factmem.views import UNCONFINED, Sight, View
 
 if TYPE_CHECKING:
-    from factmem.abc import Clock
+    from factmem.abc.clock import Clock
 
 __all__ = ["Context", "FuturePolicy", "MediaSettings", "Policies", "PolicyChanges"]
 

@@ -15,7 +15,8 @@ from factmem.fold import states_of
 from factmem.memory.exchange import Exchange
 from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
-from factmem.recall import LogPart, RecallFilter
+from factmem.recall import RecallFilter
+from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EraseReceipt, KeepsVectors, Operation
+from factmem.abc.capabilities import EraseReceipt, KeepsVectors
+from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
 from factmem.fold import fold, revisions, said_order, states_of
@@ -24,7 +25,8 @@ from factmem.memory.observed import operation
 from factmem.memory.proof import Traces, traces_of
 from factmem.memory.reader import Reader, ReadingPart
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
-from factmem.recall import LogPart, RecallFilter
+from factmem.recall import RecallFilter
+from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, FactRecord, LogEntry, Recorded, record_of
 from factmem.scopes import MemoryScope
 from factmem.validators import check_instance

@@ -18,13 +18,13 @@ import attrs
 from anyio import from_thread, to_thread
 from typing_extensions import TypeIs
 
-from factmem.abc import Receipt, StateRequest
+from factmem.abc.capabilities import Receipt, StateRequest
 from factmem.codec import FORMAT_VERSION, dump_entry, load_entry
 from factmem.errors import CodecError, FactMemError, InvalidDataError, NewerVersionError, StoreUnavailableError
 from factmem.fold import states_of
 from factmem.memory.writer import WritingPart
 from factmem.private_files import writing
-from factmem.recall import LogPart
+from factmem.recall.index.selection import LogPart
 from factmem.records import Assertion, AssertionState, Place, Recorded
 
 __all__ = ["Exchange", "ImportReceipt", "ImportSource", "doubted", "export_log", "import_log"]

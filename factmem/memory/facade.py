@@ -12,25 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, ov
 import anyio
 import attrs
 
-from factmem.abc import (
-    AgentMemoryProvider,
-    Analyst,
-    Clock,
-    Consolidator,
-    Detector,
-    Embedder,
-    FeedsChanges,
-    LanguageModel,
-    MediaReader,
-    MemoryObserver,
-    Message,
-    QuestionAnalyst,
-    Reranker,
-    Verifier,
-    system_clock,
-)
+from factmem.abc import Consolidator, Detector, MemoryObserver, Reranker, Verifier, system_clock
+from factmem.abc.analyst import Analyst
+from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.clock import Clock
+from factmem.abc.detector import Message
+from factmem.abc.embedder import Embedder
+from factmem.abc.media import MediaReader
+from factmem.abc.model import LanguageModel
+from factmem.abc.provider import AgentMemoryProvider
+from factmem.abc.question_analyst import QuestionAnalyst
 from factmem.changes import Change
-from factmem.detection import OriginPolicy, VerbatimDetector, redact
+from factmem.detection import OriginPolicy
+from factmem.detection.redaction import redact
+from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import (
     FactMemError,
     IncompleteProfileError,
@@ -56,27 +51,24 @@ from factmem.memory.remembering import About, ReadyFact, Rememberer, StoredSessi
 from factmem.memory.writer import UNSET, Unset, Writer
 from factmem.names import checked_name
 from factmem.observing import Observation
-from factmem.providers import open_provider
-from factmem.recall import (
-    BoundedEmbedder,
-    DeepSettings,
-    ForeignEmbedder,
-    Mirror,
-    RecallMatches,
-    RecallSettings,
-    as_embedder,
-    default_embedder,
-    log_source,
-)
+from factmem.providers.registry import open_provider
+from factmem.recall import DeepSettings
+from factmem.recall.adopted_embedders import ForeignEmbedder, as_embedder
+from factmem.recall.embedders import BoundedEmbedder, default_embedder
+from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.source import log_source
+from factmem.recall.results import RecallMatches
+from factmem.recall.scoring import RecallSettings
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin, Place
-from factmem.reranking import ForeignReranker, Reranking, as_reranker
+from factmem.reranking import Reranking
+from factmem.reranking.rerankers import ForeignReranker, as_reranker
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance, check_seconds
 from factmem.values import Json
 
 if TYPE_CHECKING:
-    from factmem.llm import ForeignModel
+    from factmem.llm.host_models import ForeignModel
 
 __all__ = ["Memory"]
 
@@ -116,7 +108,7 @@ class Memory:
     everything. Every write raises `ReadOnlyError` on a read-only memory and on a view of the past.
 
     Args:
-        store: An address for `factmem.providers.open_provider`, a path, or a provider; the user's own store, the one of
+        store: An address for `factmem.open_provider`, a path, or a provider; the user's own store, the one of
             the command line, if None. A provider that is passed in is not closed with the memory.
         organization: The tenant. Data of other organizations is neither seen nor touched.
         viewer: The reader and owner of private facts; sees public facts and their own.
@@ -132,8 +124,8 @@ class Memory:
             If it fails or takes longer, recall ranks by words alone and reports it, and saved facts are embedded later.
         model: Language model that reads remembered words: a model, its address for `factmem.language_model`, or an
             object of LangChain (a chat model), pydantic-ai or the OpenAI Agents SDK (a ``Model``), which is asked as it
-            is set up (see `factmem.llm.HostModel`). A detector, an analyst, a verifier, a consolidator and a question
-            analyst are made of it unless they are given. None works offline, without any model.
+            is set up (see `factmem.llm.host_models.HostModel`). A detector, an analyst, a verifier, a consolidator and
+            a question analyst are made of it unless they are given. None works offline, without any model.
         detector: Finds facts in conversations; without it and a model, they are kept word for word.
         analyst: Infers scope, categories and importance of texts.
         verifier: Confirms what a model has found and the words do not plainly say, in one more question for each
@@ -147,7 +139,8 @@ class Memory:
             If it fails, results stay in their order, and `RecallMatches.failure` gives the reason.
         reranking: Number of records that the reranker reads, its time, weight and budget.
         media_reader: Reads images, sound and video in messages: a reader, or the address of a model such as
-            ``google/MODEL`` (see `factmem.llm.media_reader`). Captions and the text of PDF files need none.
+            ``google/MODEL`` (see `factmem.llm.media_models.media_reader`). Captions and the text of PDF files need
+            none.
         policies: Rules for everything that is written: times to live, treatment of origins, of flagged text and of
             timestamps from the future, comparison of statements. A detector that was made with an `OriginPolicy`
             keeps it.
@@ -1204,7 +1197,7 @@ def _with_origins_of(detector: Detector | None, policies: Policies) -> Policies:
 def _as_language_model(given: LanguageModel | ForeignModel | str | None) -> LanguageModel | None:
     if given is None:
         return None
-    from factmem.llm import as_language_model
+    from factmem.llm.host_models import as_language_model
 
     return as_language_model(given)
 
@@ -1214,7 +1207,7 @@ def _as_verifier(
 ) -> Verifier | Literal[False] | None:
     if given is None or given is False or isinstance(given, Verifier):
         return given
-    from factmem.detection import ModelVerifier
+    from factmem.detection.verifier import ModelVerifier
 
     model = _as_language_model(given)
     if not isinstance(model, LanguageModel):
@@ -1223,7 +1216,7 @@ def _as_verifier(
 
 
 def _media_reader(address: str) -> MediaReader:
-    from factmem.llm import media_reader
+    from factmem.llm.media_models import media_reader
 
     return media_reader(address)
 
@@ -1243,13 +1236,11 @@ class _Asking:
         """Return the parts of a model; they are imported for a memory that has one."""
         if model is None:
             return cls(VerbatimDetector(clock=clock))
-        from factmem.consolidation import InstructorConsolidator
-        from factmem.detection import (
-            InstructorAnalyst,
-            InstructorDetector,
-            InstructorQuestionAnalyst,
-            ModelVerifier,
-        )
+        from factmem.consolidation.model_consolidator import InstructorConsolidator
+        from factmem.detection import InstructorDetector
+        from factmem.detection.model_analyst import InstructorAnalyst
+        from factmem.detection.question_analyst import InstructorQuestionAnalyst
+        from factmem.detection.verifier import ModelVerifier
 
         return cls(
             InstructorDetector(model, clock=clock, origins=origins),

@@ -14,7 +14,9 @@ from typing import Any, Final, TypedDict
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept
-from factmem.recall import Corpus, CurrentRows, MetadataCondition, RecallFilter
+from factmem.recall import MetadataCondition, RecallFilter
+from factmem.recall.index.column_fold import CurrentRows
+from factmem.recall.index.corpus import Corpus
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

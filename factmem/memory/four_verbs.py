@@ -11,19 +11,23 @@ from typing import Any
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, Candidate, Conversation, Detection, Message, Operation
+from factmem.abc import Candidate, Detection
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.observer import Operation
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.changes import changes_between
-from factmem.detection import redact_conversation
+from factmem.detection.redaction import redact_conversation
 from factmem.errors import CapabilityError, FactMemError, ModelError
 from factmem.facts import STATEMENT
 from factmem.fold import Current
-from factmem.llm import bounded_gather
+from factmem.llm.asking import bounded_gather
 from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import Job, JobKind, cited_message
 from factmem.memory.pipeline import PipelinePart, concepts_in
 from factmem.observing import nested
-from factmem.providers import NoMemory
-from factmem.recall import RecallFilter, hydrate
+from factmem.providers.memory import NoMemory
+from factmem.recall import RecallFilter
+from factmem.recall.results import hydrate
 from factmem.records import Assertion, AssertionState, FactDetails, Origin, Place, assertions_of
 from factmem.values import canonical_bytes, encode_value
 

@@ -16,8 +16,8 @@ from typing import Any, Final, Unpack
 import anyio
 import attrs
 
-from factmem.abc import Conversation, DropReason, Message
-from factmem.detection import redact
+from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
 from factmem.fold import states_of
 from factmem.memory.background import Submission
@@ -40,7 +40,7 @@ from factmem.memory.remembering import (
 )
 from factmem.memory.review import DeadLetters, Quarantine, failure_in
 from factmem.names import checked_name
-from factmem.recall import LogPart
+from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, Place, Recorded, StateChange
 
 __all__ = ["ABANDONED_AFTER", "Inbox", "due_at"]

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.abc import Candidate, Conversation, DetectionRequest, Message, StateRequest
+from factmem.abc import Candidate, DetectionRequest
+from factmem.abc.capabilities import StateRequest
+from factmem.abc.detector import Conversation, Message
 from factmem.details import Treatment
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact

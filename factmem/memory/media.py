@@ -19,19 +19,24 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Conversation, MediaReader, Message, Operation, Passage
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.media import MediaReader, Passage
+from factmem.abc.observer import Operation
 from factmem.details import MediumPart, Treatment
-from factmem.detection import flags_in
+from factmem.detection.flags import flags_in
 from factmem.errors import CapabilityError, MediumError, MissingPackageError, ModelError
-from factmem.llm import bounded_gather, in_turn, metered
-from factmem.media import Medium, PdfError, fingerprint, pdf_pages, points_to_media, reads_pdf
+from factmem.llm.asking import bounded_gather, in_turn, metered
+from factmem.media import Medium
+from factmem.media.medium import fingerprint
+from factmem.media.pdf_text import PdfError, pdf_pages, reads_pdf
+from factmem.media.pointing import points_to_media
 from factmem.memory.backend import Backend
 from factmem.memory.context import Context, MediaSettings
 from factmem.memory.reader import ReadingPart
 from factmem.memory.screening import FlaggedPolicy
 from factmem.observing import nested
 from factmem.private_files import make_folders, replace_file
-from factmem.recall import LogPart
+from factmem.recall.index.selection import LogPart
 from factmem.records import LogEntry, Origin, Place, Recorded
 
 __all__ = ["MediaInbox", "Separated", "drop_kept_media", "media_cited"]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 import attrs
 
-from factmem.abc import Access, AgentMemoryProvider, CopiesLogs, FeedsChanges, KeepsAccesses, KeepsVectors
+from factmem.abc.capabilities import Access, CopiesLogs, FeedsChanges, KeepsAccesses, KeepsVectors
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.codec import dump_entry
 from factmem.errors import (
     CapabilityError,

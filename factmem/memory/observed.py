@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Final, TypeVar, assert_never, cast
 
-from factmem.abc import Append, Conversation, Effect, Message, Operation, Receipt, Statement, StateRequest
+from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.observer import Effect, Operation
 from factmem.changes import Change
 from factmem.errors import FactMemError
 from factmem.facts import MultipleFacts, SingleFact

@@ -13,22 +13,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
 import attrs
 from anyio import to_thread
 
-from factmem.abc import (
-    EXPLICIT_INSTRUCTIONS,
-    Analysis,
-    AnalysisRequest,
-    Append,
-    Candidate,
-    DropReason,
-    Operation,
-    Receipt,
-    Statement,
-    StateRequest,
-)
+from factmem.abc import Candidate
+from factmem.abc.analyst import Analysis, AnalysisRequest
+from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
+from factmem.abc.detector import DropReason
+from factmem.abc.observer import Operation
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.changes import Change, ChangeKind, changes_between
-from factmem.consolidation import ASKED_TO_BE_FORGOTTEN, CandidateAssertion, Plan, plan, without_duplicates
+from factmem.consolidation.candidates import CandidateAssertion
+from factmem.consolidation.duplicates import without_duplicates
+from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
 from factmem.details import Treatment
-from factmem.detection import covers, instructions_in
+from factmem.detection.standing_instructions import instructions_in
+from factmem.detection.utterances import covers
 from factmem.errors import (
     BudgetSpentError,
     ConceptConflictError,
@@ -42,7 +39,7 @@ from factmem.errors import (
 )
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Current, Moment, fold, states_of
-from factmem.llm import bounded_gather, metered
+from factmem.llm.asking import bounded_gather, metered
 from factmem.memory.background import Remembered, UnitReader
 from factmem.memory.journal import (
     Job,
@@ -67,7 +64,11 @@ from factmem.memory.ttl import TtlOperation, expires_at
 from factmem.memory.verification import Decisions, Doubted, is_doubted, one_by_one, settled
 from factmem.memory.writer import WritingPart
 from factmem.observing import current_call, nested
-from factmem.recall import Corpus, LogPart, RecallFilter, hydrate, indexed_text, selected
+from factmem.recall import RecallFilter
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.selection import LogPart, selected
+from factmem.recall.results import hydrate
+from factmem.recall.text.analysis import indexed_text
 from factmem.records import (
     Assertion,
     AssertionState,

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import attrs
 from anyio import to_thread
 
-from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsFiles, KeepsVectors
+from factmem.abc.capabilities import FeedsChanges, KeepsFiles, KeepsVectors
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.facts import FactType
 from factmem.records import (

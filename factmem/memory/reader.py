@@ -30,7 +30,13 @@ from factmem.memory.profiles import PartialProfile, ProfileSchema, united
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree, info_of, tree_of
 from factmem.names import folded_keyword
 from factmem.providers import fact_of
-from factmem.recall import Corpus, CurrentRows, Glance, LogPart, RecallFilter, RecallMatch, chosen, hydrate, selected
+from factmem.recall import RecallFilter
+from factmem.recall.index.column_fold import CurrentRows
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.mirror import Glance
+from factmem.recall.index.selection import LogPart, selected
+from factmem.recall.results import RecallMatch, hydrate
+from factmem.recall.strength import chosen
 from factmem.records import Assertion, AssertionState, FactRecord, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope
 from factmem.showing import shown_record

@@ -13,49 +13,31 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import attrs
 from anyio import from_thread, to_thread
 
-from factmem.abc import Embedder, QuestionRequest, number_of_id
-from factmem.detection import redact
+from factmem.abc.embedder import Embedder
+from factmem.abc.outlines import number_of_id
+from factmem.abc.question_analyst import QuestionRequest
+from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, EmbedderError, InvalidDataError, ModelError
 from factmem.facts import STATEMENT, Concept
-from factmem.llm import bounded_gather
+from factmem.llm.asking import bounded_gather
 from factmem.memory.filters import Filters, check_query
 from factmem.memory.reader import ReadingPart
 from factmem.names import folded_keyword
-from factmem.recall import (
-    COMPARED,
-    TELLING,
-    Asking,
-    Calibration,
-    Corpus,
-    DeepSettings,
-    EventTime,
-    Hint,
-    Kind,
-    Look,
-    Mirror,
-    Query,
-    RecallFilter,
-    RecallMatch,
-    RecallMatches,
-    RecallSettings,
-    Results,
-    asks_for_assistant,
-    events_in,
-    explored,
-    followed,
-    kinds_asked,
-    less_named,
-    marked,
-    nameless,
-    ranked,
-    rows_of_marks,
-    selected,
-    sentence_of,
-    timed,
-    times_and_rest,
-)
-from factmem.recall import embedded as embed_texts
-from factmem.reranking import reordered, rerank_checked
+from factmem.recall import DeepSettings, RecallFilter
+from factmem.recall.deep import COMPARED, Hint, Look, Results, explored
+from factmem.recall.embedders import embedded as embed_texts
+from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, timed
+from factmem.recall.hops import Asking, followed
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.selection import selected
+from factmem.recall.overtaken import marked, rows_of_marks
+from factmem.recall.ranking import Query, less_named, ranked
+from factmem.recall.results import RecallMatch, RecallMatches
+from factmem.recall.scoring import Calibration, RecallSettings
+from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked, nameless
+from factmem.recall.text.times import times_and_rest
+from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
 from factmem.validators import check_instance
 from factmem.views import Sight

@@ -16,21 +16,17 @@ from typing import Any, Final, TypeAlias, TypedDict
 import attrs
 from anyio import to_thread
 
-from factmem.abc import (
-    MANAGED_TOPICS,
-    Candidate,
-    Conversation,
-    Detection,
-    DetectionRequest,
-    DropReason,
-    Message,
-    Receipt,
-)
+from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.abc.capabilities import Receipt
+from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.topics import MANAGED_TOPICS
 from factmem.changes import Change, ChangeKind
-from factmem.consolidation import CandidateAssertion, duplicates_in
+from factmem.consolidation.candidates import CandidateAssertion
+from factmem.consolidation.duplicates import duplicates_in
 from factmem.conversations import conversations_of
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector
+from factmem.detection import OriginPolicy
+from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import STATEMENT, Fact, MultipleFacts, SingleFact
 from factmem.memory.background import Remembered, Submission
@@ -42,7 +38,7 @@ from factmem.memory.profiles import united
 from factmem.memory.screening import heard_as, off_loop
 from factmem.memory.taint import REPEATS, Heard, repetitions
 from factmem.memory.ttl import after
-from factmem.recall import LogPart
+from factmem.recall.index.selection import LogPart
 from factmem.records import (
     Assertion,
     AssertionState,

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import attrs
 
-from factmem.abc import StateRequest
+from factmem.abc.capabilities import StateRequest
 from factmem.changes import Change, ChangeKind
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.fold import never_accepted, states_of
@@ -19,7 +19,8 @@ from factmem.memory.observed import observed
 from factmem.memory.pipeline import PipelinePart
 from factmem.memory.reader import Reader
 from factmem.memory.writer import WritingPart
-from factmem.recall import LogPart, RecallFilter
+from factmem.recall import RecallFilter
+from factmem.recall.index.selection import LogPart
 from factmem.records import AssertionState, FactRecord, Recorded, StateChange, record_of
 from factmem.showing import as_kept_apart, shown_record
 

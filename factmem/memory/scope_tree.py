@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from factmem.recall import Columns
+from factmem.recall.index.columns import Columns
 from factmem.scopes import MemoryScope
 
 if TYPE_CHECKING:

@@ -10,9 +10,11 @@ from typing import Final, TypeVar, assert_never
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Append, Message, Statement, StateRequest
+from factmem.abc.capabilities import Append, Statement, StateRequest
+from factmem.abc.detector import Message
 from factmem.details import UNREVIEWED, Treatment
-from factmem.detection import OriginPolicy, flags_in
+from factmem.detection import OriginPolicy
+from factmem.detection.flags import flags_in
 from factmem.facts import STATEMENT
 from factmem.memory.taint import REPEATS, Heard, Listener
 from factmem.patterns import linear_engine_is_loaded
@@ -42,7 +44,7 @@ async def off_loop(work: Callable[[], T], characters: int | None) -> T:
 
 
 class FlaggedPolicy(enum.Enum):
-    """Treatment of flagged text; see `factmem.detection.flags_in`.
+    """Treatment of flagged text; see `factmem.detection.flags.flags_in`.
 
     Under every policy, text of tools, documents and unknown origins is quarantined, flagged or not.
 

@@ -11,7 +11,10 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from factmem.abc import Candidate, Claim, Confirmation, Conversation, DropReason, Message, Operation, Verifier
+from factmem.abc import Candidate, Verifier
+from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.observer import Operation
+from factmem.abc.verifier import Claim, Confirmation
 from factmem.details import Origin
 from factmem.errors import BudgetSpentError, FactMemError
 from factmem.facts import STATEMENT, MultipleFacts, SingleFact

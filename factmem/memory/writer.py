@@ -14,7 +14,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, assert_never
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Append, Operation, Receipt, Statement, StateRequest
+from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
+from factmem.abc.observer import Operation
 from factmem.changes import Change, ChangeKind
 from factmem.errors import (
     CapabilityError,
@@ -35,7 +36,14 @@ from factmem.memory.reader import ReadingPart
 from factmem.memory.screening import QuarantineQuota, Screening, length_of, off_loop, waits
 from factmem.memory.ttl import TtlOperation, after, expires_at
 from factmem.observing import nested
-from factmem.recall import Corpus, CurrentRows, LogPart, RecallFilter, embedded, hydrate, indexed_text, value_number
+from factmem.recall import RecallFilter
+from factmem.recall.embedders import embedded
+from factmem.recall.index.column_fold import CurrentRows
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.outline_codec import value_number
+from factmem.recall.index.selection import LogPart
+from factmem.recall.results import hydrate
+from factmem.recall.text.analysis import indexed_text
 from factmem.records import (
     Assertion,
     AssertionState,

@@ -27,7 +27,8 @@ import attrs
 from anyio import CancelScope, to_thread
 from filelock import FileLock, Timeout
 
-from factmem.abc import AgentMemoryProvider, BacksUp, StoreLocation
+from factmem.abc.capabilities import BacksUp, StoreLocation
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import (
     CapabilityError,
     CorruptStoreError,

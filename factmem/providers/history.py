@@ -10,7 +10,10 @@ from typing import Any
 import attrs
 from typing_extensions import override
 
-from factmem.abc import AgentMemoryProvider, Append, Clock, KeepsHistory, Receipt, Statement, system_clock
+from factmem.abc import system_clock
+from factmem.abc.capabilities import Append, KeepsHistory, Receipt, Statement
+from factmem.abc.clock import Clock
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, FactT
 from factmem.fold import Current, Moment, fold

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from factmem.abc import (
+from factmem.abc import system_clock
+from factmem.abc.capabilities import (
     Access,
-    AgentMemoryProvider,
     Append,
     ChecksItself,
-    Clock,
     CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
@@ -26,8 +25,9 @@ from factmem.abc import (
     LogPart,
     Receipt,
     Statement,
-    system_clock,
 )
+from factmem.abc.clock import Clock
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError, ProviderClosedError
 from factmem.facts import Concept, Fact, FactT
 from factmem.findings import Finding, findings_in, unfinished_copy

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from factmem.abc import Append, Clock, LogPart, Receipt, StateRequest
+from factmem.abc.capabilities import Append, LogPart, Receipt, StateRequest
+from factmem.abc.clock import Clock
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.facts import ClockTime, Concept, FactType, utc
 from factmem.providers.rows import NewRow

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, unquote
 
-from factmem.abc import AgentMemoryProvider
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import MissingPackageError, StoreUnavailableError, UnknownProviderError
 from factmem.private_files import make_folders

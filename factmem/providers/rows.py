@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import Append, EmbedderIdentity, LogPart, Outline, Outlined, Statement, StateRequest, number_of_id
+from factmem.abc.capabilities import Append, EmbedderIdentity, LogPart, Statement, StateRequest
+from factmem.abc.outlines import Outline, Outlined, number_of_id
 from factmem.codec import decode_assertion, decode_entry, decode_head, encode_head, encode_rest
 from factmem.errors import (
     CodecError,

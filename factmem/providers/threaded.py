@@ -26,26 +26,24 @@ import anyio.to_thread
 import attrs
 from typing_extensions import override
 
-from factmem.abc import (
+from factmem.abc import system_clock
+from factmem.abc.capabilities import (
     Access,
     ChecksItself,
-    Clock,
     CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
     Erases,
     FeedsChanges,
     KeepsAccesses,
-    KeepsOutlines,
     KeepsVectors,
     LogPart,
-    Outline,
-    Outlined,
     Receipt,
     Statement,
     UpgradesFormat,
-    system_clock,
 )
+from factmem.abc.clock import Clock
+from factmem.abc.outlines import KeepsOutlines, Outline, Outlined
 from factmem.errors import FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.findings import Finding
 from factmem.loops import OneLoop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol, cast
 
-from factmem.abc import Embedder
+from factmem.abc.embedder import Embedder
 from factmem.observing import current_call
 from factmem.recall.embedders import CallableEmbedder, embedder_named
 

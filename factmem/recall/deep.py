@@ -43,9 +43,17 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 import anyio
 import attrs
 
-from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
+from factmem.abc.consolidator import Known
+from factmem.abc.question_analyst import (
+    Complexity,
+    Gap,
+    QuestionAnalysis,
+    QuestionAnalyst,
+    QuestionRequest,
+    SubQuestion,
+)
 from factmem.errors import FactMemError, InvalidDataError, ModelAnswerError, ModelError, ModelUnavailableError
-from factmem.llm import Spent, metered
+from factmem.llm.asking import Spent, metered
 from factmem.recall.events import event_span, events_in, sentence_of, span_between
 from factmem.recall.results import DeepRecall, RecallMatch
 from factmem.recall.text.times import TimeSpan, times_in

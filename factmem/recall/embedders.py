@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 import attrs
 from anyio import fail_after, to_thread
 
-from factmem.abc import Embedder, EmbedderIdentity, Operation
+from factmem.abc.capabilities import EmbedderIdentity
+from factmem.abc.embedder import Embedder
+from factmem.abc.observer import Operation
 from factmem.entry_points import installed_entry_points, named_entry_point
 from factmem.errors import EmbedderError, InvalidDataError, InvalidVectorError, MissingPackageError, ModelError
 from factmem.llm.local_models import LocalModel, called, fastembed_model, fastembed_name, imported
@@ -169,11 +171,11 @@ class WordLlamaEmbedder:
     MODEL: Final = LocalModel(_wordllama)
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
+        """See `factmem.Embedder.identity`."""
         return self.IDENTITY
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         model, given = await self.MODEL.loaded(), list(texts)
         if sum(map(len, given)) <= _SHORT:
             rows = model.embed(given)
@@ -208,11 +210,11 @@ class MiniLMEmbedder:
     MODEL: Final = LocalModel(_minilm)
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
+        """See `factmem.Embedder.identity`."""
         return self.IDENTITY
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         tokenizer, session = await self.MODEL.loaded()
         return await to_thread.run_sync(_by_length, functools.partial(self._pooled, session, tokenizer), texts)
 
@@ -271,7 +273,7 @@ class FastEmbedEmbedder:
         self._identity: EmbedderIdentity | None = None
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`. A model in a folder is known by its name and a digest of its weights."""
+        """See `factmem.Embedder.identity`. A model in a folder is known by its name and a digest of its weights."""
         if self._identity is None:
             (row,) = await self.embed([PROBE])
             name = await to_thread.run_sync(fastembed_name, self._address)
@@ -280,11 +282,11 @@ class FastEmbedEmbedder:
         return self._identity
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         return await self._embedded("passage_embed", self._words.document, texts)
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        """See `factmem.abc.embedder.EmbedsQueries.embed_query`."""
         return await self._embedded("query_embed", self._words.query, texts)
 
     async def _embedded(self, method: str, prefix: str, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -324,16 +326,16 @@ class MultilingualEmbedder:
     _in_use: ClassVar[threading.Lock] = threading.Lock()  # the engine has one set of buffers
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
+        """See `factmem.Embedder.identity`."""
         return self.IDENTITY
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         model, centre, _ = await self.MODEL.loaded()
         return await to_thread.run_sync(self._encoded, model.passage, centre, texts)
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        """See `factmem.abc.embedder.EmbedsQueries.embed_query`."""
         model, _, centre = await self.MODEL.loaded()
         return await to_thread.run_sync(self._encoded, model.query, centre, texts)
 
@@ -367,18 +369,18 @@ class CallableEmbedder:
         self._name, self._dimension = name, dimension
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
+        """See `factmem.Embedder.identity`."""
         if self._dimension is None:
             (row,) = await self.embed([PROBE])
             self._dimension = len(row)
         return EmbedderIdentity(name=self._name, dimension=self._dimension)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         return cast("NDArray[np.float32]", await called(self._function, list(texts)))
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        """See `factmem.abc.embedder.EmbedsQueries.embed_query`."""
         return cast("NDArray[np.float32]", await called(self._query, list(texts)))
 
 
@@ -402,17 +404,17 @@ class BoundedEmbedder:
     _identity: list[EmbedderIdentity] = attrs.field(factory=list, init=False, eq=False, repr=False)
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
+        """See `factmem.Embedder.identity`."""
         if not self._identity:
             self._identity.append(await self._in_time(self.embedder.identity))
         return self._identity[0]
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         return await self._asked(_asking(self.embedder, query=False), texts)
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        """See `factmem.abc.embedder.EmbedsQueries.embed_query`."""
         return await self._asked(_asking(self.embedder, query=True), texts)
 
     async def _asked(

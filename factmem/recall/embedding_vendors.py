@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 from anyio import to_thread
 
-from factmem.abc import EmbedderIdentity
+from factmem.abc.capabilities import EmbedderIdentity
 from factmem.errors import EmbedderError, InvalidDataError
 from factmem.llm.json_endpoint import Credentials, JsonEndpoint, Key, openai_package
 from factmem.observing import current_call
@@ -378,18 +378,18 @@ class RemoteEmbedder:
         self._endpoint = JsonEndpoint(base_url, credentials, timeout=timeout, max_retries=max_retries)
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`. An unknown dimension is learned from the vector of one word."""
+        """See `factmem.Embedder.identity`. An unknown dimension is learned from the vector of one word."""
         if self._dimension is None:
             self._dimension = len((await self._vectors([PROBE], _Side.DOCUMENT))[0])
         mark = self._form.mark(self._model)
         return EmbedderIdentity(name=f"{self._model}+{mark}" if mark else self._model, dimension=self._dimension)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         return await self._embedded(texts, _Side.DOCUMENT)
 
     async def embed_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.EmbedsQueries.embed_query`."""
+        """See `factmem.abc.embedder.EmbedsQueries.embed_query`."""
         return await self._embedded(texts, _Side.QUERY)
 
     async def aclose(self) -> None:

@@ -2,11 +2,11 @@
 
 A `RecallFilter` translates its fields into a few kinds of `Condition`, each on one `Facet` of a record.
 
-A new filter takes a field and its condition here, and a key of `factmem.memory.Filters`; `tests/meta/test_filters.py`
-compares the two, and lists what the command line and the MCP server offer. A new facet also takes its value of a single
-record here, its column in `factmem.recall.index.columns`, its part of the outlines that fill the column in
-`factmem.recall.index.outline_codec`, and its condition on the column in `factmem.recall.index.selection`, where the
-type checker asks for it.
+A new filter takes a field and its condition here, and a key of `factmem.memory.filters.Filters`;
+`tests/meta/test_filters.py` compares the two, and lists what the command line and the MCP server offer. A new facet
+also takes its value of a single record here, its column in `factmem.recall.index.columns`, its part of the outlines
+that fill the column in `factmem.recall.index.outline_codec`, and its condition on the column in
+`factmem.recall.index.selection`, where the type checker asks for it.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class RecallFilter:
         where: Groups of conditions; the metadata must meet all conditions of one group.
         record_ids: Keep these records.
         strongest: Of the typed facts of one concept that pass all conditions, keep the strongest; see
-            `factmem.recall.chosen`. This compares records with each other: a single one always passes.
+            `factmem.recall.strength.chosen`. This compares records with each other: a single one always passes.
 
     Raises:
         InvalidDataError: A time has no zone, a bound is out of range, a condition cannot be met, ``subject`` is not a

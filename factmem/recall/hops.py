@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.abc import number_of_id
+from factmem.abc.outlines import number_of_id
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current
 from factmem.recall import scoring

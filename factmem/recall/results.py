@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import Complexity, Gap
+from factmem.abc.question_analyst import Complexity, Gap
 from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall.scoring import ANSWERS, confidence

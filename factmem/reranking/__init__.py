@@ -9,20 +9,7 @@
 
 from __future__ import annotations
 
-from factmem.reranking.bounds import Reranking, reordered, rerank_checked
-from factmem.reranking.endpoints import RERANKER_VENDORS, EndpointReranker
-from factmem.reranking.model_reranker import ModelReranker
-from factmem.reranking.rerankers import CallableReranker, ForeignReranker, as_reranker, reranker_named
+from factmem.reranking.bounds import Reranking
+from factmem.reranking.rerankers import CallableReranker
 
-__all__ = [
-    "RERANKER_VENDORS",
-    "CallableReranker",
-    "EndpointReranker",
-    "ForeignReranker",
-    "ModelReranker",
-    "Reranking",
-    "as_reranker",
-    "reordered",
-    "rerank_checked",
-    "reranker_named",
-]
+__all__ = ["CallableReranker", "Reranking"]

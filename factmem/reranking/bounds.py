@@ -9,9 +9,11 @@ from typing import Final
 import attrs
 from anyio import fail_after
 
-from factmem.abc import Operation, Reranker
+from factmem.abc import Reranker
+from factmem.abc.observer import Operation
 from factmem.errors import BudgetSpentError, FactMemError, ModelAnswerError, ModelUnavailableError
-from factmem.llm import Budget, Spent, metered
+from factmem.llm import Budget
+from factmem.llm.asking import Spent, metered
 from factmem.observing import nested
 from factmem.validators import check_seconds, fraction, positive
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
-from factmem.llm import Usage, meter
+from factmem.llm.asking import Usage, meter
 from factmem.llm.json_endpoint import JsonEndpoint, Key, openai_package
 
 __all__ = ["RERANKER_VENDORS", "EndpointReranker", "RerankerVendor"]

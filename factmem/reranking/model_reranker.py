@@ -9,8 +9,10 @@ from typing import Final
 import attrs
 from anyio import to_thread
 
-from factmem.abc import LanguageModel, Prompt, WorkedExample
-from factmem.llm import ask, document, element, fitting
+from factmem.abc import Prompt
+from factmem.abc.model import LanguageModel, WorkedExample
+from factmem.llm.asking import ask
+from factmem.llm.messages import document, element, fitting
 
 __all__ = ["ModelReranker"]
 

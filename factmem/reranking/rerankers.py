@@ -6,7 +6,8 @@ import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from factmem.abc import LanguageModel, Reranker
+from factmem.abc import Reranker
+from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError
 from factmem.llm.local_models import called, fastembed_model
 from factmem.reranking.endpoints import RERANKER_VENDORS, EndpointReranker
@@ -14,7 +15,7 @@ from factmem.reranking.model_reranker import ModelReranker
 from factmem.validators import check_text
 
 if TYPE_CHECKING:
-    from factmem.llm import ForeignModel
+    from factmem.llm.host_models import ForeignModel
 
 __all__ = ["CallableReranker", "ForeignReranker", "as_reranker", "reranker_named"]
 
@@ -112,7 +113,7 @@ def as_reranker(
         return CallableReranker(functools.partial(_compressed, given))
     if hasattr(given, "score") and any(home.startswith("langchain") for home in homes):
         return CallableReranker(lambda query, texts: cast("Any", given).score([(query, text) for text in texts]))
-    from factmem.llm import as_language_model
+    from factmem.llm.host_models import as_language_model
 
     found = as_language_model(cast("Any", given))
     return ModelReranker(found) if isinstance(found, LanguageModel) else cast("Reranker", given)  # the caller checks

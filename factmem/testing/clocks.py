@@ -11,7 +11,7 @@ __all__ = ["FakeClock"]
 
 
 class FakeClock:
-    """A `factmem.abc.Clock` that stands still, or advances by a fixed step at every reading.
+    """A `factmem.abc.clock.Clock` that stands still, or advances by a fixed step at every reading.
 
     It may be read from several threads.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from factmem.abc import (
-    AgentMemoryProvider,
+from factmem.abc.capabilities import (
     BacksUp,
     ChecksItself,
     CopiesLogs,
@@ -16,6 +15,7 @@ from factmem.abc import (
     KeepsVectors,
     UpgradesFormat,
 )
+from factmem.abc.provider import AgentMemoryProvider
 
 __all__ = ["capabilities_of"]
 

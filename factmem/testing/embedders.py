@@ -21,7 +21,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class HashEmbedder:
-    """A `factmem.abc.Embedder` that counts words in hashed columns: texts that share words are close.
+    """A `factmem.Embedder` that counts words in hashed columns: texts that share words are close.
 
     The same text has the same vector in every process and on every machine. No number is negative, so no cosine is.
 
@@ -38,11 +38,11 @@ class HashEmbedder:
         self._identity = EmbedderIdentity(name="factmem-hash-1", dimension=dimension)
 
     async def identity(self) -> EmbedderIdentity:
-        """See `factmem.abc.Embedder.identity`."""
+        """See `factmem.Embedder.identity`."""
         return self._identity
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`; each vector has length 1."""
+        """See `factmem.Embedder.embed`; each vector has length 1."""
         import numpy as np
 
         rows = np.zeros((len(texts), self._identity.dimension), dtype=np.float32)

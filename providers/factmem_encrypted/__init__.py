@@ -8,7 +8,6 @@ the length of the manifest (`factmem_encrypted.manifest`), and ``<two hex digits
 
 from __future__ import annotations
 
-from factmem_encrypted.log_storage import EncryptedLogStorage
 from factmem_encrypted.provider import EncryptedMemoryProvider
 
-__all__ = ["EncryptedLogStorage", "EncryptedMemoryProvider"]
+__all__ = ["EncryptedMemoryProvider"]

@@ -11,8 +11,8 @@ import binascii
 
 import attrs
 
-from factmem.abc import LogName
-from factmem.crypto import Context, SealBrokenError, seal, unseal
+from factmem.abc.log_storage import LogName
+from factmem.crypto.sealing import Context, SealBrokenError, seal, unseal
 from factmem.errors import MisplacedDataError, TamperedStoreError
 
 __all__ = ["FrameKey", "commit_number", "opened", "sealed"]

@@ -17,8 +17,10 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import LogName, LogStorage, Position
-from factmem.crypto import KEY_BYTES, Keyring, Roots, SealBrokenError, locked_roots, seal, unlocked_roots, unseal
+from factmem.abc.log_storage import LogName, LogStorage, Position
+from factmem.crypto.key_file import Roots, locked_roots, unlocked_roots
+from factmem.crypto.keys import Keyring
+from factmem.crypto.sealing import KEY_BYTES, SealBrokenError, seal, unseal
 from factmem.errors import CorruptStoreError, RolledBackStoreError, TamperedStoreError
 from factmem_encrypted.manifest import Unit
 

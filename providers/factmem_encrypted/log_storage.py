@@ -12,8 +12,10 @@ from typing import Final
 import attrs
 from typing_extensions import override
 
-from factmem.abc import LogName, LogStorage, Position, Scan
-from factmem.crypto import Keyring, Roots, SealBrokenError, pending_rotation, seal, unseal
+from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
+from factmem.crypto.key_file import Roots, pending_rotation
+from factmem.crypto.keys import Keyring
+from factmem.crypto.sealing import SealBrokenError, seal, unseal
 from factmem.errors import CorruptStoreError, FactMemError, RolledBackStoreError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, finding_of
 from factmem_encrypted.frames import FrameKey, commit_number, opened, sealed
@@ -172,7 +174,7 @@ class EncryptedLogStorage(LogStorage):
 
     @contextlib.contextmanager
     def lock(self, timeout: float) -> Iterator[None]:
-        """See `factmem.abc.LogStorage.lock`.
+        """See `factmem.abc.log_storage.LogStorage.lock`.
 
         Raises:
             WrongKeyError: The key does not open the store; nothing was changed.
@@ -193,7 +195,7 @@ class EncryptedLogStorage(LogStorage):
             yield
 
     def append(self, log: LogName, payload: bytes, after: Position, *, durable: bool = True) -> None:
-        """See `factmem.abc.LogStorage.append`; frames count from the next `seal` on."""
+        """See `factmem.abc.log_storage.LogStorage.append`; frames count from the next `seal` on."""
         try:
             self._append(log, payload, after, durable=durable)
         except FactMemError:
@@ -223,7 +225,7 @@ class EncryptedLogStorage(LogStorage):
             self._commit(tuple(pending.placed.values()), grown=grown)
 
     def settle(self, log: LogName, upto: Position) -> None:
-        """See `factmem.abc.LogStorage.settle`: a frame is durable before the manifest counts it."""
+        """See `factmem.abc.log_storage.LogStorage.settle`: a frame is durable before the manifest counts it."""
         self._now()
         self._manifest.settle()
 
@@ -267,7 +269,10 @@ class EncryptedLogStorage(LogStorage):
         return self.scan(log).payloads[-1]
 
     def replace(self, log: LogName, payloads: Sequence[bytes], *, durable: bool = True) -> None:
-        """See `factmem.abc.LogStorage.replace`: write a new file, list it in the manifest, then remove the old one."""
+        """Write a new file, list it in the manifest, then remove the old one.
+
+        See `factmem.abc.log_storage.LogStorage.replace`.
+        """
         roots, listing = self._now()
         before = listing.logs.get(log)
         if payloads:
@@ -280,7 +285,7 @@ class EncryptedLogStorage(LogStorage):
             self._destroy_unused_keys()
 
     def sweep(self) -> None:
-        """See `factmem.abc.LogStorage.sweep`; each process does it once."""
+        """See `factmem.abc.log_storage.LogStorage.sweep`; each process does it once."""
         self._inner.sweep()
 
     @override

@@ -22,8 +22,9 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import LogName, LogStorage, Position
-from factmem.crypto import Roots, SealBrokenError, seal, unseal
+from factmem.abc.log_storage import LogName, LogStorage, Position
+from factmem.crypto.key_file import Roots
+from factmem.crypto.sealing import SealBrokenError, seal, unseal
 from factmem.errors import CorruptStoreError, RolledBackStoreError, StoreUnavailableError, TamperedStoreError
 
 __all__ = [

@@ -8,15 +8,18 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final, Literal, TypeVar
 
-from factmem_file import LocalFileMemoryProvider, LocalLogStorage
+from factmem_file import LocalFileMemoryProvider
 from factmem_file.engine import FileEngine
+from factmem_file.log_storage import LocalLogStorage
 from factmem_file.logs import ARRIVAL_KIND
 from typing_extensions import override
 
-from factmem.abc import Clock, LogName, system_clock
-from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring
+from factmem.abc import system_clock
+from factmem.abc.clock import Clock
+from factmem.abc.log_storage import LogName
+from factmem.crypto.keys import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import InvalidDataError
-from factmem.providers import flag_option
+from factmem.providers.threaded import flag_option
 from factmem_encrypted.log_storage import EncryptedLogStorage
 from factmem_encrypted.manifest import Unit
 
@@ -102,7 +105,7 @@ class EncryptedMemoryProvider(LocalFileMemoryProvider):
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """See `factmem.crypto.RotatesKeys.rotate`; pieces are logs, and others may write between two."""
+        """See `factmem.crypto.key_file.RotatesKeys.rotate`; pieces are logs, and others may write between two."""
         if key is not None:
             keyring = keyring_of(key)
             await self._write(lambda _: self._locked(lambda: self._sealed.begin_rotation(keyring)))

@@ -18,7 +18,8 @@ from factmem_sqlite_vec.tables import last_write, select
 from filelock import FileLock, Timeout
 from typing_extensions import override
 
-from factmem.crypto import Keyring, Root, Roots, locked_roots, unlocked_roots
+from factmem.crypto.key_file import Root, Roots, locked_roots, unlocked_roots
+from factmem.crypto.keys import Keyring
 from factmem.errors import (
     CorruptStoreError,
     DowngradedStoreError,
@@ -70,7 +71,7 @@ class KeyFile:
 
         Raises:
             RolledBackStoreError: The file is missing.
-            ProviderError: See `factmem.crypto.unlocked_roots`.
+            ProviderError: See `factmem.crypto.key_file.unlocked_roots`.
         """
         document = self._read()
         with self._guard:

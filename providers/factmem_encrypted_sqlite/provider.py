@@ -16,11 +16,13 @@ from factmem_sqlite_vec.store import Store
 from factmem_sqlite_vec.tables import select
 from typing_extensions import override
 
-from factmem.abc import Clock, system_clock
-from factmem.crypto import Keyring, KeySource, keyring_of, one_keyring, pending_rotation
+from factmem.abc import system_clock
+from factmem.abc.clock import Clock
+from factmem.crypto.key_file import pending_rotation
+from factmem.crypto.keys import Keyring, KeySource, keyring_of, one_keyring
 from factmem.errors import CorruptStoreError
 from factmem.findings import Finding
-from factmem.providers import flag_option
+from factmem.providers.threaded import flag_option
 from factmem_encrypted_sqlite.codec import KeyFile, SealedCodec, rekey
 from factmem_encrypted_sqlite.seal import Seal
 
@@ -99,7 +101,7 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """See `factmem.crypto.RotatesKeys.rotate`; the pieces are the key file, and all pages at once.
+        """See `factmem.crypto.key_file.RotatesKeys.rotate`; the pieces are the key file, and all pages at once.
 
         Other writers wait meanwhile. The disk needs room for a second copy of the file.
 

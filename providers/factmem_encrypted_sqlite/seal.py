@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from factmem.crypto import Root, Roots
+from factmem.crypto.key_file import Root, Roots
 from factmem.errors import NewerVersionError, RolledBackStoreError, TamperedStoreError
 from factmem.private_files import FlushError, open_to_change, replace_file, sync_file, write_all
 

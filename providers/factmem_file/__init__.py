@@ -7,7 +7,6 @@ Below the root, ``factmem.json`` marks the folder as a store and holds its forma
 
 from __future__ import annotations
 
-from factmem_file.log_storage import LocalLogStorage
 from factmem_file.provider import LocalFileMemoryProvider
 
-__all__ = ["LocalFileMemoryProvider", "LocalLogStorage"]
+__all__ = ["LocalFileMemoryProvider"]

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from factmem.abc import LogStorage
+from factmem.abc.log_storage import LogStorage
 from factmem.codec import MAX_SEQ
 from factmem.errors import CorruptStoreError, StoreUnavailableError
 from factmem.facts import utc

@@ -17,23 +17,15 @@ from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 import attrs
 from filelock import FileLock, Timeout
 
-from factmem.abc import (
-    Access,
-    Append,
-    Clock,
-    EmbedderIdentity,
-    EraseReceipt,
-    LogName,
-    LogPart,
-    LogStorage,
-    Position,
-    Statement,
-)
+from factmem.abc.capabilities import Access, Append, EmbedderIdentity, EraseReceipt, LogPart, Statement
+from factmem.abc.clock import Clock
+from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
 from factmem.findings import Finding, FindingKind, Severity, finding_of, findings_in, unfinished_copy
 from factmem.private_files import create_file, make_folders, write_all
-from factmem.providers import Request, TrackIndex
+from factmem.providers import TrackIndex
 from factmem.providers.planning import Planner, SteadyClock, check_part, misfit, unknown_assertion
+from factmem.providers.threaded import Request
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
 from factmem_file.counter import Counter
@@ -162,7 +154,7 @@ _NO_STORE: Final = "check the path: a store is made by the first write"
 
 
 class FileEngine:
-    """Reads and writes a store of logs; see `factmem.providers.Engine`.
+    """Reads and writes a store of logs; see `factmem.providers.threaded.Engine`.
 
     The storage's lock is acquired before the guard of the copies in memory, never after it.
 
@@ -588,7 +580,7 @@ class FileEngine:
                 raise damage from None
 
     def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
-        """Copy all files while nobody writes; see `factmem.abc.BacksUp.copy_to`.
+        """Copy all files while nobody writes; see `factmem.abc.capabilities.BacksUp.copy_to`.
 
         Raises:
             StoreUnavailableError: There is no store, or the copy cannot be written.
@@ -612,7 +604,7 @@ class FileEngine:
                 progress(done, len(wanted))
 
     def check_unused(self) -> None:
-        """Raise if another process writes just now; see `factmem.abc.BacksUp.check_unused`."""
+        """Raise if another process writes just now; see `factmem.abc.capabilities.BacksUp.check_unused`."""
         lock = self._root / LOCK_NAME
         if lock.exists():
             try:

@@ -15,7 +15,7 @@ import attrs
 from filelock import FileLock, Timeout
 from typing_extensions import override
 
-from factmem.abc import LogName, LogStorage, Position, Scan
+from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
 from factmem.errors import (
     CorruptStoreError,
     DowngradedStoreError,
@@ -39,7 +39,7 @@ from factmem.private_files import (
     sync_folder,
     write_all,
 )
-from factmem.providers import refuse_unfinished_restore
+from factmem.providers.backups import refuse_unfinished_restore
 from factmem_file.frames import CRC_LENGTH, DamagedFrameError, Parsed, framed, parse
 from factmem_file.names import file_path, folder_path, suffix
 
@@ -391,7 +391,7 @@ class LocalLogStorage(LogStorage):
             self._distrusted = True
 
     def seal(self) -> None:
-        """See `factmem.abc.LogStorage.seal`: here each append counts at once."""
+        """See `factmem.abc.log_storage.LogStorage.seal`: here each append counts at once."""
 
     @override
     def settle(self, log: LogName, upto: Position) -> None:

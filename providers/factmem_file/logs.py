@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import LogName, LogStorage, Position
+from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.codec import decode_entry, dump_entry
 from factmem.errors import CodecError, CorruptStoreError, NewerVersionError
 from factmem.providers import TrackIndex

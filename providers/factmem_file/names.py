@@ -20,7 +20,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-from factmem.abc import LogName
+from factmem.abc.log_storage import LogName
 
 __all__ = ["encoded", "file_path", "folder_path", "suffix"]
 

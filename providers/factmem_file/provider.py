@@ -9,10 +9,13 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from factmem.abc import BacksUp, Clock, KeepsFiles, LogStorage, StoreLocation, system_clock
+from factmem.abc import system_clock
+from factmem.abc.capabilities import BacksUp, KeepsFiles, StoreLocation
+from factmem.abc.clock import Clock
+from factmem.abc.log_storage import LogStorage
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.names import checked_path
-from factmem.providers import ThreadedProvider, seconds_option
+from factmem.providers.threaded import ThreadedProvider, seconds_option
 from factmem_file.engine import FileEngine
 from factmem_file.log_storage import LocalLogStorage
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from factmem.abc import Access, EmbedderIdentity, LogName, LogStorage, Position
+from factmem.abc.capabilities import Access, EmbedderIdentity
+from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError
 from factmem.providers.rows import binds_anew, microseconds, moment_at, written_embedder
 from factmem_file.logs import access_log, vector_log

@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from factmem.errors import InvalidDataError
-from factmem.providers import seconds_option
+from factmem.providers.threaded import seconds_option
 
 __all__ = ["Address"]
 

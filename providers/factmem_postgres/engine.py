@@ -7,11 +7,13 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
+from factmem.abc.capabilities import Access, EmbedderIdentity, EraseReceipt, LogPart
+from factmem.abc.clock import Clock
+from factmem.abc.outlines import Outline, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
-from factmem.providers import Request, TrackIndex
+from factmem.providers import TrackIndex
 from factmem.providers.planning import SteadyClock, check_part
 from factmem.providers.rows import (
     NewRow,
@@ -27,7 +29,7 @@ from factmem.providers.rows import (
     read_outlines,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, commit_prepared
+from factmem.providers.threaded import AppendEach, Request, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import unit_vector
 from factmem_postgres.rows import (

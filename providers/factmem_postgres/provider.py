@@ -10,8 +10,9 @@ import anyio
 import anyio.to_thread
 from typing_extensions import override
 
-from factmem.abc import Clock, system_clock
-from factmem.providers import DatabaseProvider
+from factmem.abc import system_clock
+from factmem.abc.clock import Clock
+from factmem.providers.threaded import DatabaseProvider
 from factmem_postgres.address import Address
 from factmem_postgres.engine import PostgresEngine
 from factmem_postgres.server import Cancellation, Server
@@ -66,7 +67,7 @@ class PostgresMemoryProvider(DatabaseProvider[PostgresEngine]):
 
     @classmethod
     def from_address(cls, address: str) -> Self:
-        """Return the provider of a URL; see `factmem.providers.open_provider`."""
+        """Return the provider of a URL; see `factmem.open_provider`."""
         return cls(address)
 
     def __repr__(self) -> str:

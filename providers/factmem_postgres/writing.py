@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from factmem.abc import EmbedderIdentity, EraseReceipt, Receipt
+from factmem.abc.capabilities import EmbedderIdentity, EraseReceipt, Receipt
 from factmem.errors import ProviderError
 from factmem.facts import FactType
 from factmem.providers import TrackIndex

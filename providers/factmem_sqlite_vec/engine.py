@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import apsw
 
-from factmem.abc import Access, Clock, EmbedderIdentity, EraseReceipt, LogPart, Outline, Outlined
+from factmem.abc.capabilities import Access, EmbedderIdentity, EraseReceipt, LogPart
+from factmem.abc.clock import Clock
+from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
 from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
 from factmem.private_files import is_exposed
-from factmem.providers import Request
 from factmem.providers.planning import SteadyClock
 from factmem.providers.rows import (
     SEQ_MASK,
@@ -35,7 +36,7 @@ from factmem.providers.rows import (
     unpack_record_id,
     written_embedder,
 )
-from factmem.providers.threaded import AppendEach, commit_prepared
+from factmem.providers.threaded import AppendEach, Request, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import unit_vector
 from factmem_sqlite_vec.schema import FORMAT, found_version

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from typing_extensions import override
 
-from factmem.abc import BacksUp, Clock, KeepsFiles, ScansVectors, StoreLocation, system_clock
+from factmem.abc import system_clock
+from factmem.abc.capabilities import BacksUp, KeepsFiles, ScansVectors, StoreLocation
+from factmem.abc.clock import Clock
 from factmem.names import checked_path
-from factmem.providers import DatabaseProvider, flag_option, seconds_option
+from factmem.providers.threaded import DatabaseProvider, flag_option, seconds_option
 from factmem_sqlite_vec.codecs import ClearCodec, PageCodec
 from factmem_sqlite_vec.engine import SqliteEngine
 from factmem_sqlite_vec.store import Store

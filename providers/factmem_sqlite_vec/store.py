@@ -21,7 +21,7 @@ from factmem.errors import (
     StoreUnavailableError,
 )
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
-from factmem.providers import refuse_unfinished_restore
+from factmem.providers.backups import refuse_unfinished_restore
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.faults import (
     ReadError,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 import apsw
 import attrs
 
-from factmem.abc import EmbedderIdentity, LogPart, Receipt
+from factmem.abc.capabilities import EmbedderIdentity, LogPart, Receipt
 from factmem.facts import FactType
 from factmem.providers import TrackIndex
 from factmem.providers.planning import Planned, Planner, SteadyClock, check_part, misfit

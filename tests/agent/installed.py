@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from factmem import InMemoryProvider, Memory, Message
-from factmem.abc import LanguageModel
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.abc.model import LanguageModel
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from tests.memory.telling import CITY, PETS, SEATS, opened
 
 CONCEPTS = (CITY, SEATS, PETS)

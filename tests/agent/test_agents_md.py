@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import ChangeKind, Memory, MemoryScope, MultipleFacts, SingleFact
-from factmem.agent.agents_md import AgentsMd, AgentsMdFacts, AgentsMdText, Limits
+from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.agent.agents_md.comments import visible
+from factmem.agent.agents_md.sources import AgentsMdText, Limits
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
 from factmem.records import AssertionState, Origin
 from tests.agent.facts_in_file import (

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from factmem import Concept, Message
-from factmem.abc import Candidate, Conversation, Detection, DetectionRequest
-from factmem.agent import USER, FactRetrievalCompression, keep_history
+from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.abc.detector import Conversation
+from factmem.agent.compression import FactRetrievalCompression, keep_history
+from factmem.agent.config import USER
 from factmem.detection import InstructorDetector
 from factmem.errors import InvalidDataError, ModelUnavailableError
 from factmem.records import FactDetails

@@ -12,8 +12,8 @@ import pytest
 
 from factmem import Concept, Memory
 from factmem.abc import Prompt
-from factmem.agent import AgentMemory
-from factmem.memory import Policies
+from factmem.agent.plugin import AgentMemory
+from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from factmem.testing.scripted_model import Script

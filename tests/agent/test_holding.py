@@ -16,14 +16,9 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from factmem import Memory, Message
-from factmem.agent import (
-    AgentMemory,
-    AgentMemoryConfig,
-    FailurePolicy,
-    Loading,
-    load_all_facts_from_memory,
-    save_to_memory_auto_detect_facts,
-)
+from factmem.agent import Loading, load_all_facts_from_memory, save_to_memory_auto_detect_facts
+from factmem.agent.config import AgentMemoryConfig, FailurePolicy
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, ProviderClosedError, UnknownProviderError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import memory_over, plugin, texts, user

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from factmem.agent import AgentMemory, AgentMemoryConfig, HostIntegration, install, plugin
+from factmem.agent import install, plugin
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from factmem import InMemoryProvider, Memory, Message
 from factmem.abc import Prompt
-from factmem.agent import LESSON, TASK, FailurePolicy, Lessons, Loading, Reviewed, Saving
+from factmem.agent import LESSON, Lessons, Loading, Saving
+from factmem.agent.config import FailurePolicy
+from factmem.agent.lessons import TASK, Reviewed
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,

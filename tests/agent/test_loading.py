@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import Concept, FactDetails, MemoryScope, MemorySubject, Message, MultipleFacts, SingleFact
-from factmem.agent import USER, Loading, spoken
-from factmem.agent.history import MessageFormat
+from factmem.agent import Loading
+from factmem.agent.config import USER
+from factmem.agent.history import MessageFormat, spoken
 from factmem.agent.rendering import rendered
 from factmem.errors import OutOfViewError
 from factmem.facts import STATEMENT, Fact

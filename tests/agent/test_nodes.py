@@ -12,16 +12,14 @@ import pytest
 from factmem import Concept, MemoryScope, MemorySubject, Message, SingleFact
 from factmem.abc import DetectionRequest
 from factmem.agent import (
-    USER,
-    AgentMemory,
-    Node,
-    RunIdentity,
-    StateAccess,
     load_all_facts_from_memory,
     load_from_memory,
     save_to_memory,
     save_to_memory_auto_detect_facts,
 )
+from factmem.agent.config import USER, RunIdentity
+from factmem.agent.nodes import Node, StateAccess
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel

@@ -7,8 +7,9 @@ import datetime as dt
 import pytest
 
 from factmem import FactDetails, Memory, MemoryScope, SingleFact
-from factmem.abc import Conversation, Message
-from factmem.agent import USER, Loading
+from factmem.abc.detector import Conversation, Message
+from factmem.agent import Loading
+from factmem.agent.config import USER
 from factmem.records import Evidence, FactRecord
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import BEGAN, CITY

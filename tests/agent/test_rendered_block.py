@@ -10,12 +10,15 @@ import attrs
 import pytest
 
 from factmem import Concept, FactDetails, InMemoryProvider, Memory, Message, MultipleFacts, Origin, SingleFact
-from factmem.abc import EXPLICIT_INSTRUCTIONS, Prompt
-from factmem.agent import USER, AgentMemoryConfig, Loading, Saving
+from factmem.abc import Prompt
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
+from factmem.agent import Loading, Saving
+from factmem.agent.config import USER, AgentMemoryConfig
 from factmem.detection import OriginPolicy, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
-from factmem.memory import Policies, Trigger
+from factmem.memory import Trigger
+from factmem.memory.context import Policies
 from factmem.testing import FakeClock, ScriptedModel
 from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, user

@@ -9,8 +9,11 @@ import anyio
 import pytest
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
-from factmem.abc import DetectionRequest, DropReason
-from factmem.agent import USER, AgentMemoryConfig, FailurePolicy, Hooks, Loading, RunIdentity, SavedHistory, Saving
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import DropReason
+from factmem.agent import Loading, Saving
+from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, Hooks, RunIdentity
+from factmem.agent.holders import SavedHistory
 from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
 from factmem.facts import STATEMENT
 from factmem.records import AssertionState

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from factmem import Memory, MemoryScope, RecallSettings
-from factmem.abc import Conversation, Message
-from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Loading
+from factmem.abc.detector import Conversation, Message
+from factmem.agent import Loading
+from factmem.agent.config import USER, AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.recall import Additive
 from tests.agent.installed import memory_over, plugin, user

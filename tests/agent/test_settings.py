@@ -12,19 +12,15 @@ import pytest
 from factmem import InMemoryProvider, MemoryScope, NoMemory
 from factmem.abc import DetectionRequest
 from factmem.agent import (
-    USER,
-    AgentMemory,
-    AgentMemoryConfig,
-    FailurePolicy,
     Loading,
-    NoStoreWarning,
     Saving,
-    UserPolicy,
     load_all_facts_from_memory,
     load_from_memory,
     save_to_memory,
     save_to_memory_auto_detect_facts,
 )
+from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, NoStoreWarning, UserPolicy
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     CapabilityError,
     FactMemError,
@@ -33,7 +29,8 @@ from factmem.errors import (
     UnknownProviderError,
 )
 from factmem.llm import CostReport
-from factmem.memory import Policies, Trigger
+from factmem.memory import Trigger
+from factmem.memory.context import Policies
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.agent.installed import memory_over, plugin, user

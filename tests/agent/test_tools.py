@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from factmem import InMemoryProvider, Memory, MemoryScope, SingleFact
-from factmem.agent import TOOL_NAMES, USER, MemoryTools, Saving
+from factmem.agent import Saving
+from factmem.agent.config import USER
+from factmem.agent.run import TOOL_NAMES, MemoryTools
 from factmem.errors import EmbedderError
 from factmem.records import Origin
 from factmem.testing import HashEmbedder

@@ -10,14 +10,9 @@ import attrs
 import pytest
 
 from factmem import MemorySubject, SingleFact
-from factmem.agent import (
-    USER,
-    AgentMemoryConfig,
-    GraphRun,
-    RunIdentity,
-    UserPolicy,
-    load_all_facts_from_memory,
-)
+from factmem.agent import load_all_facts_from_memory
+from factmem.agent.config import USER, AgentMemoryConfig, RunIdentity, UserPolicy
+from factmem.agent.nodes import GraphRun
 from factmem.errors import InvalidDataError, InvalidNameError, MissingUserError
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import CITY

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import Detection, DropReason
+from factmem.abc import Detection
+from factmem.abc.detector import DropReason
 from tests.detection.test_evidence import doubted
 
 ROOT = Path(__file__).parents[2]

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.details import Evidence, FactDetails
 from factmem.facts import Concept, MultipleFacts, SingleFact
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 

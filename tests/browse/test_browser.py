@@ -10,7 +10,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.browse.browser import Asked, Browser, Difference, Narrowing, Opened
 from factmem.changes import Change, ChangeKind
 from factmem.errors import (
@@ -22,7 +22,7 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import SingleFact
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.records import AssertionState
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder

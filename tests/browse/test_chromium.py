@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import pytest
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.cli.browsing import _redirect
 from factmem.facts import Concept, SingleFact
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from tests.browse.chromium import chromium, missing, pages_of
 from tests.browse.conftest import MAYA, SEATS, fill
 from tests.browse.test_web import XSS

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from factmem.facts import SingleFact
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from tests.browse.conftest import CITY, SEATS, fill
 
 pytestmark = [

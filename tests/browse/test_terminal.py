@@ -19,11 +19,11 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from factmem.abc import Message
+from factmem.abc.detector import Message
 from factmem.browse.browser import Browser, Found, Narrowing, Opened
 from factmem.browse.charts import graph_of
-from factmem.browse.terminal import TerminalBrowser, pages, run
-from factmem.browse.terminal.app import help_page
+from factmem.browse.terminal import pages
+from factmem.browse.terminal.app import TerminalBrowser, help_page, run
 from factmem.browse.terminal.failures import sentence_of
 from factmem.browse.terminal.lists import RecordTable
 from factmem.browse.terminal.pictures import axis_of, bar, graph_lines, plain
@@ -32,7 +32,7 @@ from factmem.details import FactDetails
 from factmem.errors import CapabilityError, ModelUnavailableError
 from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.hidden import CONTROL, HIDDEN
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA, SEATS

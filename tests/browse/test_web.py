@@ -13,15 +13,16 @@ import attrs
 import httpx
 import pytest
 
-from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Doubt, Message, Prompt
+from factmem.abc import Candidate, Detection, DetectionRequest, Prompt
+from factmem.abc.detector import Conversation, Doubt, Message
 from factmem.browse.browser import Browser, Opened, Overview
-from factmem.browse.web import make_app
+from factmem.browse.web.app import make_app
 from factmem.details import Evidence, FactDetails
 from factmem.errors import ModelUnavailableError
 from factmem.facts import Concept, MultipleConcept, SingleFact
 from factmem.hidden import HIDDEN
-from factmem.memory import Memory
-from factmem.providers import InMemoryProvider
+from factmem.memory.facade import Memory
+from factmem.providers.memory import InMemoryProvider
 from factmem.scopes import MemoryScope
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA

@@ -102,7 +102,7 @@ def test_a_provider_that_cannot_be_imported_says_what_to_install(
         name: EntryPoint(name, value, "factmem.providers")
         for name, value in {"away": "factmem_away:Away", "broken": "json:NoSuchClass"}.items()
     }
-    monkeypatch.setattr("factmem.providers.provider_entry_points", lambda: points)
+    monkeypatch.setattr("factmem.providers.registry.provider_entry_points", lambda: points)
     away, broken = cli.data("providers")
     assert not away["importable"]
     assert "pip install 'factmem[away]'" in away["problem"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.testing.chat_answers import Said, answering, chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
 

@@ -16,9 +16,9 @@ import anyio
 import pytest
 
 from factmem import Concept
-from factmem.abc import CopiesLogs, FeedsChanges
+from factmem.abc.capabilities import CopiesLogs, FeedsChanges
 from factmem.facts import Fact
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from tests.cli.conftest import CommandLine

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from factmem.cli.options import Scoring
-from factmem.recall import Additive, Boost, RecallSettings
+from factmem.recall import Additive, Boost
+from factmem.recall.scoring import RecallSettings
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factmem.abc import Append, EraseReceipt, Receipt, Statement, StateRequest
+from factmem.abc.capabilities import Append, EraseReceipt, Receipt, Statement, StateRequest
 from factmem.facts import Concept, Fact, FactT, SingleFact
-from factmem.providers import InMemoryProvider
+from factmem.providers.memory import InMemoryProvider
 from factmem.providers.planning import check_writable
 from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChange
 from factmem.scopes import MemoryScope

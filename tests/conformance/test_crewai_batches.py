@@ -41,10 +41,11 @@ import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import ChangeKind, InMemoryProvider, Memory
-from factmem.abc import Action, Novelty, Receipt, Statement, Verdict, Verdicts
+from factmem.abc.capabilities import Receipt, Statement
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import EmbedderError, EmbedderMismatchError, ModelUnavailableError, StoreUnavailableError
-from factmem.memory import MemoryEvent, SubmissionFailed
+from factmem.memory.background import MemoryEvent, SubmissionFailed
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import FOUND_ALONE, USER, Gated, log_of, opened, until, words
 

@@ -25,7 +25,9 @@ import attrs
 import pytest
 
 from factmem import InMemoryProvider, Memory, MemoryScope
-from factmem.abc import Action, LanguageModel, Novelty, Prompt, Verdict, Verdicts
+from factmem.abc import Prompt
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
+from factmem.abc.model import LanguageModel
 from factmem.errors import RecordNotFoundError
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.telling import USER, opened, words

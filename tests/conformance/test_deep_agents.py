@@ -31,7 +31,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from factmem import Memory, MultipleFacts, Origin
-from factmem.agent.agents_md import AgentsMdFacts, Limits
+from factmem.agent.agents_md import AgentsMdFacts
+from factmem.agent.agents_md.sources import Limits
 from factmem.errors import InvalidDataError, MemoryFileError
 from factmem.integrations.deepagents import EDITABLE_TEMPLATE, AgentsMdMiddleware
 from factmem.testing import HashEmbedder

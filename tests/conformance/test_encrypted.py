@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from factmem_encrypted import EncryptedMemoryProvider
 
-from factmem.abc import Clock
+from factmem.abc.clock import Clock
 from factmem.crypto import SecretKey
 from factmem.testing import ProviderConformance
 

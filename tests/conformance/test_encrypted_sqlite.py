@@ -8,7 +8,7 @@ import apsw
 import pytest
 from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 
-from factmem.abc import Clock
+from factmem.abc.clock import Clock
 from factmem.crypto import SecretKey
 from factmem.testing import ProviderConformance
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from factmem_file import LocalFileMemoryProvider
 
-from factmem.abc import Clock
+from factmem.abc.clock import Clock
 from factmem.testing import ProviderConformance
 
 

@@ -17,10 +17,12 @@ import anyio
 import attrs
 import pytest
 
-from factmem.abc import AgentMemoryProvider, Append, Erases, KeepsHistory, StateRequest
+from factmem.abc.capabilities import Append, Erases, KeepsHistory, StateRequest
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.facts import Concept, MultipleFacts, SingleFact
-from factmem.providers import NoMemory, open_provider
+from factmem.providers.memory import NoMemory
+from factmem.providers.registry import open_provider
 from factmem.records import AssertionState, FactDetails, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope, MemoryScopesProfile, ScopeKind
 from factmem.subjects import MemorySubject

@@ -38,7 +38,9 @@ from __future__ import annotations
 import pytest
 
 from factmem import Concept, FactDetails, InMemoryProvider, MemoryScope, MemorySubject, MultipleFacts, SingleFact
-from factmem.agent import USER, AgentMemory, AgentMemoryConfig, Saving
+from factmem.agent import Saving
+from factmem.agent.config import USER, AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.scopes import ScopeKind
 from factmem.testing import HashEmbedder, ScriptedModel

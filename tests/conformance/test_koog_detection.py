@@ -36,10 +36,11 @@ from factmem import (
     MemorySubject,
     Message,
 )
-from factmem.abc import DetectionRequest, DropReason, Prompt
+from factmem.abc import DetectionRequest, Prompt
+from factmem.abc.detector import DropReason
 from factmem.errors import ModelAnswerError
 from factmem.facts import FactType
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering, confirmed

@@ -12,7 +12,9 @@ import attrs
 import pytest
 
 from factmem import ChangeKind, Concept, InMemoryProvider, Memory, SingleFact, TtlPolicy
-from factmem.abc import MANAGED_TOPICS, Action, DetectionRequest, Novelty, Verdict, Verdicts
+from factmem.abc import DetectionRequest
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
+from factmem.abc.topics import MANAGED_TOPICS
 from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import RecordNotFoundError
 from factmem.facts import STATEMENT

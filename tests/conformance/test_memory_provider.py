@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from factmem.abc import Clock
-from factmem.providers import InMemoryProvider
+from factmem.abc.clock import Clock
+from factmem.providers.memory import InMemoryProvider
 from factmem.testing import ProviderConformance
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 
-from factmem.abc import Clock
+from factmem.abc.clock import Clock
 from factmem.testing import ProviderConformance
 from tests.postgres import pooler_address, postgres_address
 

@@ -10,9 +10,13 @@ import attrs
 import pytest
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
-from factmem.abc import Action, Append, Consolidator, Novelty, Receipt, StateRequest, Verdict, Verdicts
+from factmem.abc import Consolidator
+from factmem.abc.capabilities import Append, Receipt, StateRequest
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.changes import Change, changes_between
-from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan, plan
+from factmem.consolidation import ConsolidationPolicy
+from factmem.consolidation.candidates import CandidateAssertion
+from factmem.consolidation.planning import Plan, plan
 from factmem.facts import STATEMENT, Concept
 from factmem.fold import Current, Moment, fold, states_of
 from factmem.records import Assertion, AssertionState, FactDetails, LogEntry, Place, Recorded, assertions_of

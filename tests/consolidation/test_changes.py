@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from factmem.abc import Action
+from factmem.abc.consolidator import Action
 from factmem.changes import ChangeKind, changes_between
 from factmem.facts import Concept
 from factmem.records import Evidence

@@ -8,7 +8,9 @@ import attrs
 import numpy as np
 import pytest
 
-from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, without_duplicates
+from factmem.consolidation import ConsolidationPolicy
+from factmem.consolidation.candidates import CandidateAssertion
+from factmem.consolidation.duplicates import without_duplicates
 from factmem.records import Evidence, Origin
 
 if TYPE_CHECKING:

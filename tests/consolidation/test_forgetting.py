@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from factmem.abc import Action, Novelty, Verdict, Verdicts
-from factmem.consolidation import Proposal
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
+from factmem.consolidation.policy import Proposal
 from factmem.records import AssertionState, Recorded
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import InMemoryProvider, MemoryScope, MemorySubject
-from factmem.abc import Action, Append, Known, Novelty, StateRequest, Verdict, Verdicts
-from factmem.consolidation import CandidateAssertion, ConsolidationPolicy, Plan
-from factmem.consolidation.candidates import partition_of
-from factmem.consolidation.planning import Claims
+from factmem.abc.capabilities import Append, StateRequest
+from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
+from factmem.consolidation import ConsolidationPolicy
+from factmem.consolidation.candidates import CandidateAssertion, partition_of
+from factmem.consolidation.planning import Claims, Plan
 from factmem.consolidation.questions import LONGEST_REASON, lawful
 from factmem.consolidation.survey import CurrentRecord
 from factmem.facts import STATEMENT

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from factmem.abc import Action, Consolidator, Known, Novelty, Prompt, Verdict, Verdicts
-from factmem.consolidation import InstructorConsolidator
+from factmem.abc import Consolidator, Prompt
+from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
+from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.errors import ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel

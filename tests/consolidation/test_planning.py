@@ -9,7 +9,8 @@ import anyio
 import attrs
 import pytest
 
-from factmem.abc import Action, Append, Novelty, StateRequest, Verdict, Verdicts
+from factmem.abc.capabilities import Append, StateRequest
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.changes import ChangeKind
 from factmem.consolidation import ConsolidationPolicy
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, ModelUnavailableError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from factmem import MemoryScope, MemorySubject
-from factmem.abc import Action, Novelty, Verdict, Verdicts
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.consolidation.candidates import partition_of
 from factmem.records import Assertion, Evidence, Place
 

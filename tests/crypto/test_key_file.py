@@ -12,7 +12,9 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem.crypto import Argon2id, EnvironmentKey, Keyring, Passphrase, Roots, SecretKey, locked_roots, unlocked_roots
+from factmem.crypto import Passphrase, SecretKey
+from factmem.crypto.key_file import Roots, locked_roots, unlocked_roots
+from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring
 from factmem.errors import (
     CorruptStoreError,
     DowngradedStoreError,

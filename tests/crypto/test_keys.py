@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator
 import attrs
 import pytest
 
-from factmem.crypto import (
+from factmem.crypto import Passphrase, SecretKey
+from factmem.crypto.keys import (
     AS_IT_IS,
-    KEY_BYTES,
+    Argon2id,
     CalledKey,
     EnvironmentKey,
     EnvironmentPassphrase,
     Keyring,
     KeySource,
     OsKeyringKey,
-    Passphrase,
-    SecretKey,
+    Recipe,
     keyring_of,
 )
-from factmem.crypto.keys import Argon2id, Recipe
+from factmem.crypto.sealing import KEY_BYTES
 from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError
 
 SECRET = bytes(range(100, 132))

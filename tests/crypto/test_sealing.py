@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from factmem.crypto import SEAL_BYTES, Context, SealBrokenError, seal, unseal
+from factmem.crypto.sealing import SEAL_BYTES, Context, SealBrokenError, seal, unseal
 from tests.crypto.chunked_encryption import CHUNK, TAG, decrypted
 
 KEY = bytes(range(32))

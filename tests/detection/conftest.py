@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import attrs
 import pytest
 
-from factmem.abc import Conversation, Detection, DetectionRequest, Message, Prompt
+from factmem.abc import Detection, DetectionRequest, Prompt
+from factmem.abc.detector import Conversation, Message
 from factmem.detection import InstructorDetector
 from factmem.testing import ScriptedModel
 

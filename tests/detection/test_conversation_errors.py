@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import json_stream
-from factmem.abc import Conversation
+from factmem.abc.detector import Conversation
 from factmem.conversations import conversations_in
 from factmem.errors import ConversationFormatError
 

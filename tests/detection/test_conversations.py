@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from factmem.abc import Conversation, Message
+from factmem.abc.detector import Conversation, Message
 from factmem.conversations import conversations_in, conversations_of, read_conversations
 from factmem.errors import ConversationFormatError
 from factmem.records import Origin

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Doubt, DropReason, Message, Topic
+from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.abc.detector import Conversation, Doubt, DropReason, Message
+from factmem.abc.topics import Topic
 from factmem.detection import InstructorDetector
 from factmem.detection.evidence import Citation, doubt_of, doubt_of_request, is_said
 from factmem.detection.words import ReadableText

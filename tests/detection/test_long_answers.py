@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from factmem.abc import Conversation, Detection, DetectionRequest, DropReason, Message
+from factmem.abc import Detection, DetectionRequest
+from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.detection import InstructorDetector
 from factmem.detection.utterances import QuotableText
 from factmem.errors import FactMemError

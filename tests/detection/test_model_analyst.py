@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import Analysis, AnalysisRequest, Analyst
-from factmem.detection import InstructorAnalyst
+from factmem.abc.analyst import Analysis, AnalysisRequest, Analyst
+from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.testing import ScriptedModel
 

@@ -10,17 +10,10 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import (
-    MANAGED_TOPICS,
-    Conversation,
-    DetectionExample,
-    DetectionRequest,
-    DropReason,
-    Message,
-    Prompt,
-    Topic,
-    WorkedExample,
-)
+from factmem.abc import DetectionExample, DetectionRequest, Prompt
+from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.model import WorkedExample
+from factmem.abc.topics import MANAGED_TOPICS, Topic
 from factmem.detection import InstructorDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.abc import EXPLICIT_INSTRUCTIONS, PREFERENCES, DetectionRequest, DropReason, Message
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import DropReason, Message
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, PREFERENCES
 from factmem.detection import OriginPolicy, Treatment
 from factmem.detection.tasks import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.facts import STATEMENT, Concept, FactType

@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem.abc import MEMORY_ROLE, DetectionRequest, DropReason, Message, Prompt
+from factmem.abc import DetectionRequest, Prompt
+from factmem.abc.detector import MEMORY_ROLE, DropReason, Message
 from factmem.detection import OriginPolicy, Treatment
 from factmem.facts import STATEMENT, Concept
 from factmem.records import Origin

@@ -9,24 +9,20 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import (
-    MANAGED_TOPICS,
-    AnalysisRequest,
-    Conversation,
-    Detection,
-    DetectionRequest,
-    DropReason,
-    Known,
-    Message,
-    Novelty,
-    QuestionRequest,
-)
-from factmem.consolidation import InstructorConsolidator
-from factmem.detection import InstructorAnalyst, InstructorDetector, InstructorQuestionAnalyst
+from factmem.abc import Detection, DetectionRequest
+from factmem.abc.analyst import AnalysisRequest
+from factmem.abc.consolidator import Known, Novelty
+from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.question_analyst import QuestionRequest
+from factmem.abc.topics import MANAGED_TOPICS
+from factmem.consolidation.model_consolidator import InstructorConsolidator
+from factmem.detection import InstructorDetector
+from factmem.detection.model_analyst import InstructorAnalyst
+from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError
 from factmem.facts import Concept
 from factmem.llm import InstructorModel
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import attrs
 import pytest
 
-from factmem.abc import Candidate, Conversation, DetectionRequest, Detector, DropReason, Message
+from factmem.abc import Candidate, DetectionRequest, Detector
+from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.detection import InstructorDetector
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept

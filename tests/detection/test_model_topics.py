@@ -8,18 +8,9 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import (
-    EXPLICIT_INSTRUCTIONS,
-    MANAGED_TOPICS,
-    PERSONAL_INFORMATION,
-    PREFERENCES,
-    Conversation,
-    DetectionExample,
-    DetectionRequest,
-    DropReason,
-    Message,
-    Topic,
-)
+from factmem.abc import DetectionExample, DetectionRequest
+from factmem.abc.detector import Conversation, DropReason, Message
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS, PERSONAL_INFORMATION, PREFERENCES, Topic
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 

@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given
 from pydantic import TypeAdapter
 
-from factmem.abc import MANAGED_TOPICS, DetectionRequest, Message, Topic
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import Message
+from factmem.abc.topics import MANAGED_TOPICS, Topic
 from factmem.detection.prompts import sample_of, words_for, worked_examples
 from factmem.detection.response_models import answer_model, answer_type, extractions_in, read_value
 from factmem.detection.tasks import task_of

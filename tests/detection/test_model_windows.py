@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from factmem.abc import Conversation, DetectionRequest, Message, Prompt
+from factmem.abc import DetectionRequest, Prompt
+from factmem.abc.detector import Conversation, Message
 from factmem.detection import InstructorDetector
 from factmem.detection.statements import says_something
 from factmem.detection.utterances import QuotedWords, utterances

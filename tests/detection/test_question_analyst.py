@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
-from factmem.detection import InstructorQuestionAnalyst
+from factmem.abc.consolidator import Known
+from factmem.abc.question_analyst import (
+    Complexity,
+    Gap,
+    QuestionAnalysis,
+    QuestionAnalyst,
+    QuestionRequest,
+    SubQuestion,
+)
+from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.errors import ModelAnswerError, ModelRefusedError
 from factmem.testing import ScriptedModel
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from factmem.abc import DetectionRequest, DropReason, Message
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import DropReason, Message
 from factmem.detection.statements import says_something
 from factmem.detection.utterances import QuotableText
 from factmem.facts import Concept

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from factmem.abc import Conversation
+from factmem.abc.detector import Conversation
 from factmem.conversations import read_conversations
-from factmem.detection import redact
+from factmem.detection.redaction import redact
 from factmem.detection.verbatim import verbatim_candidates
 
 

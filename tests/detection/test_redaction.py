@@ -19,8 +19,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from factmem.abc import Conversation, Message
-from factmem.detection import Redacted, RedactedSecret, redact, redact_conversation
+from factmem.abc.detector import Conversation, Message
+from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
 
 pytestmark = pytest.mark.slow
 

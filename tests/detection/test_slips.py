@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import Conversation, Detection, DetectionExample, DetectionRequest, Message, Topic
+from factmem.abc import Detection, DetectionExample, DetectionRequest
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.topics import Topic
 from factmem.detection import InstructorDetector
 from factmem.facts import Concept
 from factmem.llm import InstructorModel

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import Conversation, Message
-from factmem.abc import EXPLICIT_INSTRUCTIONS, DetectionRequest
-from factmem.detection import VerbatimDetector, instructions_in, overtakes
+from factmem.abc import DetectionRequest
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
+from factmem.detection.standing_instructions import instructions_in, overtakes
+from factmem.detection.verbatim import VerbatimDetector
 
 ASKED = (
     "Always include version numbers when I ask about software dependencies.",

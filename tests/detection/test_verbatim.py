@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem.abc import MEMORY_ROLE, Candidate, Conversation, DetectionRequest, Detector, Message
-from factmem.detection import VerbatimDetector
-from factmem.detection.verbatim import LONGEST_STATEMENT, verbatim_candidates
+from factmem.abc import Candidate, DetectionRequest, Detector
+from factmem.abc.detector import MEMORY_ROLE, Conversation, Message
+from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector, verbatim_candidates
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.records import Evidence, Origin

@@ -18,7 +18,8 @@ from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import Concept, MultipleFacts
-from factmem.abc import AgentMemoryProvider, EmbedderIdentity
+from factmem.abc.capabilities import EmbedderIdentity
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.crypto import SecretKey
 from tests.postgres import postgres_address, tables_of
 

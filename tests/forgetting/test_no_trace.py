@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, Origin, SingleFact
-from factmem.abc import EmbedderIdentity, FeedsChanges
+from factmem.abc.capabilities import EmbedderIdentity, FeedsChanges
 from factmem.errors import ModelUnavailableError
-from factmem.memory import Background, verify_erased
-from factmem.recall import indexed_text
+from factmem.memory import verify_erased
+from factmem.memory.background import Background
+from factmem.recall.text.analysis import indexed_text
 from factmem.records import Evidence, FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.conftest import Promise

@@ -14,7 +14,8 @@ from factmem import AgentMemoryProvider, Background, Concept, Conversation, Fact
 from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.detection import utterances
 from factmem.errors import FactMemError, ModelUnavailableError
-from factmem.memory import MemoryEvent, StoredSession, SubmissionFailed, SubmissionFinished
+from factmem.memory.background import MemoryEvent, SubmissionFailed, SubmissionFinished
+from factmem.memory.remembering import StoredSession
 from tests.forgetting.stores import DenseEmbedder, hits, word
 from tests.memory.telling import BEGAN
 

@@ -22,10 +22,10 @@ from factmem import (
     SingleFact,
 )
 from factmem.errors import CapabilityError
-from factmem.memory import Traces, verify_erased
 from factmem.memory import proof as searching
-from factmem.memory.proof import Scanner, tells
-from factmem.recall import indexed_text
+from factmem.memory import verify_erased
+from factmem.memory.proof import Scanner, Traces, tells
+from factmem.recall.text.analysis import indexed_text
 from factmem.records import Assertion, Evidence, FactDetails, Place, assertions_of
 from tests.forgetting.stores import DenseEmbedder, likes, vector_of, word
 

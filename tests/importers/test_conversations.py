@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from factmem.errors import FileFormatError
-from factmem.importers import Dialogue, Lost, Problem, Skipped
+from factmem.importers.contract import Dialogue, Lost, Problem, Skipped
 from tests.importers.conftest import DATED, Mover, document, found_in
 
 Fixture = Callable[[str], Path]

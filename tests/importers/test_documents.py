@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from factmem import Memory
 from factmem.errors import FileFormatError, InvalidDataError
-from factmem.importers import ImportOptions, ingest_document, passages_in
-from factmem.providers import InMemoryProvider
+from factmem.importers import ImportOptions, ingest_document
+from factmem.importers.documents import passages_in
+from factmem.providers.memory import InMemoryProvider
 from factmem.records import Origin
 from factmem.scopes import MemoryScope
 from factmem.testing import HashEmbedder

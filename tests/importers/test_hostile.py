@@ -20,8 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import FactMemError, FileFormatError, InvalidDataError
-from factmem.importers import SYSTEMS, Entry, ImportOptions, Limits, Problem, read_system
-from factmem.importers.systems import Reading
+from factmem.importers import ImportOptions, read_system
+from factmem.importers.contract import Entry, Problem
+from factmem.importers.sources import Limits
+from factmem.importers.systems import SYSTEMS, Reading
 from tests.importers.conftest import DATED, NOW, document, found_in, lines
 
 MEGABYTE = 1024 * 1024

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from factmem import MemoryScope, MemorySubject
 from factmem.errors import FileFormatError, KeyUnavailableError, MissingPackageError, WrongKeyError
-from factmem.importers import Entry, Lost, Problem, Skipped
+from factmem.importers.contract import Entry, Lost, Problem, Skipped
 from factmem.importers.koog import write_koog
 from factmem.records import Origin
 from tests.importers.conftest import DATED, Mover, document, found_in, lines

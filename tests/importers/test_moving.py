@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 
 from factmem import STATEMENT, Concept, MemoryScope, MemorySubject, MultipleFacts, SingleFact
 from factmem.errors import CapabilityError, FactMemError, FileFormatError
-from factmem.importers import SYSTEMS, Entry, Found, ImportOptions, move_in, preview, read_system
-from factmem.memory import Memory
-from factmem.providers import NoMemory
+from factmem.importers import ImportOptions, move_in, read_system
+from factmem.importers.contract import Entry, Found
+from factmem.importers.moving import preview
+from factmem.importers.systems import SYSTEMS
+from factmem.memory.facade import Memory
+from factmem.providers.memory import NoMemory
 from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED, FIXTURES, NOW, Mover, document, lines

@@ -10,7 +10,8 @@ from agents import Agent, RunConfig, Runner, RunResult
 from agents.testing import ScriptedModel, assistant_message
 
 from factmem import Memory, MemoryScope, SingleFact
-from factmem.agent import USER, AgentMemory
+from factmem.agent.config import USER
+from factmem.agent.plugin import AgentMemory
 from tests.agent.installed import plugin
 from tests.memory.telling import CITY
 

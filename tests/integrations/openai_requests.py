@@ -9,7 +9,8 @@ import pytest
 from openai import AsyncOpenAI
 
 from factmem import Memory, MemoryScope, SingleFact
-from factmem.agent import USER, AgentMemory
+from factmem.agent.config import USER
+from factmem.agent.plugin import AgentMemory
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer, Responder
 from factmem.testing.streamed_answers import response_answer

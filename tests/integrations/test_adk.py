@@ -19,10 +19,12 @@ from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from factmem import InMemoryProvider, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, install
+from factmem.agent import Loading, install
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.adk import MIN_SCORE, FactMemMemoryService, memory_tools
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said
 from tests.memory.telling import CITY

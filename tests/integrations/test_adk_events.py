@@ -10,8 +10,10 @@ from google.adk.events import Event
 from google.genai import types
 
 from factmem import InMemoryProvider, Memory, SingleFact
-from factmem.abc import MEMORY_ROLE
-from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryBlock, format_of
+from factmem.abc.detector import MEMORY_ROLE
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory, format_of
+from factmem.agent.rendering import MemoryBlock
 from factmem.integrations.adk import ContentFormat, EventFormat
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import said

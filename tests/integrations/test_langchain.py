@@ -18,7 +18,9 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from factmem import STATEMENT, InMemoryProvider, Memory, SingleFact
-from factmem.agent import USER, AgentMemory, AgentMemoryConfig, install
+from factmem.agent import install
+from factmem.agent.config import USER, AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.integrations.langchain import FactMemMiddleware, memory_tools
 from factmem.testing import HashEmbedder, ScriptedModel

@@ -36,9 +36,11 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from factmem import BlockingMemory, Concept, InMemoryProvider, Memory, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError, InvalidNameError, ProviderClosedError
-from factmem.integrations.langgraph import FactMemStore, NamespaceError
+from factmem.integrations.langgraph import FactMemStore
+from factmem.integrations.langgraph.store import NamespaceError
 from factmem.records import AssertionState, Origin, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.integrations.chat_model import calling, model

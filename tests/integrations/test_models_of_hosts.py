@@ -19,7 +19,9 @@ import pytest
 from pydantic import SecretStr
 
 from factmem import BlockingMemory, Memory
-from factmem.agent import AgentMemory, AgentMemoryConfig, install
+from factmem.agent import install
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

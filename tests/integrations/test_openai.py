@@ -12,14 +12,10 @@ from openai import AsyncAzureOpenAI, AsyncOpenAI, OpenAI
 from openai.types.chat import ChatCompletionMessage
 
 from factmem import InMemoryProvider, Memory
-from factmem.agent import (
-    Hooks,
-    MemoryBlock,
-    install,
-    spoken,
-    with_block,
-)
-from factmem.agent.history import DictFormat
+from factmem.agent import install
+from factmem.agent.config import Hooks
+from factmem.agent.history import DictFormat, spoken, with_block
+from factmem.agent.rendering import MemoryBlock
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer, error_answer, tool_answer

@@ -29,16 +29,12 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCalls, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from factmem import Memory, MemoryScope, Message, SingleFact
-from factmem.abc import MEMORY_ROLE
-from factmem.agent import (
-    USER,
-    AgentMemory,
-    Hooks,
-    MemoryBlock,
-    RunIdentity,
-    install,
-    with_block,
-)
+from factmem.abc.detector import MEMORY_ROLE
+from factmem.agent import install
+from factmem.agent.config import USER, Hooks, RunIdentity
+from factmem.agent.history import with_block
+from factmem.agent.plugin import AgentMemory
+from factmem.agent.rendering import MemoryBlock
 from factmem.errors import CapabilityError
 from factmem.integrations.pydantic_ai import AgentWithMemory, MemoryCapability, PydanticAIFormat
 from tests.agent.installed import memory_over, plugin

@@ -21,7 +21,9 @@ import pytest
 from anyio import to_thread
 
 from factmem import InMemoryProvider, Memory, MemoryScope, Message, SingleFact
-from factmem.agent import USER, AgentMemory, FailurePolicy, Hooks, Loading, RunIdentity, Saving, SavingTime
+from factmem.agent import Loading, Saving
+from factmem.agent.config import USER, FailurePolicy, Hooks, RunIdentity, SavingTime
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import FactMemError, ProviderClosedError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import plugin

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from factmem.abc import Prompt, WorkedExample
+from factmem.abc import Prompt
+from factmem.abc.model import WorkedExample
 from factmem.llm import InstructorModel
 
 CANARY = "canary-5f1e"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from factmem.errors import InvalidDataError
-from factmem.llm import language_model, metered
-from factmem.llm.instructor_model import OpenAIEndpoint
+from factmem.llm.asking import metered
+from factmem.llm.instructor_model import OpenAIEndpoint, language_model
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.llm.canary import PROMPT, RIGHT, Trip

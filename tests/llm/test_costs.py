@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import Conversation, Message, Operation, OperationCompleted, OperationEvent
+from factmem.abc import OperationCompleted, OperationEvent
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
-from factmem.llm import Budget, Cost, CostReport, InstructorModel, Spent, Usage, usage_of
-from factmem.memory import Background, Memory
+from factmem.llm import Budget, CostReport, InstructorModel
+from factmem.llm.asking import Spent, Usage, usage_of
+from factmem.llm.costs import Cost
+from factmem.memory.background import Background
+from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

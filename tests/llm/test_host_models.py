@@ -13,7 +13,9 @@ import pytest
 from pydantic import SecretStr
 
 from factmem import AgentMemoryConfig, Concept, InMemoryProvider, Memory, Message
-from factmem.abc import DetectionRequest, LanguageModel, Operation
+from factmem.abc import DetectionRequest
+from factmem.abc.model import LanguageModel
+from factmem.abc.observer import Operation
 from factmem.errors import (
     InvalidDataError,
     ModelAnswerError,
@@ -21,7 +23,10 @@ from factmem.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from factmem.llm import Cost, CostReport, HostModel, as_language_model, metered
+from factmem.llm import CostReport
+from factmem.llm.asking import metered
+from factmem.llm.costs import Cost
+from factmem.llm.host_models import HostModel, as_language_model
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import Said, answering, chat_answer, error_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

@@ -11,9 +11,11 @@ import anyio
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from factmem.abc import LanguageModel, Prompt
+from factmem.abc import Prompt
+from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerError, ModelUnavailableError
-from factmem.llm import InstructorModel, language_model
+from factmem.llm import InstructorModel
+from factmem.llm.instructor_model import language_model
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by

@@ -25,7 +25,7 @@ sys.meta_path.insert(0, Watching())
 from factmem import Conversation, Message
 from factmem.abc import DetectionRequest
 from factmem.abc import AnalysisRequest, Known, Novelty
-from factmem.consolidation import InstructorConsolidator
+from factmem.consolidation.model_consolidator import InstructorConsolidator
 from factmem.detection import InstructorAnalyst, InstructorDetector
 from factmem.testing import ScriptedModel
 

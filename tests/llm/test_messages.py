@@ -6,7 +6,8 @@ import json
 
 from pydantic import BaseModel, Field
 
-from factmem.abc import Prompt, WorkedExample
+from factmem.abc import Prompt
+from factmem.abc.model import WorkedExample
 from factmem.llm.messages import compact_schema, instructions_of, messages_of
 
 

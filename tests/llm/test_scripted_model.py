@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from factmem.abc import LanguageModel, Prompt
+from factmem.abc import Prompt
+from factmem.abc.model import LanguageModel
 from factmem.errors import ModelAnswerError, ModelUnavailableError
 from factmem.testing import ScriptedModel
 

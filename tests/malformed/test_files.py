@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from factmem import InMemoryProvider, Memory
-from factmem.abc import Append
+from factmem.abc.capabilities import Append
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
 from factmem.agent.agents_md.facts_file import block_in
 from factmem.codec import decode_entry, dump_entry, encode_entry, load_entry

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from factmem import Memory
-from factmem.abc import Append, EmbedderIdentity, StateRequest
+from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
 from factmem.errors import FactMemError
 from factmem.facts import STATEMENT
 from factmem.records import AssertionState, Place, assertions_of

@@ -34,10 +34,11 @@ from factmem.errors import (
     UnknownProviderError,
 )
 from factmem.facts import Concept
-from factmem.llm import language_model
-from factmem.providers import open_provider
+from factmem.llm.instructor_model import language_model
+from factmem.providers.registry import open_provider
 from factmem.providers.threaded import raised_again
-from factmem.recall import MetadataCondition, embedder_named
+from factmem.recall import MetadataCondition
+from factmem.recall.embedders import embedder_named
 from factmem.records import FactDetails
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -13,9 +13,10 @@ import pytest
 from mcp import Client
 
 from factmem import InMemoryProvider, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.mcp import make_server
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.testing import FakeClock, HashEmbedder
 from tests.mcp.clients import (
     CITY,

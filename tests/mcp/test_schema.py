@@ -8,7 +8,7 @@ import sys
 import pytest
 from mcp_types import Tool
 
-from factmem.mcp import READING_TOOLS, WRITING_TOOLS
+from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS
 from tests.mcp.clients import answer, connected, opened
 
 ARGUMENTS = {

@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 
 from factmem.cli.app import app
 from factmem.errors import InvalidDataError, StoreUnavailableError
-from factmem.mcp import make_server, serve_http
+from factmem.mcp import make_server
+from factmem.mcp.server import serve_http
 from tests.mcp.clients import answer, opened, refusal
 
 TOKEN = "let-me-in"

@@ -10,7 +10,9 @@ import pytest
 from mcp import Client
 
 from factmem import FactDetails, InMemoryProvider, MultipleFacts, RecallSettings, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig, Loading
+from factmem.agent import Loading
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.mcp import make_server

@@ -8,8 +8,10 @@ import pytest
 
 from factmem import Memory, SingleFact
 from factmem.errors import InvalidDataError
-from factmem.mcp import QUOTA, READING_TOOLS, WRITING_TOOLS, make_server
-from factmem.memory import QuarantineQuota
+from factmem.mcp import make_server
+from factmem.mcp.access import QUOTA
+from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS
+from factmem.memory.screening import QuarantineQuota
 from tests.mcp.clients import CITY, answer, connected, opened, prompted, refusal, text_of
 
 

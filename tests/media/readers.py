@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import Passage
+from factmem.abc.media import Passage
 from factmem.details import MediumPart
 
 _TYPES: Final = ("image/png", "image/jpeg", "audio/wav", "application/pdf")
@@ -15,7 +15,7 @@ _TYPES: Final = ("image/png", "image/jpeg", "audio/wav", "application/pdf")
 
 @attrs.define
 class ScriptedReader:
-    """Answers every medium with the same passages; see `factmem.abc.MediaReader`.
+    """Answers every medium with the same passages; see `factmem.abc.media.MediaReader`.
 
     Attributes:
         texts: Texts of the passages.

@@ -11,9 +11,10 @@ from typing import Any, Final
 import pytest
 
 from factmem import InMemoryProvider, Memory, Message
-from factmem.agent import AgentMemory, AgentMemoryConfig
-from factmem.detection import flags_in
-from factmem.llm import media_reader
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
+from factmem.detection.flags import flags_in
+from factmem.llm.media_models import media_reader
 from factmem.media import Medium
 from factmem.records import Origin
 from factmem.testing import HashEmbedder, ScriptedModel

@@ -23,10 +23,11 @@ from factmem.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
-from factmem.llm import Budget, CostReport, media_reader, metered
-from factmem.llm.media_models import MediaModel
+from factmem.llm import Budget, CostReport
+from factmem.llm.asking import metered
+from factmem.llm.media_models import MediaModel, media_reader
 from factmem.media import Medium
-from factmem.memory import Background
+from factmem.memory.background import Background
 from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf

@@ -10,8 +10,10 @@ import anyio.lowlevel
 import attrs
 
 from factmem import InMemoryProvider, Memory, RecallMatch
-from factmem.abc import Gap, Known, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
-from factmem.recall import DeepRecall, DeepSettings
+from factmem.abc.consolidator import Known
+from factmem.abc.question_analyst import Gap, QuestionAnalysis, QuestionAnalyst, QuestionRequest, SubQuestion
+from factmem.recall import DeepSettings
+from factmem.recall.results import DeepRecall
 from factmem.testing import FakeClock, HashEmbedder
 
 __all__ = ["ALWAYS", "NOW", "ScriptedAnalyst", "deeply", "parts", "remembering", "values"]

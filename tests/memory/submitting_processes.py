@@ -17,8 +17,8 @@ from anyio.to_thread import run_sync  # noqa: F401
 
 from factmem import Background, BlockingMemory, Concept, Conversation, Memory, MemorySubject, Message
 from factmem.abc import Candidate, Detection, DetectionRequest
-from factmem.memory import Policies
-from factmem.providers import provider_entry_points
+from factmem.memory.context import Policies
+from factmem.providers.registry import provider_entry_points
 from factmem.records import Evidence, FactDetails, Origin
 from factmem.testing import HashEmbedder
 

@@ -13,7 +13,9 @@ import anyio
 import attrs
 
 from factmem import AgentMemoryProvider, Background, Concept, Conversation, Memory, MemorySubject, Message, Policies
-from factmem.abc import FeedsChanges, LanguageModel, Prompt
+from factmem.abc import Prompt
+from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.model import LanguageModel
 from factmem.facts import STATEMENT
 from factmem.fold import states_of
 from factmem.records import AssertionState, FactRecord, Recorded

@@ -16,7 +16,7 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemoryScope, MultipleFacts, NoMemory, SingleFact
-from factmem.abc import Access, Erases, FeedsChanges, KeepsAccesses, KeepsFiles
+from factmem.abc.capabilities import Access, Erases, FeedsChanges, KeepsAccesses, KeepsFiles
 from factmem.crypto import SecretKey
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.facts import STATEMENT

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from factmem import Concept, InMemoryProvider, Memory, MemorySubject, MultipleFacts, SingleFact
-from factmem.abc import EraseReceipt
+from factmem.abc.capabilities import EraseReceipt
 from factmem.errors import ConceptConflictError, InvalidDataError, ReadOnlyError
 from factmem.facts import STATEMENT
 from factmem.memory.exchange import Exchange

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from factmem import BlockingMemory, Concept, Memory, MemorySubject, Message, SingleFact
-from factmem.abc import Complexity, Gap, QuestionAnalysis, SubQuestion
-from factmem.detection import InstructorQuestionAnalyst
+from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, SubQuestion
+from factmem.detection.question_analyst import InstructorQuestionAnalyst
 from factmem.errors import (
     CapabilityError,
     EmbedderError,
@@ -32,10 +32,10 @@ from factmem.errors import (
     ModelUnavailableError,
 )
 from factmem.llm.asking import Usage, meter
-from factmem.memory import RecallDepth
-from factmem.memory.recaller import Searches
-from factmem.recall import DeepSettings, RecallSettings
+from factmem.memory.recaller import RecallDepth, Searches
+from factmem.recall import DeepSettings
 from factmem.recall.deep import Hint, Look, confidence_of
+from factmem.recall.scoring import RecallSettings
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
 

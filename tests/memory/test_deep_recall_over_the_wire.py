@@ -9,10 +9,10 @@ import attrs
 import pytest
 
 from factmem import STATEMENT, Memory, MultipleFacts
-from factmem.abc import Complexity, Gap
+from factmem.abc.question_analyst import Complexity, Gap
 from factmem.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from factmem.llm import InstructorModel
-from factmem.recall import DeepRecall
+from factmem.recall.results import DeepRecall
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from factmem import Message, RecallMatch
-from factmem.abc import Conversation
-from factmem.recall import default_embedder
+from factmem.abc.detector import Conversation
+from factmem.recall.embedders import default_embedder
 from factmem.testing import FakeClock
 from tests.memory.scripted_analyst import ALWAYS, ScriptedAnalyst, deeply, parts, remembering
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from factmem import AgentMemoryProvider, Conversation, InMemoryProvider, Memory, Message
-from factmem.abc import DropReason
+from factmem.abc.detector import DropReason
 from factmem.testing import ScriptedModel
 from tests.memory.telling import USER, log_of, opened, said, well
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message, Submission
-from factmem.abc import MEMORY_ROLE
+from factmem.abc.detector import MEMORY_ROLE
 from factmem.errors import CapabilityError, InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.memory import Trigger
 from factmem.records import AssertionState

@@ -9,8 +9,9 @@ import anyio
 import pytest
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Message
-from factmem.abc import KeepsHistory, Receipt, Statement
-from factmem.memory import Background, Trigger
+from factmem.abc.capabilities import KeepsHistory, Receipt, Statement
+from factmem.memory import Trigger
+from factmem.memory.background import Background
 from factmem.memory.inbox import ABANDONED_AFTER, Inbox
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, ScriptedModel

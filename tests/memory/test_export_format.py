@@ -14,7 +14,7 @@ from factmem import Concept, Memory
 from factmem.codec import FORMAT_VERSION
 from factmem.errors import CodecError, NewerVersionError
 from factmem.memory import exchange
-from factmem.providers import InMemoryProvider
+from factmem.providers.memory import InMemoryProvider
 from factmem.testing import HashEmbedder
 
 EXPORTS = sorted((Path(__file__).parent / "exports").glob("version_*.jsonl"))

@@ -27,8 +27,8 @@ from factmem.errors import (
     SeveralIndividualsError,
     StateConflictError,
 )
-from factmem.memory import FuturePolicy, Policies
-from factmem.providers import NoMemory
+from factmem.memory.context import FuturePolicy, Policies
+from factmem.providers.memory import NoMemory
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder
 

@@ -13,7 +13,7 @@ import pytest
 
 from factmem import STATEMENT, AgentMemoryProvider, Concept, FactDetails, Memory, Message, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError
-from factmem.memory import Filters, RecordOrder
+from factmem.memory.filters import Filters, RecordOrder
 from factmem.patterns import linear_search
 from factmem.recall import MetadataCondition, MetadataOperator, RecallFilter
 from factmem.testing import FakeClock, HashEmbedder

@@ -12,7 +12,9 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemoryProvider, Concept, FactDetails, InMemoryProvider, Memory, Origin, SingleFact
-from factmem.abc import Candidate, Conversation, Detection, DetectionRequest, Message, Receipt, Statement
+from factmem.abc import Candidate, Detection, DetectionRequest
+from factmem.abc.capabilities import Receipt, Statement
+from factmem.abc.detector import Conversation, Message
 from factmem.detection import utterances
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder

@@ -16,7 +16,8 @@ from factmem.errors import (
     ReadOnlyError,
     RecordNotFoundError,
 )
-from factmem.memory import ReadyFact, StoredSession, Trigger
+from factmem.memory import Trigger
+from factmem.memory.remembering import ReadyFact, StoredSession
 from factmem.testing import ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, SEATS, USER, Gated, opened, said, talk, until, well

@@ -22,7 +22,10 @@ from factmem import (
 from factmem.abc import DetectionRequest
 from factmem.errors import CapabilityError, ModelError
 from factmem.facts import STATEMENT
-from factmem.memory import Policies, StoredSession, Trigger, Unrepresented
+from factmem.memory import Trigger
+from factmem.memory.background import Unrepresented
+from factmem.memory.context import Policies
+from factmem.memory.remembering import StoredSession
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, CITY, CONCEPTS, PETS, SEATS, USER, said, talk, well

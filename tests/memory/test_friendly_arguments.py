@@ -10,7 +10,7 @@ import pytest
 
 from factmem import Concept, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
 from factmem.errors import InvalidDataError, InvalidNameError
-from factmem.memory import Policies
+from factmem.memory.context import Policies
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 

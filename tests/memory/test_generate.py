@@ -20,19 +20,13 @@ from factmem import (
     Topic,
     TtlPolicy,
 )
-from factmem.abc import (
-    EXPLICIT_INSTRUCTIONS,
-    MANAGED_TOPICS,
-    Action,
-    DetectionRequest,
-    Novelty,
-    Prompt,
-    Verdict,
-    Verdicts,
-)
+from factmem.abc import DetectionRequest, Prompt
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
+from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.errors import InvalidDataError, OutOfViewError, ReadOnlyError, RecordNotFoundError
 from factmem.facts import STATEMENT
-from factmem.memory import Memory, ReadyFact, StoredSession
+from factmem.memory.facade import Memory
+from factmem.memory.remembering import ReadyFact, StoredSession
 from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import (

@@ -13,15 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import Concept, FactDetails, MemoryScope, MemorySubject, Origin
-from factmem.abc import (
-    PREFERENCES,
-    Conversation,
-    DetectionExample,
-    DetectionRequest,
-    Message,
-)
-from factmem.detection import VerbatimDetector, redact_conversation, utterances
-from factmem.detection.verbatim import verbatim_candidates
+from factmem.abc import DetectionExample, DetectionRequest
+from factmem.abc.detector import Conversation, Message
+from factmem.abc.topics import PREFERENCES
+from factmem.detection import utterances
+from factmem.detection.redaction import redact_conversation
+from factmem.detection.verbatim import VerbatimDetector, verbatim_candidates
 from factmem.errors import CodecError, InvalidDataError
 from factmem.memory.journal import Job, JobKind, Trigger, job_from, job_json, rebuilt, units_in, words_to_keep
 from factmem.records import Assertion, AssertionState, MetadataMerge, Place, Recorded

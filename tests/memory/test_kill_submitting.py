@@ -19,10 +19,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.abc import FeedsChanges
+from factmem.abc.capabilities import FeedsChanges
 from factmem.facts import STATEMENT
 from factmem.fold import states_of
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.records import AssertionState, Recorded
 from tests.memory.submitting_processes import NUMBERS, memory_at, text_of
 

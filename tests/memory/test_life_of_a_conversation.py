@@ -14,7 +14,7 @@ from factmem.detection import OriginPolicy, Treatment
 from factmem.errors import ConceptConflictError, RecordNotFoundError
 from factmem.facts import STATEMENT, Concept
 from factmem.llm import InstructorModel
-from factmem.memory import Policies
+from factmem.memory.context import Policies
 from factmem.records import AssertionState, FactDetails
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import chat_answer

@@ -21,9 +21,9 @@ from factmem import (
     Origin,
     SingleFact,
 )
-from factmem.abc import KeepsHistory, StateRequest
+from factmem.abc.capabilities import KeepsHistory, StateRequest
 from factmem.errors import CapabilityError, InvalidDataError, ReadOnlyError, RecordNotFoundError, StateConflictError
-from factmem.providers import NoMemory
+from factmem.providers.memory import NoMemory
 from factmem.records import AssertionState, MetadataMerge
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import Json

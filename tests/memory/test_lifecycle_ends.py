@@ -20,12 +20,12 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.abc import KeepsFiles
+from factmem.abc.capabilities import KeepsFiles
 from factmem.errors import InvalidDataError
 from factmem.facts import FactType
 from factmem.fold import Moment, fold
-from factmem.memory import Policies, TtlOperation, TtlPolicy
-from factmem.memory.ttl import after, expires_at, outlived
+from factmem.memory.context import Policies
+from factmem.memory.ttl import TtlOperation, TtlPolicy, after, expires_at, outlived
 from factmem.recall import MetadataCondition, MetadataOperator
 from factmem.records import Assertion, LogEntry, Place, Recorded
 from factmem.records import AssertionState as State

@@ -16,7 +16,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemoryScope
 from factmem.codec import FORMAT_VERSION, dump_entry
 from factmem.facts import STATEMENT, MultipleFacts
-from factmem.memory import ScopeTree
+from factmem.memory.scope_tree import ScopeTree
 from factmem.records import FactDetails, Place, Recorded, assertions_of
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder

@@ -18,8 +18,10 @@ import pytest
 from factmem import Memory
 from factmem.errors import WrongLoopError
 from factmem.facts import Concept, SingleFact
-from factmem.memory import BlockingMemory, Submission
-from factmem.providers import InMemoryProvider, open_provider
+from factmem.memory.background import Submission
+from factmem.memory.blocking import BlockingMemory
+from factmem.providers.memory import InMemoryProvider
+from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from tests.reliability.stores import DurableStore, durable_stores

@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factmem import STATEMENT, AgentMemoryProvider, BlockingMemory, InMemoryProvider, Memory, MultipleFacts
-from factmem.recall import RecallFilter, selected
+from factmem.recall import RecallFilter
 from factmem.recall.index import outline_codec
 from factmem.recall.index.mirror_cache import MIRRORS
+from factmem.recall.index.selection import selected
 from factmem.testing import FakeClock, HashEmbedder
 from tests.forgetting.test_mirrors import held
 

@@ -14,7 +14,8 @@ import attrs
 import pytest
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, Message
-from factmem.abc import DetectionRequest, DropReason
+from factmem.abc import DetectionRequest
+from factmem.abc.detector import DropReason
 from factmem.errors import CapabilityError
 from factmem.llm import InstructorModel
 from factmem.records import AssertionState

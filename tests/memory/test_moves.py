@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 
 from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, MemoryScope, MemorySubject, Message
-from factmem.abc import FeedsChanges, LogPart
+from factmem.abc.capabilities import FeedsChanges, LogPart
 from factmem.codec import dump_entry
 from factmem.details import FactDetails
 from factmem.errors import (
@@ -24,8 +24,8 @@ from factmem.errors import (
     StateConflictError,
     StoreUnavailableError,
 )
-from factmem.memory import MoveReceipt, move
-from factmem.providers import NoMemory
+from factmem.memory.moves import MoveReceipt, move
+from factmem.providers.memory import NoMemory
 from factmem.testing import FakeClock, HashEmbedder
 from tests.memory.shelves import Shelf
 from tests.reliability.stores import STORES

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from factmem import Background, Conversation, InMemoryProvider, Memory, Message
-from factmem.abc import AgentMemoryProvider, DropReason
+from factmem.abc.detector import DropReason
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError
-from factmem.memory import SubmissionFinished, Trigger
+from factmem.memory import Trigger
+from factmem.memory.background import SubmissionFinished
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import opened, said, well

@@ -13,7 +13,7 @@ import pytest
 from factmem import AgentMemoryProvider, Concept, Memory, Message, SingleFact
 from factmem.abc import Prompt
 from factmem.errors import ModelRefusedError, RecordNotFoundError
-from factmem.memory import StoredSession
+from factmem.memory.remembering import StoredSession
 from factmem.records import AssertionState, FactDetails
 from factmem.testing import ScriptedModel
 from tests.memory.telling import BEGAN, SOON, USER, log_of, opened, said, talk, well

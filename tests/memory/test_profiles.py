@@ -28,8 +28,9 @@ from factmem import (
 from factmem.abc import DetectionRequest
 from factmem.errors import ConceptConflictError, FactMemError, IncompleteProfileError, InvalidDataError, ReadOnlyError
 from factmem.facts import FactType
-from factmem.memory import ProfileSchema, concepts_of
-from factmem.providers import NoMemory
+from factmem.memory import concepts_of
+from factmem.memory.profiles import ProfileSchema
+from factmem.providers.memory import NoMemory
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import BEGAN, opened, talk, well
 

@@ -10,9 +10,11 @@ import attrs
 import pytest
 
 from factmem import AgentMemoryProvider, Conversation, InMemoryProvider, Memory, MemorySubject, Message, Policies
-from factmem.abc import DetectionRequest, Topic
+from factmem.abc import DetectionRequest
+from factmem.abc.topics import Topic
 from factmem.errors import ModelRefusedError
-from factmem.memory import Submission, Trigger
+from factmem.memory import Trigger
+from factmem.memory.background import Submission
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.memory.shelves import Shelf

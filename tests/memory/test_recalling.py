@@ -23,7 +23,7 @@ from factmem import (
     RecallSettings,
     SingleFact,
 )
-from factmem.abc import DropReason
+from factmem.abc.detector import DropReason
 from factmem.errors import EmbedderError, InvalidDataError
 from factmem.facts import STATEMENT
 from factmem.recall.text.related_words import Term, term_of

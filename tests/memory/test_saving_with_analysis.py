@@ -9,8 +9,9 @@ import attrs
 import pytest
 
 from factmem import AgentMemoryProvider, ChangeKind, InMemoryProvider, Memory
-from factmem.abc import Analysis, AnalysisRequest, Novelty, Prompt, Verdict, Verdicts
-from factmem.abc.consolidator import Action
+from factmem.abc import Prompt
+from factmem.abc.analyst import Analysis, AnalysisRequest
+from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.errors import CapabilityError, InvalidDataError, ModelRefusedError, ModelUnavailableError
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.values import Json

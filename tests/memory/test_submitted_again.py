@@ -9,7 +9,7 @@ import attrs
 
 from factmem import AgentMemoryProvider, Remembered
 from factmem.errors import ModelUnavailableError
-from factmem.memory import MemoryEvent, SubmissionFailed
+from factmem.memory.background import MemoryEvent, SubmissionFailed
 from factmem.testing import ScriptedModel
 from tests.memory.telling import USER, Gated, opened, said, talk, until, well
 

@@ -18,7 +18,7 @@ from factmem import (
     NoMemory,
     Submission,
 )
-from factmem.abc import Receipt, Statement
+from factmem.abc.capabilities import Receipt, Statement
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
@@ -26,7 +26,7 @@ from factmem.errors import (
     ModelUnavailableError,
     ReadOnlyError,
 )
-from factmem.memory import MemoryEvent, SubmissionFailed, SubmissionFinished
+from factmem.memory.background import MemoryEvent, SubmissionFailed, SubmissionFinished
 from factmem.records import AssertionState, LogEntry
 from factmem.testing import ScriptedModel
 from tests.memory.telling import CITY, SEATS, USER, Gated, log_of, opened, said, talk, understood, until, well, words

@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from factmem.llm import InstructorModel
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.records import AssertionState
 from factmem.testing.chat_answers import chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer

@@ -9,8 +9,9 @@ import attrs
 import pytest
 
 from factmem import Conversation, InMemoryProvider, Memory, Message
-from factmem.abc import AgentMemoryProvider, Detection, DetectionRequest, Detector
-from factmem.memory import Background
+from factmem.abc import Detection, DetectionRequest, Detector
+from factmem.abc.provider import AgentMemoryProvider
+from factmem.memory.background import Background
 from factmem.testing import HashEmbedder
 from tests.memory.telling import until
 

@@ -9,19 +9,10 @@ from typing import Any
 import pytest
 
 from factmem import AgentMemoryProvider, ChangeKind, Concept, Memory, Message, SingleFact
-from factmem.abc import (
-    Action,
-    Conversation,
-    DetectionRequest,
-    KeepsHistory,
-    Known,
-    Novelty,
-    Prompt,
-    Receipt,
-    Statement,
-    Verdict,
-    Verdicts,
-)
+from factmem.abc import DetectionRequest, Prompt
+from factmem.abc.capabilities import KeepsHistory, Receipt, Statement
+from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
+from factmem.abc.detector import Conversation
 from factmem.errors import BudgetSpentError, ModelError, ModelRefusedError, RecordNotFoundError
 from factmem.records import AssertionState
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from factmem.abc import Consolidator, Novelty, Verdicts
+from factmem.abc import Consolidator
+from factmem.abc.consolidator import Novelty, Verdicts
 from factmem.testing import HashEmbedder
 
 pytestmark = pytest.mark.slow

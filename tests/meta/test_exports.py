@@ -13,7 +13,7 @@ import pytest
 
 import factmem
 
-LAZY = ["factmem", "factmem.consolidation", "factmem.detection", "factmem.importers", "factmem.llm"]
+LAZY = ["factmem", "factmem.detection", "factmem.importers", "factmem.llm"]
 """Packages that import names on first use."""
 
 

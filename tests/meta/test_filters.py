@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from factmem.cli.app import app
 from factmem.mcp.reading import ReadingTools
-from factmem.memory import Filters
+from factmem.memory.filters import Filters
 from factmem.recall import RecallFilter
 
 FILTERS = set(Filters.__annotations__)

@@ -23,8 +23,8 @@ import pytest
 
 import factmem.abc
 from factmem.entry_points import installed_entry_points
-from factmem.importers import SYSTEMS
-from factmem.providers import provider_entry_points
+from factmem.importers.systems import SYSTEMS
+from factmem.providers.registry import provider_entry_points
 from tests.meta.conftest import ROOT, SEARCH_PATH
 
 DOCS = ROOT / "docs"

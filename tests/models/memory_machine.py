@@ -18,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from factmem import Memory
 from factmem.errors import FactMemError, SeveralIndividualsError
 from factmem.facts import STATEMENT, Concept, Fact
-from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.context import Policies
+from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState, Evidence, FactDetails, Origin, Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.values import decode_value

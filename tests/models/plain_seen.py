@@ -6,7 +6,7 @@ import datetime as dt
 from collections import Counter
 from typing import Any
 
-from factmem.memory import ScopeTree
+from factmem.memory.scope_tree import ScopeTree
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from tests.models.plain_memory import Shown

@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from factmem.abc import Append, EraseReceipt, Receipt, Statement, StateRequest
+from factmem.abc.capabilities import Append, EraseReceipt, Receipt, Statement, StateRequest
 from factmem.errors import FactMemError
 from factmem.facts import Concept
 from factmem.records import (

@@ -14,9 +14,9 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Clock
+from factmem.abc.clock import Clock
 from factmem.crypto import SecretKey
-from factmem.providers import InMemoryProvider
+from factmem.providers.memory import InMemoryProvider
 from tests.postgres import postgres_address
 
 __all__ = ["STORES", "FullProvider", "Store"]

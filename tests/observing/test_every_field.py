@@ -15,7 +15,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from factmem import InMemoryProvider, MemoryScope
-from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc.observer import Operation
 from factmem.errors import RecordNotFoundError
 from factmem.integrations.opentelemetry import OpenTelemetryObserver
 from factmem.llm import InstructorModel

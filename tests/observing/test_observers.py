@@ -32,21 +32,14 @@ from factmem import (
     SingleFact,
     Submission,
 )
-from factmem.abc import (
-    DropReason,
-    Effect,
-    EmbedderIdentity,
-    Operation,
-    OperationCompleted,
-    OperationEvent,
-    OperationFailed,
-    OperationStarted,
-    Prompt,
-)
-from factmem.agent import AgentMemoryConfig
+from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, OperationStarted, Prompt
+from factmem.abc.capabilities import EmbedderIdentity
+from factmem.abc.detector import DropReason
+from factmem.abc.observer import Effect, Operation
+from factmem.agent.config import AgentMemoryConfig
 from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
-from factmem.memory import RecordOrder
+from factmem.memory.filters import RecordOrder
 from factmem.observing import current_call
 from factmem.records import FactDetails, Origin
 from factmem.testing import HashEmbedder, ScriptedModel

@@ -21,7 +21,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id
 
 from factmem import BlockingMemory, InMemoryProvider, Memory, Message, SingleFact
-from factmem.abc import Effect, Prompt
+from factmem.abc import Prompt
+from factmem.abc.observer import Effect
 from factmem.errors import ModelUnavailableError, RecordNotFoundError
 from factmem.facts import MultipleFacts
 from factmem.integrations.opentelemetry import OpenTelemetryObserver

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from factmem.abc import Operation, OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc import OperationCompleted, OperationEvent, OperationFailed, OperationStarted
+from factmem.abc.observer import Operation
 
 __all__ = ["Watcher"]
 

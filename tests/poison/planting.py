@@ -10,8 +10,10 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from factmem import Concept, Conversation, FactDetails, InMemoryProvider, Memory, MemorySubject, Message, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig, RunIdentity, Saving
+from factmem.agent import Saving
 from factmem.agent.agents_md import AgentsMdFacts
+from factmem.agent.config import AgentMemoryConfig, RunIdentity
+from factmem.agent.plugin import AgentMemory
 from factmem.agent.run import MemoryTools
 from factmem.records import Origin
 from factmem.testing import HashEmbedder

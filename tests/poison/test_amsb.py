@@ -14,7 +14,8 @@ import attrs
 import pytest
 
 from factmem import BlockingMemory, InMemoryProvider, Memory, Message
-from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.context import Policies
+from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise

@@ -22,7 +22,7 @@ from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Mess
 from factmem.cli.app import app
 from factmem.codec import decode_entry, encode_entry
 from factmem.errors import InvalidDataError, OutOfViewError, RecordNotFoundError
-from factmem.memory import AuditAction, AuditEntry
+from factmem.memory.audit import AuditAction, AuditEntry
 from factmem.records import AssertionState, FactDetails, Origin, StateChange
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.mcp.clients import answer, connected

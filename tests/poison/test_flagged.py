@@ -20,12 +20,14 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.agent import estimated_tokens
+from factmem.agent.config import estimated_tokens
 from factmem.agent.rendering import rendered
 from factmem.conversations import read_conversations
-from factmem.detection import OriginPolicy, Treatment, flags_in
+from factmem.detection import OriginPolicy, Treatment
+from factmem.detection.flags import flags_in
 from factmem.errors import RecordNotFoundError
-from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.context import Policies
+from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState, FactDetails, Origin
 from factmem.testing import ScriptedModel
 from tests.conftest import Promise

@@ -10,8 +10,9 @@ import pytest
 from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, Message, SingleFact
 from factmem.details import FactDetails, Origin
 from factmem.errors import InvalidDataError, QuotaExceededError
-from factmem.memory import FlaggedPolicy, Policies, QuarantineQuota
-from factmem.providers import open_provider
+from factmem.memory.context import Policies
+from factmem.memory.screening import FlaggedPolicy, QuarantineQuota
+from factmem.providers.registry import open_provider
 from factmem.testing import HashEmbedder
 from tests.memory.telling import Gated
 

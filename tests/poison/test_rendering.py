@@ -27,25 +27,30 @@ from factmem import (
     MultipleFacts,
     SingleFact,
 )
-from factmem.abc import AnalysisRequest, DetectionRequest, Known, Novelty
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.abc import DetectionRequest
+from factmem.abc.analyst import AnalysisRequest
+from factmem.abc.consolidator import Known, Novelty
 from factmem.agent.agents_md.comments import visible
 from factmem.agent.agents_md.facts_file import block_in, written_into
 from factmem.agent.agents_md.page import bullets_in, page_of, said_in
 from factmem.agent.compression import FactRetrievalCompression
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import rendered
 from factmem.cli.output import print_block, record_block
-from factmem.consolidation import InstructorConsolidator
-from factmem.detection import InstructorAnalyst, VerbatimDetector, redact
+from factmem.consolidation.model_consolidator import InstructorConsolidator
+from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.detection.prompts import header_of, prompts_for
+from factmem.detection.redaction import redact
 from factmem.detection.tasks import task_of
 from factmem.detection.utterances import QuotedWords, Utterance
+from factmem.detection.verbatim import VerbatimDetector
 from factmem.detection.windows import windows_of
 from factmem.errors import InvalidDataError
 from factmem.hidden import CONTROL, HIDDEN
 from factmem.json_form import record_json
 from factmem.mcp.answers import fact_answer
-from factmem.memory import ImportReceipt
+from factmem.memory.exchange import ImportReceipt
 from factmem.records import AssertionState, Evidence, FactDetails, FactRecord, Origin
 from factmem.testing import ScriptedModel
 from tests.poison.planting import BANK, PLANTED, WAYS_IN, Plant, Profile, opened, said

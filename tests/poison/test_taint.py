@@ -16,13 +16,17 @@ import pytest
 
 from factmem import Concept, Conversation, InMemoryProvider, Memory, Message, SingleFact
 from factmem.abc import Detection, DetectionRequest
-from factmem.agent import AgentMemory, AgentMemoryConfig
-from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
+from factmem.agent.agents_md import AgentsMdFacts
+from factmem.agent.agents_md.tree import MemoryFiles
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.conversations import read_conversations
 from factmem.details import Treatment
-from factmem.detection import OriginPolicy, VerbatimDetector
+from factmem.detection import OriginPolicy
+from factmem.detection.verbatim import VerbatimDetector
 from factmem.errors import InvalidDataError
-from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.context import Policies
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.taint import REPEATS, Heard, pasted_in, repetitions
 from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder

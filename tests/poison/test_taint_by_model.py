@@ -11,10 +11,15 @@ import attrs
 import pytest
 
 from factmem import STATEMENT, Concept, FactDetails, InMemoryProvider, Memory, Message, MultipleFacts, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig, Loading, MemoryRun, RunIdentity, Saving
-from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
+from factmem.agent import Loading, Saving
+from factmem.agent.agents_md import AgentsMdFacts
+from factmem.agent.agents_md.tree import MemoryFiles
+from factmem.agent.config import AgentMemoryConfig, RunIdentity
+from factmem.agent.plugin import AgentMemory
+from factmem.agent.run import MemoryRun
 from factmem.errors import InvalidDataError
-from factmem.memory import FlaggedPolicy, Policies
+from factmem.memory.context import Policies
+from factmem.memory.screening import FlaggedPolicy
 from factmem.memory.taint import REPEATS
 from factmem.records import AssertionState, Origin
 from factmem.testing import HashEmbedder

@@ -7,10 +7,10 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from factmem.abc import Append, EmbedderIdentity, StateRequest
+from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
 from factmem.errors import InvalidVectorError, ProviderClosedError, RecordNotFoundError
 from factmem.facts import Concept
-from factmem.providers import InMemoryProvider
+from factmem.providers.memory import InMemoryProvider
 from factmem.records import Assertion, AssertionState, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

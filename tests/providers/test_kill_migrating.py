@@ -14,7 +14,7 @@ import apsw
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Append
+from factmem.abc.capabilities import Append
 from factmem.records import Recorded
 
 STORES: Final = Path(__file__).with_name("stores")

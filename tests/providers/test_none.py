@@ -6,7 +6,7 @@ import pytest
 
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, MultipleFacts, SingleFact
-from factmem.providers import NoMemory
+from factmem.providers.memory import NoMemory
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import capabilities_of

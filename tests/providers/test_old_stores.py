@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from factmem import InMemoryProvider, Memory
-from factmem.abc import (
-    AgentMemoryProvider,
+from factmem.abc.capabilities import (
     Append,
     ChecksItself,
     FeedsChanges,
@@ -28,11 +27,14 @@ from factmem.abc import (
     KeepsVectors,
     UpgradesFormat,
 )
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.codec import decode_entry
 from factmem.facts import Concept
 from factmem.findings import FindingKind
-from factmem.memory import move
-from factmem.providers import back_up, open_provider, restore_backup
+from factmem.memory.moves import move
+from factmem.providers import back_up
+from factmem.providers.backups import restore_backup
+from factmem.providers.registry import open_provider
 from factmem.recall import CallableEmbedder
 from factmem.records import AssertionState, Recorded, StateChange, Tombstone, assertions_of
 

@@ -15,7 +15,7 @@ from factmem import Memory
 from factmem.errors import ProviderError, StoreUnavailableError
 from factmem.facts import SingleFact
 from factmem.private_files import FlushError, leftovers, make_folders, replace_file, replacing
-from factmem.providers import default_store
+from factmem.providers.registry import default_store
 from tests.conftest import Promise
 from tests.reliability.stores import CITY, USER, DurableStore, durable_stores
 

@@ -15,7 +15,9 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.errors import FactMemError, MissingPackageError, UnknownProviderError
 from factmem.facts import Concept, SingleFact
-from factmem.providers import InMemoryProvider, NoMemory, open_provider, provider_entry_points, registry
+from factmem.providers import registry
+from factmem.providers.memory import InMemoryProvider, NoMemory
+from factmem.providers.registry import open_provider, provider_entry_points
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 

@@ -12,7 +12,7 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.errors import InvalidDataError, ProviderClosedError
-from factmem.providers import flag_option, seconds_option
+from factmem.providers.threaded import flag_option, seconds_option
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
 
 

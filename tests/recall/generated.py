@@ -21,7 +21,8 @@ from factmem import (
     RecallSettings,
 )
 from factmem.details import Origin
-from factmem.recall import Additive, Boost, analyse
+from factmem.recall import Additive, Boost
+from factmem.recall.text.analysis import analyse
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.wording import tells

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from factmem import AgentMemoryConfig, InMemoryProvider, Memory
-from factmem.abc import EmbedderIdentity
+from factmem.abc.capabilities import EmbedderIdentity
 from factmem.errors import EmbedderMismatchError, InvalidDataError
-from factmem.recall import as_embedder
+from factmem.recall.adopted_embedders import as_embedder
 
 pytest.importorskip("langchain_core", reason="the extra langchain is not installed")
 pytest.importorskip("pydantic_ai", reason="the extra pydantic-ai is not installed")

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import BlockingMemory, Memory
-from factmem.recall import analyse
-from factmem.recall.text.analysis import ascii_words
+from factmem.recall.text.analysis import analyse, ascii_words
 
 
 @pytest.mark.parametrize(

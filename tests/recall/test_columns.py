@@ -13,9 +13,11 @@ import pytest
 
 from factmem import Concept, FactDetails, MemorySubject, SingleFact
 from factmem.fold import Moment
-from factmem.recall import Corpus, RecallFilter, selected
+from factmem.recall import RecallFilter
 from factmem.recall.index.columns import Finder, Growing, Rows
+from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import outline_of
+from factmem.recall.index.selection import selected
 from factmem.recall.index.source import rows_in_outline
 from factmem.recall.index.tenant_log import TenantLog
 from factmem.records import Place, Recorded, assertions_of

@@ -10,7 +10,10 @@ import pytest
 
 import factmem.recall.index.corpus
 from factmem import STATEMENT, InMemoryProvider, Memory, Message, MultipleFacts, RecallSettings
-from factmem.recall import Corpus, Query, RecallFilter, ranked, selected
+from factmem.recall import RecallFilter
+from factmem.recall.index.corpus import Corpus
+from factmem.recall.index.selection import selected
+from factmem.recall.ranking import Query, ranked
 from factmem.recall.scoring import DAY, recency
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight

@@ -17,20 +17,19 @@ import pytest
 from numpy.typing import NDArray
 
 from factmem import InMemoryProvider, Memory
-from factmem.abc import Embedder, EmbedderIdentity
+from factmem.abc.capabilities import EmbedderIdentity
+from factmem.abc.embedder import Embedder
 from factmem.errors import EmbedderError, EmbedderMismatchError, FactMemError, InvalidDataError, MissingPackageError
 from factmem.llm.local_models import imported
-from factmem.recall import (
-    CallableEmbedder,
+from factmem.recall import CallableEmbedder, OpenAIEmbedder, embedders
+from factmem.recall.embedders import (
     MiniLMEmbedder,
     MultilingualEmbedder,
-    OpenAIEmbedder,
     WordLlamaEmbedder,
+    embed_checked,
     embedder_entry_points,
     embedder_named,
-    embedders,
 )
-from factmem.recall.embedders import embed_checked
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.

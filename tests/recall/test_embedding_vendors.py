@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from factmem import InMemoryProvider, Memory
-from factmem.abc import EmbedderIdentity
+from factmem.abc.capabilities import EmbedderIdentity
 from factmem.errors import EmbedderError, EmbedderMismatchError, InvalidDataError
-from factmem.recall import VENDORS, OpenAIEmbedder, embedder_named
-from factmem.recall.embedding_vendors import Vendor
+from factmem.recall import OpenAIEmbedder
+from factmem.recall.embedders import embedder_named
+from factmem.recall.embedding_vendors import VENDORS, Vendor
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 import factmem.recall
 from factmem import MemoryScope, RecallSettings
-from factmem.recall import Boost, RecallMatch, analyse
+from factmem.recall import Boost
+from factmem.recall.results import RecallMatch
+from factmem.recall.text.analysis import analyse
 from factmem.recall.text.updates import matter_of, overtakes
 from factmem.testing import HashEmbedder
 from tests.recall.generated import Said, filled, queries, stores, weights

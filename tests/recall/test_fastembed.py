@@ -10,8 +10,7 @@ import pytest
 
 from factmem import InMemoryProvider, Memory
 from factmem.errors import EmbedderError, EmbedderMismatchError, InvalidDataError, MissingPackageError
-from factmem.recall import FastEmbedEmbedder, embedder_named
-from factmem.recall.embedders import embed_checked
+from factmem.recall.embedders import FastEmbedEmbedder, embed_checked, embedder_named
 
 pytest.importorskip("fastembed", reason="the extra fastembed is not installed")
 tiny_models = pytest.importorskip("tests.tiny_models", reason="the package onnx, which makes the models, is missing")

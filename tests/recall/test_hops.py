@@ -13,7 +13,8 @@ from factmem import Concept, InMemoryProvider, Memory, MemorySubject, SingleFact
 from factmem.errors import ConceptConflictError
 from factmem.facts import MultipleFacts
 from factmem.memory.filters import Filters
-from factmem.recall import CallableEmbedder, RecallMatch
+from factmem.recall import CallableEmbedder
+from factmem.recall.results import RecallMatch
 
 BOSS = Concept.single("boss", "", MemorySubject)
 WIFE = Concept.single("wife", "", MemorySubject)

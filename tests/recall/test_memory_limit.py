@@ -8,7 +8,7 @@ import pytest
 
 from factmem import InMemoryProvider, Memory
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.recall import RecallMatch
+from factmem.recall.results import RecallMatch
 from factmem.testing import FakeClock, HashEmbedder
 from tests.recall.generated import NOW
 

@@ -12,9 +12,9 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from numpy.typing import NDArray
 
 from factmem import Concept, InMemoryProvider, Memory, SingleFact
-from factmem.abc import KeepsVectors
+from factmem.abc.capabilities import KeepsVectors
 from factmem.errors import EmbedderMismatchError, StoreUnavailableError
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
@@ -34,7 +34,7 @@ class Full(InMemoryProvider):
     full = True
 
     async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """See `factmem.abc.KeepsVectors.put_vectors`."""
+        """See `factmem.abc.capabilities.KeepsVectors.put_vectors`."""
         if self.full:
             raise StoreUnavailableError("the disk is full")
         await super().put_vectors(tenant, vectors)
@@ -49,7 +49,7 @@ class Waiting(HashEmbedder):
         self.until: anyio.Event | None = None
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """See `factmem.abc.Embedder.embed`."""
+        """See `factmem.Embedder.embed`."""
         if self.until is not None:
             self.asked.set()
             await self.until.wait()

@@ -13,15 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
-from factmem.recall import Additive, Boost, Calibration, RecallSettings, composite, recency
+from factmem.recall import Additive, Boost
 from factmem.recall.scoring import (
     ALONE,
     DAY,
+    Calibration,
     Evidence,
+    RecallSettings,
     closeness,
+    composite,
     confidence,
     context_weight,
     idf,
+    recency,
     says_little,
     similarity,
 )

@@ -26,7 +26,10 @@ from factmem.details import UNREVIEWED, Origin
 from factmem.errors import StateConflictError
 from factmem.facts import SingleConcept
 from factmem.fold import Current, Moment, fold
-from factmem.recall import RecallFilter, RecallMatch, chosen, selected
+from factmem.recall import RecallFilter
+from factmem.recall.index.selection import selected
+from factmem.recall.results import RecallMatch
+from factmem.recall.strength import chosen
 from factmem.records import Evidence
 from factmem.testing import FakeClock, HashEmbedder
 from factmem.views import Sight, View

@@ -13,7 +13,7 @@ import pytest
 from factmem_postgres import PostgresMemoryProvider
 
 from factmem.facts import Concept
-from factmem.providers import open_provider, provider_entry_points
+from factmem.providers.registry import open_provider, provider_entry_points
 from factmem.records import LogEntry
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -26,7 +26,9 @@ from factmem.errors import (
     WrongKeyError,
 )
 from factmem.facts import Concept
-from factmem.providers import back_up, open_provider, read_backup, restore_backup
+from factmem.providers import back_up
+from factmem.providers.backups import read_backup, restore_backup
+from factmem.providers.registry import open_provider
 from tests.reliability.stores import (
     CITY,
     NOON,
@@ -300,7 +302,8 @@ KILLED_AT = """
 import os, signal, sys
 import anyio
 from pathlib import Path
-from factmem.providers import back_up, open_provider, restore_backup
+from factmem.providers import back_up, open_provider
+from factmem.providers.backups import restore_backup
 
 event, number, what, folder, address = sys.argv[1:]
 left, here = int(number), str(Path(folder).parent)

@@ -13,7 +13,7 @@ import anyio
 import attrs
 import pytest
 
-from factmem.abc import Append
+from factmem.abc.capabilities import Append
 from factmem.errors import FactMemError
 from factmem.findings import Finding, FindingKind, Severity, findings_in
 from factmem.records import LogEntry, Place, Recorded, StateChange, assertions_of

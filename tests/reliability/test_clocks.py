@@ -11,7 +11,7 @@ import pytest
 
 from factmem import Memory
 from factmem.facts import ClockTime, Concept, SingleFact
-from factmem.providers import InMemoryProvider
+from factmem.providers.memory import InMemoryProvider
 from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.conftest import Promise

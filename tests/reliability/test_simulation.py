@@ -23,11 +23,14 @@ from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Append, Clock
-from factmem.crypto import Keyring, SecretKey
+from factmem.abc.capabilities import Append
+from factmem.abc.clock import Clock
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Keyring
 from factmem.errors import StoreUnavailableError, WrongKeyError
 from factmem.facts import Concept
-from factmem.providers import InMemoryProvider, open_provider
+from factmem.providers.memory import InMemoryProvider
+from factmem.providers.registry import open_provider
 from factmem.records import Place, Recorded, Tombstone, assertions_of
 from factmem.testing import FakeClock
 from tests.conftest import Promise

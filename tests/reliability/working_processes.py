@@ -25,10 +25,11 @@ import attrs
 import numpy as np
 from anyio.to_thread import run_sync  # noqa: F401  # every import that a child would make, made once
 
-from factmem.abc import AgentMemoryProvider, Append, EmbedderIdentity
+from factmem.abc.capabilities import Append, EmbedderIdentity
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CorruptStoreError, ProviderError
 from factmem.facts import Concept
-from factmem.providers import open_provider, provider_entry_points
+from factmem.providers.registry import open_provider, provider_entry_points
 from factmem.records import Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -15,8 +15,9 @@ from factmem import InMemoryProvider, Memory, MemorySubject, SingleFact
 from factmem.errors import InvalidDataError, ModelAnswerError, ModelUnavailableError
 from factmem.facts import Concept
 from factmem.llm import Budget
-from factmem.recall import RecallMatches
-from factmem.reranking import Reranking, reordered
+from factmem.recall.results import RecallMatches
+from factmem.reranking import Reranking
+from factmem.reranking.bounds import reordered
 from factmem.testing import HashEmbedder, ScriptedModel
 
 ANA, BEN = MemorySubject("ana"), MemorySubject("ben")
@@ -165,8 +166,8 @@ class _Counting:
         self.model = model
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        from factmem.llm import meter
-        from factmem.reranking import ModelReranker
+        from factmem.llm.asking import meter
+        from factmem.reranking.model_reranker import ModelReranker
 
         meter(requests=1)
         return await ModelReranker(self.model).rerank(query, texts)

@@ -12,11 +12,16 @@ import attrs
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from factmem.abc import Operation, Reranker
+from factmem.abc import Reranker
+from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerError, ModelUnavailableError
-from factmem.llm import Cost, CostReport
-from factmem.memory import Memory
-from factmem.reranking import CallableReranker, EndpointReranker, ModelReranker, as_reranker, reranker_named
+from factmem.llm import CostReport
+from factmem.llm.costs import Cost
+from factmem.memory.facade import Memory
+from factmem.reranking import CallableReranker
+from factmem.reranking.endpoints import EndpointReranker
+from factmem.reranking.model_reranker import ModelReranker
+from factmem.reranking.rerankers import as_reranker, reranker_named
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.abc import Append, Clock, EmbedderIdentity, Statement, StateRequest
+from factmem.abc.capabilities import Append, EmbedderIdentity, Statement, StateRequest
+from factmem.abc.clock import Clock
 from factmem.errors import StoreUnavailableError
 from factmem.facts import Concept
 from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone, assertions_of

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any, assert_type
 
 from factmem import BlockingMemory, Memory
-from factmem.abc import AgentMemoryProvider
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import STATEMENT, Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.fold import Current
 from factmem.providers import fact_of

@@ -6,7 +6,7 @@ An unneeded ignore is an error itself, so that an undetected mistake fails the c
 from __future__ import annotations
 
 from factmem import Memory
-from factmem.abc import AgentMemoryProvider
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -10,8 +10,12 @@ from typing import Any, Final
 import attrs
 
 from factmem import Memory, Message
-from factmem.agent import AgentMemory, AgentMemoryConfig, Lessons, MemoryRun, RunIdentity
-from factmem.agent.agents_md import AgentsMdFacts, MemoryFiles
+from factmem.agent import Lessons
+from factmem.agent.agents_md import AgentsMdFacts
+from factmem.agent.agents_md.tree import MemoryFiles
+from factmem.agent.config import AgentMemoryConfig, RunIdentity
+from factmem.agent.plugin import AgentMemory
+from factmem.agent.run import MemoryRun
 from factmem.facts import STATEMENT
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

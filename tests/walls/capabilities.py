@@ -13,7 +13,7 @@ import numpy as np
 from anyio import to_thread
 
 from factmem import Concept
-from factmem.abc import Access
+from factmem.abc.capabilities import Access
 from factmem.records import Place
 from tests.walls.ways import EMBEDDER, Asked, Door, Neither, Reads, Shows, Way, Writes, each
 from tests.walls.worlds import MANY, NOW, SHARED, Plant

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from factmem import Concept
-from factmem.memory import RecordOrder
+from factmem.memory.filters import RecordOrder
 from factmem.recall import MetadataCondition
 from tests.walls.greedy_analyst import GREEDY_ANALYST
 from tests.walls.stores import EARLY

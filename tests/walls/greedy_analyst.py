@@ -7,7 +7,8 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import Complexity, Gap, Known, QuestionAnalysis, QuestionRequest, SubQuestion
+from factmem.abc.consolidator import Known
+from factmem.abc.question_analyst import Complexity, Gap, QuestionAnalysis, QuestionRequest, SubQuestion
 from factmem.recall import DeepSettings
 from tests.walls.worlds import SCOPES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from factmem.agent import AgentMemory
+from factmem.agent.plugin import AgentMemory
 from tests.walls.agents import agent_over, of_run
 from tests.walls.ways import Asked, Door, Neither, Reads, Shows, Way, Writes, each
 from tests.walls.worlds import Plant

@@ -14,7 +14,7 @@ from mcp import Client
 from factmem import Memory, MemorySubject
 from factmem.consolidation import ConsolidationPolicy
 from factmem.mcp import make_server
-from factmem.memory import Policies
+from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
 from tests.walls.agents import (
     AGENT_MEMORY,

@@ -16,7 +16,7 @@ from factmem_postgres import PostgresMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import InMemoryProvider
-from factmem.abc import Append, Receipt, Statement, StateRequest
+from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.crypto import SecretKey
 from factmem.memory.journal import Job, JobKind, job_json
 from factmem.records import Assertion, AssertionState, Place, assertions_of

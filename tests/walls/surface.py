@@ -19,7 +19,8 @@ import factmem.integrations
 import factmem.mcp
 import factmem.memory
 import factmem.providers
-from factmem.abc import AgentMemoryProvider, capabilities
+from factmem.abc import capabilities
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.cli.app import app
 from factmem.errors import MissingPackageError
 from tests.own_providers import own_packages

@@ -14,7 +14,7 @@ import pytest
 import factmem.recall.index.matters
 from factmem import Memory
 from factmem.consolidation import ConsolidationPolicy
-from factmem.memory import Policies
+from factmem.memory.context import Policies
 from factmem.testing import FakeClock, ScriptedModel
 from tests.walls.agents import agent_caller
 from tests.walls.capabilities import CAPABILITIES

@@ -8,10 +8,10 @@ import attrs
 import pytest
 
 from factmem import Background, Concept, Evidence, InMemoryProvider, Memory, SingleFact
-from factmem.abc import Append, Statement, StateRequest
+from factmem.abc.capabilities import Append, Statement, StateRequest
 from factmem.errors import ConceptConflictError, InvalidDataError, ModelUnavailableError, ReadOnlyError
 from factmem.facts import STATEMENT
-from factmem.memory import MemoryEvent
+from factmem.memory.background import MemoryEvent
 from factmem.memory.journal import STREAM, Job, JobKind, job_json
 from factmem.records import AssertionState, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope

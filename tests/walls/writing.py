@@ -25,7 +25,8 @@ from factmem import (
     SingleFact,
 )
 from factmem.facts import STATEMENT
-from factmem.memory import StoredSession, Submission
+from factmem.memory.background import Submission
+from factmem.memory.remembering import StoredSession
 from tests.walls.facade import Household
 from tests.walls.ways import Asked, Door, Shows, Way, Writes, each, outcome, plain, unnamed_scope
 from tests.walls.worlds import MANY, NOW, SHARED, Plant

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from peers.protocol import Item, VectorTable
 
-from factmem.recall import default_embedder
+from factmem.recall.embedders import default_embedder
 
 __all__ = ["Adapter"]
 

@@ -12,8 +12,8 @@ import anyio
 from peers.protocol import Item, VectorTable
 
 from factmem import Conversation, Memory, Message
-from factmem.abc import EmbedderIdentity
-from factmem.recall import default_embedder
+from factmem.abc.capabilities import EmbedderIdentity
+from factmem.recall.embedders import default_embedder
 
 if TYPE_CHECKING:
     import numpy as np

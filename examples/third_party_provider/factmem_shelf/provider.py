@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 
-from factmem.abc import AgentMemoryProvider, system_clock
+from factmem import AgentMemoryProvider
+from factmem.abc import system_clock
 from factmem.codec import dump_entry, load_entry
 from factmem.errors import CodecError, CorruptStoreError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.facts import Concept, Fact, FactT

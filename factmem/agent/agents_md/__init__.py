@@ -3,18 +3,6 @@
 from __future__ import annotations
 
 from factmem.agent.agents_md.facts_file import AgentsMdFacts
-from factmem.agent.agents_md.sources import DEFAULT_TEMPLATE, SLOT, AgentsMd, AgentsMdText, Limits, Source
-from factmem.agent.agents_md.tree import OVERVIEW, MemoryFiles, MemoryTree
+from factmem.agent.agents_md.sources import AgentsMd
 
-__all__ = [
-    "DEFAULT_TEMPLATE",
-    "OVERVIEW",
-    "SLOT",
-    "AgentsMd",
-    "AgentsMdFacts",
-    "AgentsMdText",
-    "Limits",
-    "MemoryFiles",
-    "MemoryTree",
-    "Source",
-]
+__all__ = ["AgentsMd", "AgentsMdFacts"]

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import Clock, system_clock
+from factmem.abc import system_clock
+from factmem.abc.clock import Clock
 from factmem.agent.agents_md.page import Bullet, Page, Said, bullet_of, said_in, same_value
 from factmem.changes import Change, ChangeKind
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept, FactType
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.records import FactDetails, FactRecord, Origin, Place
 
 __all__ = ["Addition", "Editor", "Edits", "Revision", "applied", "reconciled"]

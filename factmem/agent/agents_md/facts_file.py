@@ -12,7 +12,8 @@ from urllib.parse import quote, unquote
 import attrs
 from anyio import to_thread
 
-from factmem.abc import Clock, system_clock
+from factmem.abc import system_clock
+from factmem.abc.clock import Clock
 from factmem.agent.agents_md.comments import Span, scanned
 from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
@@ -20,7 +21,7 @@ from factmem.agent.agents_md.page import Page, bullets_in, page_of
 from factmem.changes import Change
 from factmem.errors import CodecError, InvalidDataError, StateConflictError
 from factmem.facts import Concept
-from factmem.memory import Memory
+from factmem.memory.facade import Memory
 from factmem.records import FactRecord, Origin, Place
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

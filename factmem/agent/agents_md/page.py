@@ -15,7 +15,7 @@ import attrs
 
 from factmem.agent.agents_md.comments import visible
 from factmem.agent.rendering import written
-from factmem.detection import redact
+from factmem.detection.redaction import redact
 from factmem.errors import FactMemError, InvalidDataError
 from factmem.facts import STATEMENT, Concept
 from factmem.hidden import visible as hidden_shown

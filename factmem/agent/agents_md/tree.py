@@ -17,7 +17,8 @@ from factmem.agent.rendering import rendered
 from factmem.agent.run import MemoryRun
 from factmem.changes import Change
 from factmem.errors import InvalidDataError, ReadOnlyError
-from factmem.memory import FlaggedPolicy, Memory
+from factmem.memory.facade import Memory
+from factmem.memory.screening import FlaggedPolicy
 from factmem.records import AssertionState, FactRecord, Place
 from factmem.subjects import MemorySubject
 

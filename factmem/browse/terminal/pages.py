@@ -51,7 +51,7 @@ from factmem.browse.terminal.pictures import (
 )
 from factmem.changes import Change
 from factmem.errors import InvalidDataError
-from factmem.memory import DeadLetter
+from factmem.memory.review import DeadLetter
 from factmem.records import AssertionState
 
 __all__ = [

@@ -19,7 +19,8 @@ from factmem.browse.charts import Bar, Graph, GraphNode, Mark
 from factmem.browse.rows import Quote, RecordRow, value_of
 from factmem.browse.texts import masked, shown
 from factmem.changes import Change
-from factmem.memory import AuditEntry, DeadLetter
+from factmem.memory.audit import AuditEntry
+from factmem.memory.review import DeadLetter
 from factmem.records import AssertionState, Origin
 
 __all__ = [

@@ -10,13 +10,9 @@ from __future__ import annotations
 from factmem.errors import MissingPackageError
 
 try:
+    import jinja2  # noqa: F401
     import python_multipart  # noqa: F401  # starlette reads forms with it, and misses it at the first form
-
-    from factmem.browse.web.app import make_app
-    from factmem.browse.web.serving import serve
-except ImportError as _missing:
-    if (_missing.name or "").partition(".")[0] not in ("starlette", "uvicorn", "jinja2", "python_multipart"):
-        raise
+    import starlette  # noqa: F401
+    import uvicorn  # noqa: F401
+except ModuleNotFoundError as _missing:
     raise MissingPackageError(_missing.name or "starlette", extra="browse") from _missing
-
-__all__ = ["make_app", "serve"]

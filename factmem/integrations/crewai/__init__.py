@@ -28,18 +28,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from factmem.agent import AgentMemory, HostIntegration
+from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.errors import CapabilityError, MissingPackageError
-from factmem.integrations.crewai.memories import (
-    CrewMemory,
-    FlowMemory,
-    LoadingAbortedError,
-    agent_with,
-    crew_with,
-    flow_with,
-)
-from factmem.integrations.crewai.storage import OWNER, FactMemStorage, VectorSizeError
-from factmem.memory import Memory as OpenMemory
+from factmem.integrations.crewai.memories import agent_with, crew_with, flow_with
+from factmem.integrations.crewai.storage import FactMemStorage
+from factmem.memory.facade import Memory as OpenMemory
 
 try:
     from crewai.agent import Agent
@@ -49,16 +42,7 @@ try:
 except ModuleNotFoundError as _missing:
     raise MissingPackageError("crewai", extra="crewai") from _missing
 
-__all__ = [
-    "OWNER",
-    "CrewMemory",
-    "FactMemStorage",
-    "FlowMemory",
-    "LoadingAbortedError",
-    "VectorSizeError",
-    "integration",
-    "set_default_storage",
-]
+__all__ = ["FactMemStorage", "integration", "set_default_storage"]
 
 _SPECS: Final = frozenset({"factmem", "lancedb"})
 

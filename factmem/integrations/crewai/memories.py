@@ -18,11 +18,14 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import PrivateAttr
 
-from factmem.abc import Message
-from factmem.agent import AgentMemory, DictFormat, Lessons, RunIdentity, spoken
+from factmem.abc.detector import Message
+from factmem.agent import Lessons
+from factmem.agent.config import RunIdentity
+from factmem.agent.history import DictFormat, spoken
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, FactMemError, InvalidDataError, MissingPackageError
 from factmem.integrations.crewai.storage import FactMemStorage, run_of, working_for
-from factmem.memory import Memory as OpenMemory
+from factmem.memory.facade import Memory as OpenMemory
 
 try:
     from crewai.agent import Agent

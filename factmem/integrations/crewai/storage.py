@@ -19,13 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 import attrs
 from anyio import to_thread
 
-from factmem.agent import AgentMemory, AgentMemoryConfig, MemoryRun, RunIdentity, Store
+from factmem.agent.config import AgentMemoryConfig, RunIdentity, Store
+from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import written
-from factmem.detection import redact
+from factmem.agent.run import MemoryRun
+from factmem.detection.redaction import redact
 from factmem.errors import EmbedderMismatchError, InvalidDataError, MissingPackageError, RecordNotFoundError
 from factmem.facts import STATEMENT, MultipleFacts
-from factmem.memory import FlaggedPolicy, Memory
-from factmem.recall import default_embedder
+from factmem.memory.facade import Memory
+from factmem.memory.screening import FlaggedPolicy
+from factmem.recall.embedders import default_embedder
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
 from factmem.scopes import MemoryScope
 

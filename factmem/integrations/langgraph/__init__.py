@@ -9,7 +9,7 @@ Memory is not installed into a graph, because the graph's own nodes decide the o
 
 - The nodes `load_from_memory`, `load_all_facts_from_memory`, `save_to_memory` and
   `save_to_memory_auto_detect_facts` of `factmem.agent`. Add them to a ``StateGraph`` as they are. The user and the
-  session are read from the run's config; see `factmem.agent.GraphRun`. For states whose
+  session are read from the run's config; see `factmem.agent.nodes.GraphRun`. For states whose
   messages are reduced by ``add_messages``, such as ``MessagesState``, pass ``state=ADDED_MESSAGES``; it reads the
   run's context as well:
 
@@ -34,11 +34,12 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeVar, cast
 
-from factmem.agent import AgentMemory, GraphRun, HostIntegration, Node, RunIdentity, StateAccess
-from factmem.agent.nodes import loader
+from factmem.agent.config import RunIdentity
+from factmem.agent.nodes import GraphRun, Node, StateAccess, loader
+from factmem.agent.plugin import AgentMemory, HostIntegration
 from factmem.errors import CapabilityError, InvalidDataError, MissingPackageError
 from factmem.facts import Concept
-from factmem.integrations.langgraph.store import FactMemStore, NamespaceError
+from factmem.integrations.langgraph.store import FactMemStore
 from factmem.loops import is_async
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -55,7 +56,6 @@ except ModuleNotFoundError as _missing:
 __all__ = [
     "ADDED_MESSAGES",
     "FactMemStore",
-    "NamespaceError",
     "identity_here",
     "identity_of",
     "integration",
@@ -68,7 +68,7 @@ NodeT = TypeVar("NodeT", bound=Callable[..., Any])
 
 
 def identity_of(context: object, config: Mapping[str, Any] | None = None, state: Any = None) -> RunIdentity:
-    """Return the identity of a run of LangGraph or LangChain; see `factmem.agent.GraphRun`.
+    """Return the identity of a run of LangGraph or LangChain; see `factmem.agent.nodes.GraphRun`.
 
     Args:
         context: The run's context: a mapping, an object, or None.

@@ -15,8 +15,10 @@ from typing import Any, Final, Self
 import anyio
 import attrs
 
-from factmem.abc import Clock, system_clock
-from factmem.agent import AgentMemory, AgentMemoryConfig, Store
+from factmem.abc import system_clock
+from factmem.abc.clock import Clock
+from factmem.agent.config import AgentMemoryConfig, Store
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import (
     CapabilityError,
     InvalidDataError,
@@ -25,8 +27,11 @@ from factmem.errors import (
     RecordNotFoundError,
 )
 from factmem.facts import Concept, SingleConcept, SingleFact
-from factmem.memory import Filters, FlaggedPolicy, Memory
-from factmem.recall import Boost, MetadataCondition, RecallSettings
+from factmem.memory.facade import Memory
+from factmem.memory.filters import Filters
+from factmem.memory.screening import FlaggedPolicy
+from factmem.recall import Boost, MetadataCondition
+from factmem.recall.scoring import RecallSettings
 from factmem.records import FactDetails, FactRecord, MetadataMerge, Origin
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

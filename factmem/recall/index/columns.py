@@ -102,11 +102,11 @@ class Rows:
 
     Attributes:
         seqs: Sequence numbers.
-        ids: Numbers of the ids; see `factmem.abc.number_of_id`.
+        ids: Numbers of the ids; see `factmem.abc.outlines.number_of_id`.
         records: Numbers of the records' ids.
         recorded_at: When they were recorded, in microseconds since 1970.
-        shared: See `factmem.abc.Outline`.
-        own: See `factmem.abc.Outline`.
+        shared: See `factmem.abc.outlines.Outline`.
+        own: See `factmem.abc.outlines.Outline`.
         ahead: Number of assertions that follow at once, for which room is made.
     """
 

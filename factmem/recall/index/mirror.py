@@ -20,16 +20,11 @@ import attrs
 import numpy as np
 from anyio import Lock, to_thread
 
-from factmem.abc import (
-    AgentMemoryProvider,
-    Clock,
-    Embedder,
-    EmbedderIdentity,
-    KeepsOutlines,
-    KeepsVectors,
-    Outline,
-    ScansVectors,
-)
+from factmem.abc.capabilities import EmbedderIdentity, KeepsVectors, ScansVectors
+from factmem.abc.clock import Clock
+from factmem.abc.embedder import Embedder
+from factmem.abc.outlines import KeepsOutlines, Outline
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.fold import Moment
 from factmem.recall.embedders import embedded

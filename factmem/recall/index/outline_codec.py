@@ -20,7 +20,7 @@ from typing import Final
 
 import attrs
 
-from factmem.abc import Outline
+from factmem.abc.outlines import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.analysis import analyse, forget_words, indexed_terms, indexed_text, spaced

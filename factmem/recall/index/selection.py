@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 import attrs
 import numpy as np
 
-from factmem.abc import number_of_id
+from factmem.abc.outlines import number_of_id
 from factmem.facts import STATEMENT
 from factmem.recall.filters import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import CurrentRows, affected, takes_part
@@ -226,7 +226,7 @@ def _in_microseconds(condition: Between) -> Between:
 
 
 def _strongest(corpus: Corpus, rows: Rows) -> Rows:
-    """Keep the strongest of the typed facts; see `factmem.recall.chosen`."""
+    """Keep the strongest of the typed facts; see `factmem.recall.strength.chosen`."""
     columns = corpus.columns
     statement = columns.keywords.find(STATEMENT.keyword)
     free = columns.of_rows("keyword", rows) == (-1 if statement is None else statement)

@@ -15,7 +15,9 @@ import attrs
 import numpy as np
 from anyio import to_thread
 
-from factmem.abc import AgentMemoryProvider, FeedsChanges, KeepsOutlines, Outline, number_of_id
+from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.outlines import KeepsOutlines, Outline, number_of_id
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
 from factmem.recall.index.columns import Rows
 from factmem.recall.index.outline_codec import microseconds, outline_of

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, assert_never
 import attrs
 import numpy as np
 
-from factmem.abc import ScansVectors, number_of_id
+from factmem.abc.capabilities import ScansVectors
+from factmem.abc.outlines import number_of_id
 from factmem.fold import Moment
 from factmem.recall.index.column_fold import Changes, CurrentRows, affected, counting, current_rows, takes_part
 from factmem.recall.index.columns import Columns, Rows
@@ -225,7 +226,7 @@ class TenantLog:
             present: Whether it is the present one, on which later ones build.
 
         Returns:
-            The corpus, and the numbers of ids; see `factmem.abc.number_of_id`.
+            The corpus, and the numbers of ids; see `factmem.abc.outlines.number_of_id`.
         """
         corpus = attrs.evolve(corpus, slots=self._columns["slot"][: len(corpus.slots)].copy(), vectors=self._view())
         if len(corpus.lacking):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from factmem.abc import ScansVectors
+from factmem.abc.capabilities import ScansVectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

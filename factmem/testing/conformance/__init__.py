@@ -22,7 +22,6 @@ anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which eve
 from __future__ import annotations
 
 from factmem.testing.conformance.capabilities import AccessSpecs, CheckSpecs, CopySpecs, ErasureSpecs, VectorSpecs
-from factmem.testing.conformance.case import ProviderCase, Store
 from factmem.testing.conformance.log import (
     ClockSpecs,
     DetailSpecs,
@@ -41,7 +40,7 @@ from factmem.testing.conformance.waist import (
     WallSpecs,
 )
 
-__all__ = ["CapabilityConformance", "ProviderCase", "ProviderConformance", "Store", "WaistConformance"]
+__all__ = ["CapabilityConformance", "ProviderConformance", "WaistConformance"]
 
 
 class WaistConformance(ValueSpecs, SetSpecs, ReadingSpecs, WallSpecs, ViewSpecs, TypeSpecs, LifecycleSpecs):

@@ -14,13 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from factmem.abc import (
-    Access,
-    Append,
-    EmbedderIdentity,
-    KeepsFiles,
-    LogPart,
-)
+from factmem.abc.capabilities import Access, Append, EmbedderIdentity, KeepsFiles, LogPart
 from factmem.codec import dump_entry
 from factmem.errors import (
     EmbedderMismatchError,
@@ -32,7 +26,7 @@ from factmem.errors import (
 )
 from factmem.facts import Concept, Fact
 from factmem.findings import FindingKind, Severity
-from factmem.providers import InMemoryProvider
+from factmem.providers.memory import InMemoryProvider
 from factmem.records import LogEntry, Origin, Recorded, StateChange, Tombstone
 from factmem.testing.conformance.case import ACTIVE, PENDING, QUARANTINED, RETRACTED, ProviderCase, Store, request
 from factmem.testing.conformance.samples import (

@@ -10,10 +10,8 @@ from typing import Any, ClassVar, Final, NoReturn, Self
 import attrs
 import pytest
 
-from factmem.abc import (
-    AgentMemoryProvider,
+from factmem.abc.capabilities import (
     ChecksItself,
-    Clock,
     CopiesLogs,
     EraseReceipt,
     Erases,
@@ -25,6 +23,8 @@ from factmem.abc import (
     Statement,
     StateRequest,
 )
+from factmem.abc.clock import Clock
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, Fact, FactT, MultipleConcept, SingleConcept
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 from factmem.scopes import MemoryScope

@@ -15,7 +15,7 @@ import anyio.lowlevel
 import attrs
 import pytest
 
-from factmem.abc import Append, Erases, Statement, StateRequest
+from factmem.abc.capabilities import Append, Erases, Statement, StateRequest
 from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import ClockTime, Concept
 from factmem.records import (

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc import AgentMemoryProvider, Append, KeepsHistory, Receipt
+from factmem.abc.capabilities import Append, KeepsHistory, Receipt
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.records import Assertion, FactDetails, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope

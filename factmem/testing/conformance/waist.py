@@ -18,11 +18,12 @@ import anyio.lowlevel
 import attrs
 import pytest
 
-from factmem.abc import AgentMemoryProvider
+from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import ConceptConflictError, FactMemError, InvalidDataError, InvalidNameError, ProviderClosedError
 from factmem.facts import STATEMENT, Concept, Fact, FactT, FactType, MultipleFacts, SingleFact
-from factmem.memory import Memory, Unrepresented
-from factmem.recall import RecallMatch
+from factmem.memory.background import Unrepresented
+from factmem.memory.facade import Memory
+from factmem.recall.results import RecallMatch
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.testing.clocks import FakeClock

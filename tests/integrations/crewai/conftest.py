@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from factmem import InMemoryProvider
-from factmem.agent import AgentMemory, AgentMemoryConfig, RunIdentity
+from factmem.agent.config import AgentMemoryConfig, RunIdentity
+from factmem.agent.plugin import AgentMemory
 from factmem.testing import HashEmbedder
 from tests.memory.telling import CITY
 from tests.packages import QUIET

@@ -13,8 +13,9 @@ pytest.importorskip("crewai", reason="crewai is installed in an environment of i
 from crewai.memory.storage.lancedb_storage import LanceDBStorage
 from crewai.memory.unified_memory import Memory
 
-from factmem.agent import AgentMemory
-from factmem.integrations.crewai import CrewMemory, FactMemStorage, set_default_storage
+from factmem.agent.plugin import AgentMemory
+from factmem.integrations.crewai import FactMemStorage, set_default_storage
+from factmem.integrations.crewai.memories import CrewMemory
 from tests.integrations.hosts.crewai import Scripted
 
 SAID: dict[str, Any] = {"categories": ["x"], "importance": 0.5}

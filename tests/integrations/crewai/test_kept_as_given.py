@@ -16,9 +16,10 @@ from crewai import Memory as CrewAIMemory
 from crewai.memory.types import MemoryRecord
 
 from factmem import Memory
-from factmem.agent import AgentMemory
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import FactMemError
-from factmem.integrations.crewai import CrewMemory, FactMemStorage
+from factmem.integrations.crewai import FactMemStorage
+from factmem.integrations.crewai.memories import CrewMemory
 from factmem.records import FactRecord
 from tests.integrations.odd_texts import ODD_TEXTS, ODD_VALUES
 

@@ -15,9 +15,11 @@ from crewai.memory.storage.backend import EmbeddingDimensionMismatchError, Stora
 from crewai.memory.types import MemoryRecord
 
 from factmem import InMemoryProvider, Memory, SingleFact
-from factmem.agent import AgentMemory, AgentMemoryConfig
+from factmem.agent.config import AgentMemoryConfig
+from factmem.agent.plugin import AgentMemory
 from factmem.errors import EmbedderMismatchError, InvalidDataError, MissingUserError, RecordNotFoundError
-from factmem.integrations.crewai import FactMemStorage, VectorSizeError
+from factmem.integrations.crewai import FactMemStorage
+from factmem.integrations.crewai.storage import VectorSizeError
 from factmem.testing import HashEmbedder
 from tests.memory.telling import CITY
 

@@ -17,7 +17,8 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import Field
 
-from factmem.agent import AgentMemory, install
+from factmem.agent import install
+from factmem.agent.plugin import AgentMemory
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 

@@ -15,7 +15,8 @@ from crewai.task import Task
 from crewai.tools import tool
 from pydantic import Field
 
-from factmem.agent import AgentMemory, install
+from factmem.agent import install
+from factmem.agent.plugin import AgentMemory
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 CALL = "Thought: I need to look.\nAction: look_up\nAction Input: {}"

@@ -9,7 +9,8 @@ from langchain.agents import create_agent
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from factmem.agent import AgentMemory, install
+from factmem.agent import install
+from factmem.agent.plugin import AgentMemory
 from tests.integrations.chat_model import NotingModel
 from tests.integrations.langchain_talk import talked
 from tests.integrations.remembering import Manner, Turn

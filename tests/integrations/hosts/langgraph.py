@@ -10,7 +10,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
-from factmem.agent import AgentMemory, save_to_memory_auto_detect_facts
+from factmem.agent import save_to_memory_auto_detect_facts
+from factmem.agent.plugin import AgentMemory
 from factmem.integrations.langgraph import ADDED_MESSAGES, runnable, with_facts_from_memory
 from tests.integrations.chat_model import NotingModel
 from tests.integrations.langchain_talk import talked

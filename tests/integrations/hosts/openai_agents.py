@@ -12,7 +12,8 @@ from agents import Agent, RunConfig, Runner, SQLiteSession, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
 from anyio import to_thread
 
-from factmem.agent import AgentMemory, install
+from factmem.agent import install
+from factmem.agent.plugin import AgentMemory
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 _QUIET: Final = RunConfig(tracing_disabled=True)

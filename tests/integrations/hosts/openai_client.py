@@ -10,7 +10,8 @@ from typing import Any, Final
 from anyio import to_thread
 from openai import AsyncOpenAI, OpenAI
 
-from factmem.agent import AgentMemory, install
+from factmem.agent import install
+from factmem.agent.plugin import AgentMemory
 from factmem.testing.chat_answers import chat_answer, tool_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from factmem.testing.streamed_answers import streamed

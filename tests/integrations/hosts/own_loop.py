@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from factmem.agent import AgentMemory
+from factmem.agent.plugin import AgentMemory
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 MANNERS: Final = (Manner.ASYNC,)

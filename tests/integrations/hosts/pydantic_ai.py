@@ -20,7 +20,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
-from factmem.agent import AgentMemory, install
+from factmem.agent import install
+from factmem.agent.plugin import AgentMemory
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 MANNERS: Final = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from factmem.crypto import Keyring, KeySource
+from factmem.crypto.keys import Keyring, KeySource
 from factmem.testing import HashEmbedder
 from tests.providers.encrypted.worlds import DIMENSION, PLACES, opened, statements
 

@@ -15,7 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.crypto import Keyring, SecretKey
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Keyring
 from tests.conftest import Promise
 from tests.providers.encrypted.processes import Child, erase_and_save
 from tests.providers.encrypted.worlds import KEY, PLACES, Files, opened, remembering, save, save_fact

@@ -9,11 +9,11 @@ from pathlib import Path
 import anyio
 import pytest
 from blockbuster import blockbuster_ctx
-from factmem_file import LocalLogStorage
+from factmem_file.log_storage import LocalLogStorage
 
-from factmem.abc import LogName, Position
-from factmem.crypto import Keyring, Passphrase, SecretKey
-from factmem.crypto.keys import Argon2id
+from factmem.abc.log_storage import LogName, Position
+from factmem.crypto import Passphrase, SecretKey
+from factmem.crypto.keys import Argon2id, Keyring
 from factmem.errors import FactMemError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise

@@ -14,7 +14,10 @@ from factmem_encrypted.frames import FrameKey
 from factmem_encrypted.frames import opened as opened_frame
 from factmem_encrypted.manifest import Unit
 
-from factmem.crypto import Keyring, Roots, SealBrokenError, SecretKey, unseal
+from factmem.crypto import SecretKey
+from factmem.crypto.key_file import Roots
+from factmem.crypto.keys import Keyring
+from factmem.crypto.sealing import SealBrokenError, unseal
 from factmem.errors import CorruptStoreError, WrongKeyError
 from factmem.records import Place
 from factmem.scopes import MemoryScope

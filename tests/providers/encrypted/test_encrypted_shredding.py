@@ -12,7 +12,7 @@ from factmem_encrypted.frames import FrameKey
 from factmem_encrypted.frames import opened as opened_frame
 from factmem_encrypted.manifest import Listed
 
-from factmem.abc import Append
+from factmem.abc.capabilities import Append
 from factmem.crypto import SecretKey
 from factmem.errors import CorruptStoreError
 from factmem.records import Place

@@ -12,7 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from factmem.crypto import Argon2id, EnvironmentKey, Keyring, KeySource, Passphrase, SecretKey
+from factmem.crypto import Passphrase, SecretKey
+from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring, KeySource
 from factmem.errors import (
     CorruptStoreError,
     DowngradedStoreError,
@@ -23,7 +24,7 @@ from factmem.errors import (
     StoreUnavailableError,
     WrongKeyError,
 )
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.providers.encrypted.answers import LOOKS

@@ -15,8 +15,9 @@ from factmem_encrypted.manifest import Listing
 from numpy.typing import NDArray
 
 from factmem import Memory
-from factmem.abc import Append
-from factmem.crypto import Keyring, KeySource, SecretKey
+from factmem.abc.capabilities import Append
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Keyring, KeySource
 from factmem.details import FactDetails
 from factmem.facts import Concept
 from factmem.records import Evidence, FactRecord, Place, assertions_of

@@ -13,7 +13,8 @@ from typing import Any, Final
 import anyio
 import pytest
 
-from factmem.crypto import Keyring, SecretKey
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Keyring
 from tests.providers.encrypted_sqlite.worlds import append, opened
 
 __all__ = ["STAGES", "Child", "rotate", "save"]

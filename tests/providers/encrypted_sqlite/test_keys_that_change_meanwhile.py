@@ -17,7 +17,8 @@ import pytest
 from anyio import to_thread
 from factmem_encrypted_sqlite import codec
 
-from factmem.crypto import Keyring, SecretKey
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Keyring
 from factmem.errors import TamperedStoreError
 from tests.providers.encrypted_sqlite.processes import STAGES
 from tests.providers.encrypted_sqlite.worlds import KEY, append, numbers_in, opened

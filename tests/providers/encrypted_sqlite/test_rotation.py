@@ -15,7 +15,9 @@ import apsw
 import pytest
 from factmem_sqlite_vec.store import Store
 
-from factmem.crypto import Keyring, RotatesKeys, SecretKey
+from factmem.crypto import SecretKey
+from factmem.crypto.key_file import RotatesKeys
+from factmem.crypto.keys import Keyring
 from factmem.errors import StoreUnavailableError, WrongKeyError
 from tests.conftest import Promise
 from tests.providers.encrypted_sqlite.processes import STAGES, Child, rotate, save

@@ -9,7 +9,8 @@ import apsw
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.crypto import Argon2id, EnvironmentKey, Keyring, KeySource, Passphrase, SecretKey
+from factmem.crypto import Passphrase, SecretKey
+from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring, KeySource
 from factmem.errors import (
     DowngradedStoreError,
     FactMemError,
@@ -22,7 +23,7 @@ from factmem.errors import (
     TamperedStoreError,
     WrongKeyError,
 )
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from tests.conftest import Promise
 from tests.providers.encrypted_sqlite.worlds import KEY, PLACES, answers_of, append, files_of, fill, numbers_in, opened
 

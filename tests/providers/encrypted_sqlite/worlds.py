@@ -11,8 +11,9 @@ import numpy as np
 from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Append, EmbedderIdentity
-from factmem.crypto import Keyring, KeySource, SecretKey
+from factmem.abc.capabilities import Append, EmbedderIdentity
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Keyring, KeySource
 from factmem.details import FactDetails
 from factmem.facts import Concept
 from factmem.records import Evidence, Place, Recorded, assertions_of

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
-from factmem_file import LocalFileMemoryProvider, LocalLogStorage
+from factmem_file import LocalFileMemoryProvider
+from factmem_file.log_storage import LocalLogStorage
 
-from factmem.abc import LogName, Position, Scan
+from factmem.abc.log_storage import LogName, Position, Scan
 from factmem.facts import Concept
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

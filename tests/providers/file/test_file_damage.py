@@ -11,8 +11,9 @@ from pathlib import Path
 
 import anyio
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalLogStorage
+from factmem_file import LocalFileMemoryProvider
 from factmem_file.frames import DamagedFrameError, framed, parse
+from factmem_file.log_storage import LocalLogStorage
 
 from factmem.codec import FORMAT_VERSION
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StoreUnavailableError

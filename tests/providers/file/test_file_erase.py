@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalLogStorage
+from factmem_file import LocalFileMemoryProvider
+from factmem_file.log_storage import LocalLogStorage
 
-from factmem.abc import Append, EmbedderIdentity, StateRequest
+from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
 from factmem.errors import StoreUnavailableError
 from factmem.facts import Concept
 from factmem.records import AssertionState, FactDetails, Place, Recorded, Tombstone, assertions_of

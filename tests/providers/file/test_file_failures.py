@@ -13,7 +13,7 @@ import anyio
 import pytest
 from factmem_file import LocalFileMemoryProvider
 
-from factmem.abc import Append, Receipt
+from factmem.abc.capabilities import Append, Receipt
 from factmem.errors import ConceptConflictError, InvalidVectorError, StoreUnavailableError
 from factmem.facts import Concept
 from factmem.private_files import write_all

@@ -6,12 +6,12 @@ import unicodedata
 from pathlib import Path, PurePosixPath
 
 import pytest
-from factmem_file import LocalLogStorage
+from factmem_file.log_storage import LocalLogStorage
 from factmem_file.names import encoded, file_path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factmem.abc import LogName, Position
+from factmem.abc.log_storage import LogName, Position
 from tests.conftest import Promise
 
 AWKWARD = [

@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalLogStorage
+from factmem_file import LocalFileMemoryProvider
+from factmem_file.log_storage import LocalLogStorage
 
-from factmem.abc import StateRequest
+from factmem.abc.capabilities import StateRequest
 from factmem.errors import StoreUnavailableError
 from factmem.facts import Concept
 from factmem.records import AssertionState, Place, Recorded

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import anyio.from_thread
 import pytest
-from factmem_file import LocalFileMemoryProvider, LocalLogStorage
+from factmem_file import LocalFileMemoryProvider
+from factmem_file.log_storage import LocalLogStorage
 
-from factmem.abc import Append, LogName, Position
+from factmem.abc.capabilities import Append
+from factmem.abc.log_storage import LogName, Position
 from factmem.errors import CorruptStoreError
 from factmem.facts import Concept
 from factmem.records import LogEntry, Place, assertions_of

@@ -9,17 +9,10 @@ from pathlib import Path
 import pytest
 from factmem_file import LocalFileMemoryProvider
 
-from factmem.abc import (
-    Append,
-    Erases,
-    FeedsChanges,
-    KeepsHistory,
-    KeepsVectors,
-    StateRequest,
-)
+from factmem.abc.capabilities import Append, Erases, FeedsChanges, KeepsHistory, KeepsVectors, StateRequest
 from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
 from factmem.facts import Concept
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.records import AssertionState, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject

@@ -10,7 +10,7 @@ import pytest
 from factmem_file import LocalFileMemoryProvider
 from factmem_file.frames import framed
 
-from factmem.abc import Append, EmbedderIdentity
+from factmem.abc.capabilities import Append, EmbedderIdentity
 from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.facts import Concept
 from factmem.records import Place, assertions_of

@@ -10,7 +10,7 @@ import pytest
 from factmem_postgres import PostgresMemoryProvider
 
 from factmem.errors import FactMemError, InvalidDataError, StoreUnavailableError
-from factmem.providers import open_provider, without_secrets
+from factmem.providers.registry import open_provider, without_secrets
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -12,7 +12,7 @@ from factmem_postgres import PostgresMemoryProvider
 from factmem_postgres.schema import TABLES
 
 from factmem import Memory
-from factmem.abc import Access, StateRequest
+from factmem.abc.capabilities import Access, StateRequest
 from factmem.errors import StoreUnavailableError
 from factmem.records import AssertionState, Place, Recorded
 from factmem.testing import HashEmbedder

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Append, EmbedderIdentity, StateRequest
+from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
 from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailableError
 from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Append, EmbedderIdentity, EraseReceipt, StateRequest
+from factmem.abc.capabilities import Append, EmbedderIdentity, EraseReceipt, StateRequest
 from factmem.facts import Concept
 from factmem.records import AssertionState, Evidence, Recorded
 from factmem.testing.conformance.samples import said

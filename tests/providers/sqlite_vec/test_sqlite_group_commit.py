@@ -14,7 +14,7 @@ import attrs
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Append, Receipt, StateRequest
+from factmem.abc.capabilities import Append, Receipt, StateRequest
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.facts import Concept
 from factmem.records import AssertionState, Recorded

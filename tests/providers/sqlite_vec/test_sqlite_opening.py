@@ -13,7 +13,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import EmbedderIdentity
+from factmem.abc.capabilities import EmbedderIdentity
 from factmem.errors import (
     InvalidDataError,
     MissingPackageError,
@@ -21,7 +21,7 @@ from factmem.errors import (
     ReadOnlyError,
     StoreUnavailableError,
 )
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.testing import capabilities_of
 from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, USER, loaded_value, multiple, single
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc import Append, EmbedderIdentity
+from factmem.abc.capabilities import Append, EmbedderIdentity
 from factmem.errors import CapabilityError, EmbedderMismatchError, InvalidVectorError
-from factmem.providers import InMemoryProvider
+from factmem.providers.memory import InMemoryProvider
 from factmem.testing.conformance.samples import LANGUAGES, PLANNER, said
 
 DIMENSION = 8

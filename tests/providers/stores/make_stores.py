@@ -24,10 +24,10 @@ import attrs
 import numpy as np
 
 from factmem import Memory
-from factmem.abc import Access, Append, StateRequest
+from factmem.abc.capabilities import Access, Append, StateRequest
 from factmem.codec import encode_entry
 from factmem.facts import Concept, Fact
-from factmem.providers import open_provider
+from factmem.providers.registry import open_provider
 from factmem.recall import CallableEmbedder
 from factmem.records import Assertion, AssertionState, Evidence, FactDetails, Origin, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
