@@ -21,7 +21,8 @@ def test_it_is_found_by_its_entry_point(tmp_path: Path) -> None:
     (installed / "entry_points.txt").write_text("\n".join(["[factmem.providers]", *lines]))
     code = (
         f"import sys; sys.path[:0] = [{str(SHELF)!r}, {str(tmp_path)!r}]\n"
-        "from factmem.providers import open_provider, provider_entry_points\n"
+        "from factmem import open_provider\n"
+        "from factmem.providers.registry import provider_entry_points\n"
         "from factmem.testing import capabilities_of\n"
         f"shelf = open_provider('shelf:{tmp_path}/facts')\n"
         "print(type(shelf).__module__, sorted(provider_entry_points()), capabilities_of(shelf))\n"

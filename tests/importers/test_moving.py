@@ -260,8 +260,8 @@ SOUND: dict[str, list[Any]] = {
 _MUCH = """
 import sys
 import anyio
+from factmem import Memory
 from factmem.importers import move_in, read_system
-from factmem.memory import Memory
 
 async def main():
     async with Memory(f"sqlite-vec:{sys.argv[2]}") as memory:

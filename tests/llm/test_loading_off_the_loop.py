@@ -24,9 +24,11 @@ sys.meta_path.insert(0, Watching())
 
 from factmem import Conversation, Message
 from factmem.abc import DetectionRequest
-from factmem.abc import AnalysisRequest, Known, Novelty
+from factmem.abc.analyst import AnalysisRequest
+from factmem.abc.consolidator import Known, Novelty
 from factmem.consolidation.model_consolidator import InstructorConsolidator
-from factmem.detection import InstructorAnalyst, InstructorDetector
+from factmem.detection import InstructorDetector
+from factmem.detection.model_analyst import InstructorAnalyst
 from factmem.testing import ScriptedModel
 
 NOW = dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
@@ -73,7 +75,7 @@ class Watching:
 
 from factmem import Memory
 from factmem.facts import STATEMENT
-from factmem.providers import InMemoryProvider
+from factmem import InMemoryProvider
 
 async def main():
     async with Memory(InMemoryProvider(), embedder=None) as memory:

@@ -179,19 +179,20 @@ def test_no_other_package_can_take_over_the_name_of_a_provider(tmp_path: Path) -
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: aaa-other\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text("[factmem.providers]\nmemory = json:loads\nother = json:loads\n")
     code = (
-        "from factmem.providers import open_provider, provider_entry_points\n"
+        "from factmem import open_provider\n"
+        "from factmem.providers.registry import provider_entry_points\n"
         "print(type(open_provider('memory:')).__name__, provider_entry_points()['memory'].value)\n"
         "print(provider_entry_points()['other'].value)"
     )
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert result.stdout.split() == ["InMemoryProvider", "factmem.providers:InMemoryProvider", "json:loads"]
+    assert result.stdout.split() == ["InMemoryProvider", "factmem:InMemoryProvider", "json:loads"]
 
 
 def test_naming_the_providers_imports_none() -> None:
     code = (
-        "import sys; from factmem.providers import provider_entry_points; provider_entry_points()\n"
+        "import sys; from factmem.providers.registry import provider_entry_points; provider_entry_points()\n"
         "print([name for name in ('factmem_file', 'factmem_sqlite_vec', 'apsw', 'numpy') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -302,8 +302,8 @@ KILLED_AT = """
 import os, signal, sys
 import anyio
 from pathlib import Path
-from factmem.providers import back_up, open_provider
-from factmem.providers.backups import restore_backup
+from factmem import open_provider
+from factmem.providers.backups import back_up, restore_backup
 
 event, number, what, folder, address = sys.argv[1:]
 left, here = int(number), str(Path(folder).parent)

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import enum
-import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
 from typer.main import get_command
 
-import factmem.agent.agents_md
-import factmem.crypto
-import factmem.integrations
-import factmem.mcp
-import factmem.memory
-import factmem.providers
-from factmem.abc import capabilities
-from factmem.abc.provider import AgentMemoryProvider
 from factmem.cli.app import app
-from factmem.errors import MissingPackageError
-from tests.own_providers import own_packages
 from tests.walls.agents import AGENT_MEMORY, AGENTS_MD, LESSONS, MEMORY_FILES, MEMORY_RUN, MEMORY_TOOLS, SAVED_HISTORY
 from tests.walls.capabilities import CAPABILITIES, OWN
 from tests.walls.facade import READING, WAITING
@@ -103,28 +94,25 @@ _NO_DOORS: Final[Mapping[str, str]] = {
 }
 """Classes with async methods that show no stored fact, with the reason."""
 
-_PACKAGES: Final = (
-    *(factmem.memory, factmem.agent, factmem.agent.agents_md, factmem.providers, factmem.crypto, capabilities),
-    *(importlib.import_module(name) for name in own_packages()),
-)
+_REFERENCE: Final = Path(__file__).parents[2] / "docs" / "pages" / "reference" / "api"
+_PAGES: Final = ("memory", "agent", "integrations", "providers")
+"""Pages of the reference whose classes show facts."""
 
 
 def classes() -> Iterator[type]:
-    """Yield every public class of factmem with async methods, and their blocking twins."""
-    for module in (*_PACKAGES, *_integrations()):
-        for name in module.__all__:
-            found = getattr(module, name)
-            if inspect.isclass(found) and _is_ours(found) and _does_something(found):
-                yield found
-    yield AgentMemoryProvider
+    """Yield every documented class of factmem with async methods, and their blocking twins."""
+    pages = "\n".join((_REFERENCE / f"{page}.md").read_text(encoding="utf-8") for page in _PAGES)
+    targets = ("factmem.abc.provider", "factmem.abc.capabilities", *re.findall(r"^::: (\S+)$", pages, re.MULTILINE))
+    found = {cls: None for target in targets for cls in _documented(target)}
+    yield from (cls for cls in found if _is_ours(cls) and _does_something(cls))
 
 
-def _integrations() -> Iterator[ModuleType]:
-    for info in pkgutil.iter_modules(factmem.integrations.__path__):
-        try:
-            yield importlib.import_module(f"factmem.integrations.{info.name}")
-        except MissingPackageError:
-            continue
+def _documented(target: str) -> Iterator[type]:
+    """Yield a class by its path, or the classes that a module exports; none where its own package is not installed."""
+    with suppress(AttributeError):  # `resolve_name` cannot import it
+        found = pkgutil.resolve_name(target)
+        names = getattr(found, "__all__", ())
+        yield from filter(inspect.isclass, (found, *(getattr(found, name) for name in names)))
 
 
 def _is_ours(cls: type) -> bool:
