@@ -120,7 +120,7 @@ def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
     """Return what is wrong with the whole log of a tenant, and what waits in it.
 
     Args:
-        log: All entries of the tenant, as `FeedsChanges.changes` returns them.
+        log: All entries of the tenant, as `KeepsLog.changes` returns them.
         tenant: The tenant.
     """
     part = _named(tenant)

@@ -14,14 +14,9 @@ from factmem.abc import system_clock
 from factmem.abc.capabilities import (
     Access,
     Append,
-    ChecksItself,
-    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
-    Erases,
-    FeedsChanges,
-    KeepsAccesses,
-    KeepsVectors,
+    KeepsLog,
     LogPart,
     Receipt,
     Statement,
@@ -72,7 +67,7 @@ class NoMemory(AgentMemoryProvider):
         return ()
 
 
-class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, CopiesLogs, ChecksItself):
+class InMemoryProvider(HistoryProvider, KeepsLog):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:

@@ -476,7 +476,7 @@ def written_embedder(identity: EmbedderIdentity) -> str:
 
 
 def binds_anew(stored: EmbedderIdentity | None, wanted: EmbedderIdentity, *, replace: bool) -> bool:
-    """Return whether binding a store to an embedder changes it; see `KeepsVectors.use_embedder`.
+    """Return whether binding a store to an embedder changes it; see `KeepsLog.use_embedder`.
 
     Raises:
         EmbedderMismatchError: The store is bound to another one.

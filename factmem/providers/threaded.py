@@ -29,14 +29,9 @@ from typing_extensions import override
 from factmem.abc import system_clock
 from factmem.abc.capabilities import (
     Access,
-    ChecksItself,
-    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
-    Erases,
-    FeedsChanges,
-    KeepsAccesses,
-    KeepsVectors,
+    KeepsLog,
     LogPart,
     Receipt,
     Statement,
@@ -122,71 +117,71 @@ class Engine(Protocol):
         ...
 
     def entries(self, place: Place, keyword: str | None) -> Sequence[LogEntry]:
-        """See `KeepsHistory.entries`."""
+        """See `KeepsLog.entries`."""
         ...
 
     def version(self, tenant: str | None) -> int:
-        """See `FeedsChanges.version`."""
+        """See `KeepsLog.version`."""
         ...
 
     def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
-        """See `FeedsChanges.changes`."""
+        """See `KeepsLog.changes`."""
         ...
 
     def embedder(self) -> EmbedderIdentity | None:
-        """See `KeepsVectors.embedder`."""
+        """See `KeepsLog.embedder`."""
         ...
 
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
-        """See `KeepsVectors.use_embedder`. It writes only where the binding changes."""
+        """See `KeepsLog.use_embedder`. It writes only where the binding changes."""
         ...
 
     def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """See `KeepsVectors.put_vectors`."""
+        """See `KeepsLog.put_vectors`."""
         ...
 
     def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
-        """See `KeepsVectors.vectors`."""
+        """See `KeepsLog.vectors`."""
         ...
 
     def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-        """See `KeepsAccesses.add_accesses`."""
+        """See `KeepsLog.add_accesses`."""
         ...
 
     def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
-        """See `KeepsAccesses.accesses`."""
+        """See `KeepsLog.accesses`."""
         ...
 
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
-        """See `Erases.erase`."""
+        """See `KeepsLog.erase`."""
         ...
 
     def tenants(self) -> Sequence[str | None]:
-        """See `CopiesLogs.tenants`."""
+        """See `KeepsLog.tenants`."""
         ...
 
     def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
-        """See `CopiesLogs.log_part`."""
+        """See `KeepsLog.log_part`."""
         ...
 
     def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        """See `CopiesLogs.begin_copy`."""
+        """See `KeepsLog.begin_copy`."""
         ...
 
     def copied(self, tenant: str | None) -> int | None:
-        """See `CopiesLogs.copied`."""
+        """See `KeepsLog.copied`."""
         ...
 
     def put_log_part(self, tenant: str | None, part: LogPart) -> None:
-        """See `CopiesLogs.put_log_part`."""
+        """See `KeepsLog.put_log_part`."""
         ...
 
     def end_copy(self, tenants: Sequence[str | None]) -> None:
-        """See `CopiesLogs.end_copy`."""
+        """See `KeepsLog.end_copy`."""
         ...
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
-        """See `ChecksItself.check`."""
+        """See `KeepsLog.check`."""
         ...
 
     def close(self) -> None:
@@ -290,17 +285,7 @@ _INHERITED: Final[list[object]] = []
 """Engines that a forked process got from its parent: kept here, because it may neither use nor finalise them."""
 
 
-class ThreadedProvider(
-    HistoryProvider,
-    FeedsChanges,
-    KeepsVectors,
-    KeepsAccesses,
-    Erases,
-    CopiesLogs,
-    ChecksItself,
-    abc.ABC,
-    Generic[EngineT],
-):
+class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
     """A provider with history, vectors, erasure and access counts, on top of a blocking `Engine`.
 
     Reads run in worker threads beside each other. Writes run one at a time, and calls of `append` that wait at the

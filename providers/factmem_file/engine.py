@@ -580,7 +580,7 @@ class FileEngine:
                 raise damage from None
 
     def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
-        """Copy all files while nobody writes; see `factmem.abc.capabilities.BacksUp.copy_to`.
+        """Copy all files while nobody writes; see `factmem.abc.capabilities.KeepsFiles.copy_to`.
 
         Raises:
             StoreUnavailableError: There is no store, or the copy cannot be written.
@@ -604,7 +604,7 @@ class FileEngine:
                 progress(done, len(wanted))
 
     def check_unused(self) -> None:
-        """Raise if another process writes just now; see `factmem.abc.capabilities.BacksUp.check_unused`."""
+        """Raise if another process writes just now; see `factmem.abc.capabilities.KeepsFiles.check_unused`."""
         lock = self._root / LOCK_NAME
         if lock.exists():
             try:

@@ -508,7 +508,7 @@ class Batch:
         """Write one request, all or nothing.
 
         Raises:
-            FactMemError: See `KeepsHistory.append`; the batch goes on without it.
+            FactMemError: See `KeepsLog.append`; the batch goes on without it.
         """
         vectors = {
             id(row): self._meta.storable(row.vector, self._bound)
@@ -656,7 +656,7 @@ class Eraser:
         self._server = server
 
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
-        """Erase assertions, and go on with earlier erasures; see `Erases.erase`."""
+        """Erase assertions, and go on with earlier erasures; see `KeepsLog.erase`."""
         erased = 0
         if record_ids or assertion_ids:
             erased = self._server.write(lambda session: _delete(session, record_ids, assertion_ids, tenant))

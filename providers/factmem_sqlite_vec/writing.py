@@ -204,7 +204,7 @@ class Batch:
         """Write one request, all or nothing.
 
         Raises:
-            FactMemError: See `KeepsHistory.append`; the batch continues without it.
+            FactMemError: See `KeepsLog.append`; the batch continues without it.
         """
         vectors = {
             id(row): self.storable(row.vector) for row in rows if isinstance(row, NewRow) and row.vector is not None
@@ -228,7 +228,7 @@ class Batch:
             tenant: The tenant.
 
         Raises:
-            FactMemError: See `CopiesLogs.put_log_part`.
+            FactMemError: See `KeepsLog.put_log_part`.
         """
         check_part(part, tenant, copied(self.connection, tenant))
         self._entered(tenant)
