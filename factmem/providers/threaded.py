@@ -124,10 +124,6 @@ class Engine(Protocol):
         """See `KeepsLog.version`."""
         ...
 
-    def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
-        """See `KeepsLog.changes`."""
-        ...
-
     def embedder(self) -> EmbedderIdentity | None:
         """See `KeepsLog.embedder`."""
         ...
@@ -160,12 +156,19 @@ class Engine(Protocol):
         """See `KeepsLog.tenants`."""
         ...
 
-    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
-        """See `KeepsLog.log_part`."""
+    def log_part(self, tenant: str | None, since: int, limit: int | None, *, vectors: bool) -> LogPart:
+        """See `KeepsLog.log_part` and `KeepsLog.changes`.
+
+        Args:
+            tenant: The tenant.
+            since: The sequence number to start after.
+            limit: Maximum number of entries; None for all.
+            vectors: Whether to read their vectors as well.
+        """
         ...
 
-    def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        """See `KeepsLog.begin_copy`."""
+    def mark_copies(self, tenants: Sequence[str | None], *, unfinished: bool) -> None:
+        """See `KeepsLog.begin_copy` and `KeepsLog.end_copy`."""
         ...
 
     def copied(self, tenant: str | None) -> int | None:
@@ -174,10 +177,6 @@ class Engine(Protocol):
 
     def put_log_part(self, tenant: str | None, part: LogPart) -> None:
         """See `KeepsLog.put_log_part`."""
-        ...
-
-    def end_copy(self, tenants: Sequence[str | None]) -> None:
-        """See `KeepsLog.end_copy`."""
         ...
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
@@ -330,7 +329,7 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
 
     @override
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
-        return await self._read(lambda engine: engine.changes(tenant, since))
+        return (await self._read(lambda engine: engine.log_part(tenant, since, None, vectors=False))).entries
 
     @override
     async def embedder(self) -> EmbedderIdentity | None:
@@ -368,11 +367,11 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
 
     @override
     async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
-        return await self._read(lambda engine: engine.log_part(tenant, since, limit))
+        return await self._read(lambda engine: engine.log_part(tenant, since, limit, vectors=True))
 
     @override
     async def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        await self._write(lambda engine: engine.begin_copy(tenants))
+        await self._write(lambda engine: engine.mark_copies(tenants, unfinished=True))
 
     @override
     async def copied(self, tenant: str | None) -> int | None:
@@ -384,7 +383,7 @@ class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
 
     @override
     async def end_copy(self, tenants: Sequence[str | None]) -> None:
-        await self._write(lambda engine: engine.end_copy(tenants))
+        await self._write(lambda engine: engine.mark_copies(tenants, unfinished=False))
 
     @override
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
