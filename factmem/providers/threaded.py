@@ -15,6 +15,7 @@ A provider is then a constructor and an `Engine`:
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -242,22 +243,36 @@ class GroupCommit:
         try:
             async with self._turn:
                 if not request.done:
-                    batch, self._pending = self._pending, []
-                    await self._in_thread(partial(self._commit, batch))
+                    await self._commit_pending()
         finally:
             if not request.done and request in self._pending:
                 self._pending.remove(request)
 
+    async def _commit_pending(self) -> None:
+        taken = [self._pending]
+        self._pending = []
+
+        def commit() -> None:
+            try:
+                batch = taken.pop()
+            except IndexError:
+                return  # given back, because the call was cancelled before
+            self._commit(batch)
+
+        try:
+            await self._in_thread(commit)
+        finally:
+            # Whoever removes the batch from the list decides it: others wait for theirs in it.
+            with contextlib.suppress(IndexError):
+                self._pending = taken.pop() + self._pending
+
     async def alone(self, work: Callable[[], T]) -> T:
-        """Call a function between two commits, in a worker thread."""
+        """Call a function between two commits, in a worker thread; a call cancelled before it begins does nothing."""
         async with self._turn:
             return await self._in_thread(work)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        # A batch that was taken must be decided: others wait for it.
-        with anyio.CancelScope(shield=True):
-            return await anyio.to_thread.run_sync(self._one_at_a_time, work, limiter=self._limiter)
-        raise AssertionError("unreachable: a shielded scope is not cancelled")
+        return await anyio.to_thread.run_sync(self._one_at_a_time, work, limiter=self._limiter)
 
     def _one_at_a_time(self, work: Callable[[], T]) -> T:
         # asyncio's own Task.cancel() leaves the thread running and frees the turn; the next call waits here.
