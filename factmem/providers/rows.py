@@ -66,7 +66,7 @@ __all__ = [
     "read_outlines",
     "row_sum",
     "seq_of",
-    "storable_vector",
+    "stored_vector",
     "unpack_id",
     "unpack_moment",
     "unpack_record_id",
@@ -491,7 +491,7 @@ def binds_anew(stored: EmbedderIdentity | None, wanted: EmbedderIdentity, *, rep
     return replace or stored != wanted
 
 
-def storable_vector(
+def stored_vector(
     vector: NDArray[np.float32], stored: EmbedderIdentity | None, bound: EmbedderIdentity | None
 ) -> bytes:
     """Return a vector of length 1 in its stored form.

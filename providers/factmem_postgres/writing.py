@@ -29,7 +29,7 @@ from factmem.providers.rows import (
     new_ids,
     outline_body,
     read_embedder,
-    storable_vector,
+    stored_vector,
 )
 from factmem.records import Assertion, AssertionState, Recorded, StateChange, Tombstone
 from factmem_postgres.rows import (
@@ -204,8 +204,8 @@ class Meta:
         )
 
     def storable(self, vector: NDArray[np.float32], bound: EmbedderIdentity | None) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.rows.storable_vector`."""
-        return storable_vector(vector, self.embedder, bound)
+        """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
+        return stored_vector(vector, self.embedder, bound)
 
 
 def vectors_step(tenant: str | None, binding: int, vectors: Mapping[int, bytes]) -> Step:

@@ -43,7 +43,7 @@ from factmem.providers.rows import (
     read_assertion,
     read_embedder,
     row_sum,
-    storable_vector,
+    stored_vector,
     unpack_id,
     unpack_moment,
     unpack_record_id,
@@ -265,8 +265,8 @@ class Batch:
         self._entered(tenant)
 
     def storable(self, vector: NDArray[np.float32]) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.rows.storable_vector`."""
-        return storable_vector(vector, self.embedder, self._bound)
+        """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
+        return stored_vector(vector, self.embedder, self._bound)
 
     def finish(self) -> None:
         """Write the collected rows, and the last sequence numbers."""
