@@ -13,7 +13,7 @@ from typing import Any, Final
 import attrs
 from typer.main import get_command
 
-import factmem.agent
+import factmem.agent.agents_md
 import factmem.crypto
 import factmem.integrations
 import factmem.mcp
@@ -95,40 +95,24 @@ _NO_DOORS: Final[Mapping[str, str]] = {
     "FactRetrievalCompression": "looks for facts in a history that it is given",
     "Hooks": "is called with what the program may see",
     "RotatesKeys": "changes the key of a store",
-    **dict.fromkeys(
-        (
-            *("AccessCounts", "Converter", "Eraser", "Exchange", "FourVerbs", "MediaInbox", "Pipeline", "Reader"),
-            *("Recaller", "Rememberer", "Searches", "Worker", "Writer"),
-        ),
-        "is a part of Memory, whose paths are listed",
-    ),
-    **dict.fromkeys(
-        ("MemoryHolder", "OpenMemoryHolder", "ThreadMemoryHolder"), "opens the Memory of an AgentMemory and closes it"
-    ),
     "Node": "is what load_from_memory and its kin return: they call AgentMemory.load_facts_to_agent",
 }
 """Classes with async methods that show no stored fact, with the reason."""
 
-_PACKAGES: Final = (factmem.memory, factmem.agent, factmem.providers, factmem.crypto)
+_PACKAGES: Final = (
+    *(factmem.memory, factmem.agent, factmem.agent.agents_md, factmem.providers, factmem.crypto, capabilities),
+    *(importlib.import_module(name) for name in own_packages()),
+)
 
 
 def classes() -> Iterator[type]:
     """Yield every public class of factmem with async methods, and their blocking twins."""
-    for module in _modules():
+    for module in (*_PACKAGES, *_integrations()):
         for name in module.__all__:
             found = getattr(module, name)
             if inspect.isclass(found) and _is_ours(found) and _does_something(found):
                 yield found
     yield AgentMemoryProvider
-
-
-def _modules() -> Iterator[ModuleType]:
-    yield capabilities
-    for package in _PACKAGES:
-        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            yield importlib.import_module(info.name)
-    yield from map(importlib.import_module, own_packages())
-    yield from _integrations()
 
 
 def _integrations() -> Iterator[ModuleType]:
