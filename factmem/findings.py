@@ -20,7 +20,7 @@ from factmem.errors import (
 from factmem.facts import FactType
 from factmem.records import AssertionState, LogEntry, Recorded, StateChange, Tombstone
 
-__all__ = ["Finding", "FindingKind", "Severity", "finding_of", "findings_in", "unfinished_copy"]
+__all__ = ["Finding", "FindingKind", "Severity", "finding_of", "findings_in", "named", "unfinished_copy"]
 
 
 class Severity(enum.StrEnum):
@@ -110,7 +110,7 @@ def unfinished_copy(tenant: str | None) -> Finding:
     """Return the finding of a tenant whose log has not arrived as a whole."""
     return Finding(
         kind=FindingKind.UNFINISHED,
-        part=_named(tenant),
+        part=named(tenant),
         problem="a move to this store was broken off, and not all of it has arrived",
         advice="run the same `factmem move` again, or delete this store",
     )
@@ -120,16 +120,17 @@ def findings_in(log: Sequence[LogEntry], tenant: str | None) -> list[Finding]:
     """Return what is wrong with the whole log of a tenant, and what waits in it.
 
     Args:
-        log: All entries of the tenant, as `FeedsChanges.changes` returns them.
+        log: All entries of the tenant, as `KeepsLog.changes` returns them.
         tenant: The tenant.
     """
-    part = _named(tenant)
+    part = named(tenant)
     problems = [*_of_numbers(log), *_of_references(log), *_of_types(log)]
     wrong = [Finding(kind=kind, part=part, problem=problem, advice=_RESTORE) for kind, problem in problems]
     return [*wrong, *_counted(log, part)]
 
 
-def _named(tenant: str | None) -> str:
+def named(tenant: str | None) -> str:
+    """Return the name of a tenant in a finding."""
     return "the default tenant" if tenant is None else f"tenant {tenant}"
 
 

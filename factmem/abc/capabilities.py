@@ -1,6 +1,6 @@
 """Capabilities of providers beyond the four verbs, each a small protocol.
 
-The engine checks ``isinstance(provider, KeepsHistory)`` and so on, uses the capabilities found, and raises
+The engine checks ``isinstance(provider, KeepsLog)`` and so on, uses the capabilities found, and raises
 `CapabilityError` for a request that the provider cannot represent.
 """
 
@@ -27,17 +27,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Access",
     "Append",
-    "BacksUp",
-    "ChecksItself",
-    "CopiesLogs",
     "EmbedderIdentity",
     "EraseReceipt",
-    "Erases",
-    "FeedsChanges",
-    "KeepsAccesses",
     "KeepsFiles",
-    "KeepsHistory",
-    "KeepsVectors",
+    "KeepsLog",
     "LogPart",
     "Receipt",
     "ScansVectors",
@@ -71,35 +64,6 @@ class Access:
         """Return the sum of the counts, with the later time."""
         times = [time for time in (self.last, other.last) if time is not None]
         return Access(count=self.count + other.count, last=max(times, default=None))
-
-
-@runtime_checkable
-class KeepsAccesses(Protocol):
-    """Keep counts of recalled records. Counts make no revision and no log entry, and do not change `version`."""
-
-    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-        """Add to the counts of records, by id; the additions of several processes sum up.
-
-        Ids that name no record of this tenant are ignored, so that an erased record does not come back. Erasing the
-        last assertion of a record erases its count.
-
-        Args:
-            tenant: The tenant.
-            accesses: Counts to add, by record id.
-
-        Raises:
-            StoreUnavailableError: It could not be written.
-        """
-        ...
-
-    async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
-        """Return the counts of records of a tenant, by id; records without a count are left out.
-
-        Args:
-            tenant: The tenant.
-            record_ids: The records.
-        """
-        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -212,8 +176,17 @@ class EmbedderIdentity:
 
 
 @runtime_checkable
-class KeepsHistory(Protocol):
-    """Keeps assertions with their history: owners, evidence, origins, states. Writes several places in one call."""
+class KeepsLog(Protocol):
+    """Keeps the log of each tenant: everything said, with its history, vectors and counts of recalls.
+
+    Assertions are kept with their owners, evidence, origins and states. Whatever was written, by any process, can be
+    read from any sequence number on. One embedder at a time makes the vectors. Counts of recalls make no revision and
+    no log entry, and do not change `version`.
+
+    A tenant whose log is being taken from another store is an *unfinished copy*, from `begin_copy` to `end_copy`, in
+    every process and after a kill. A `Memory` refuses to open an unfinished copy. The verbs do not look at the mark;
+    who writes with them meanwhile makes `put_log_part` fail.
+    """
 
     async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
         """Append in one transaction, all or nothing.
@@ -247,11 +220,6 @@ class KeepsHistory(Protocol):
         """
         ...
 
-
-@runtime_checkable
-class FeedsChanges(Protocol):
-    """Feeds all changes of a tenant, from the beginning or from any sequence number."""
-
     async def version(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant, cheaply; 0 before its first write.
 
@@ -262,11 +230,6 @@ class FeedsChanges(Protocol):
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
         """Return a tenant's log after a sequence number, in order; after 0, all of it."""
         ...
-
-
-@runtime_checkable
-class KeepsVectors(Protocol):
-    """Keeps the embeddings of assertions, made by one embedder at a time."""
 
     async def embedder(self) -> EmbedderIdentity | None:
         """Return the identity of the embedder that the store is bound to, or None."""
@@ -297,6 +260,113 @@ class KeepsVectors(Protocol):
         """Return the sequence numbers and vectors, one a row, of a tenant's assertions after a sequence number."""
         ...
 
+    async def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
+        """Add to the counts of records, by id; the additions of several processes sum up.
+
+        Ids that name no record of this tenant are ignored, so that an erased record does not come back. Erasing the
+        last assertion of a record erases its count.
+
+        Args:
+            tenant: The tenant.
+            accesses: Counts to add, by record id.
+
+        Raises:
+            StoreUnavailableError: It could not be written.
+        """
+        ...
+
+    async def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
+        """Return the counts of records of a tenant, by id; records without a count are left out.
+
+        Args:
+            tenant: The tenant.
+            record_ids: The records.
+        """
+        ...
+
+    async def erase(
+        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
+    ) -> EraseReceipt:
+        """Erase every assertion of these records of a tenant, and these single assertions; all or nothing.
+
+        An assertion is erased with its vector, its outline, its index entries and its changes of state; one
+        `Tombstone` for each is left. A record that loses some of its assertions keeps its id and the others. Ids that
+        name nothing in this tenant are ignored. Every call also finishes earlier erasures of this tenant that were
+        interrupted or are pending.
+
+        Args:
+            record_ids: Records to erase with all of their revisions.
+            tenant: The tenant.
+            assertion_ids: Single revisions to erase.
+        """
+        ...
+
+    async def tenants(self) -> Sequence[str | None]:
+        """Return the tenants with a log, or with a copy that has begun; the default tenant, None, first."""
+        ...
+
+    async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
+        """Return the log of a tenant after a sequence number, in one state of the store.
+
+        Reading part after part, a store uses memory for a part, not for the log.
+
+        Args:
+            tenant: The tenant.
+            since: The sequence number to start after.
+            limit: Maximum number of entries. If no more than that follow, ``until`` is the version of the tenant.
+
+        Raises:
+            CorruptStoreError: The part is damaged. Reading from 0, a store also looks for lost entries, as far as it
+                can do so without reading the whole log into memory.
+        """
+        ...
+
+    async def begin_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark tenants as unfinished copies, complete up to their versions; begun copies stay as they are."""
+        ...
+
+    async def copied(self, tenant: str | None) -> int | None:
+        """Return the sequence number up to which an unfinished copy is complete; None if there is none."""
+        ...
+
+    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
+        """Append a part to an unfinished copy, all or nothing: ids, sequence numbers and times stay as they are.
+
+        A tombstone also erases the assertion that it names, with all that `KeepsLog.erase` erases, if an earlier part
+        brought it. Afterwards ``until`` is the number up to which the copy is complete.
+
+        A store that cannot write several files at once may be left between two parts by a kill; the same part put
+        again completes it.
+
+        Raises:
+            StateConflictError: The copy is not complete up to ``since``, was not begun, or something else wrote to the
+                tenant; nothing was written.
+            InvalidVectorError: See `KeepsLog.append`.
+            InvalidDataError: The entries do not fit together, such as a change of an unknown assertion's state;
+                nothing was written.
+        """
+        ...
+
+    async def end_copy(self, tenants: Sequence[str | None]) -> None:
+        """Mark copies as finished; the next write continues their sequences. Repeating is harmless."""
+        ...
+
+    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
+        """Read everything, and return what is wrong, what is to be done and what waits, for every tenant.
+
+        Formats, checksums and seals, references, vectors, pending erasures and the modes of files are checked. A sound
+        store has no finding but notes. Other processes may write meanwhile.
+
+        Args:
+            progress: Called with the number of parts checked and the total, in any thread.
+
+        Raises:
+            WrongKeyError: The key does not open the store; nothing was checked.
+            KeyUnavailableError: The key is not available.
+            StoreUnavailableError: The disk cannot be read.
+        """
+        ...
+
 
 @runtime_checkable
 class ScansVectors(Protocol):
@@ -317,61 +387,6 @@ class ScansVectors(Protocol):
 
     def vectors_of(self, tenant: str | None, seqs: NDArray[np.int64], dimension: int) -> NDArray[np.float32]:
         """Return vectors of a tenant by sequence numbers, one a row; zeros where there is none."""
-        ...
-
-
-@runtime_checkable
-class Erases(Protocol):
-    """Erases assertions from every file of the store."""
-
-    async def erase(
-        self, record_ids: Sequence[str], *, tenant: str | None, assertion_ids: Sequence[str] = ()
-    ) -> EraseReceipt:
-        """Erase every assertion of these records of a tenant, and these single assertions; all or nothing.
-
-        An assertion is erased with its vector, its outline, its index entries and its changes of state; one
-        `Tombstone` for each is left. A record that loses some of its assertions keeps its id and the others. Ids that
-        name nothing in this tenant are ignored. Every call also finishes earlier erasures of this tenant that were
-        interrupted or are pending.
-
-        Args:
-            record_ids: Records to erase with all of their revisions.
-            tenant: The tenant.
-            assertion_ids: Single revisions to erase.
-        """
-        ...
-
-
-@runtime_checkable
-class KeepsFiles(Protocol):
-    """Keeps its store in local files, which can be searched for erased bytes."""
-
-    async def files(self) -> Sequence[Path]:
-        """Return the existing files that hold anything of the store.
-
-        They include indexes and journals, and what an interrupted write may have left. No file is created.
-        """
-        ...
-
-
-@runtime_checkable
-class ChecksItself(Protocol):
-    """Verifies its whole store without changing it."""
-
-    async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:
-        """Read everything, and return what is wrong, what is to be done and what waits, for every tenant.
-
-        Formats, checksums and seals, references, vectors, pending erasures and the modes of files are checked. A sound
-        store has no finding but notes. Other processes may write meanwhile.
-
-        Args:
-            progress: Called with the number of parts checked and the total, in any thread.
-
-        Raises:
-            WrongKeyError: The key does not open the store; nothing was checked.
-            KeyUnavailableError: The key is not available.
-            StoreUnavailableError: The disk cannot be read.
-        """
         ...
 
 
@@ -427,19 +442,26 @@ class StoreLocation:
 
 
 @runtime_checkable
-class BacksUp(ChecksItself, Protocol):
-    """Keeps its store at one path of a local disk, where it can be copied and replaced as a whole.
+class KeepsFiles(KeepsLog, Protocol):
+    """Keeps its store in files at one path of a local disk, where it can be searched, copied and replaced as a whole.
 
     `factmem.providers.back_up` and `factmem.providers.backups.restore_backup` do the rest. A provider refuses to open a
     store whose restore is not finished; see `factmem.providers.backups.refuse_unfinished_restore`.
     """
+
+    async def files(self) -> Sequence[Path]:
+        """Return the existing files that hold anything of the store, to search them for erased bytes.
+
+        They include indexes and journals, and what an interrupted write may have left. No file is created.
+        """
+        ...
 
     @property
     def location(self) -> StoreLocation:
         """The place of the store."""
         ...
 
-    def at(self, path: Path) -> BacksUp:
+    def at(self, path: Path) -> KeepsFiles:
         """Return a provider with the same options and the same key, for a store at another path."""
         ...
 
@@ -486,63 +508,3 @@ class LogPart:
     until: int
     entries: Sequence[LogEntry]
     vectors: Mapping[int, NDArray[np.float32]] = attrs.field(factory=dict, repr=False)
-
-
-@runtime_checkable
-class CopiesLogs(Protocol):
-    """Returns logs in parts, and takes parts of another store's log with its ids, numbers and times.
-
-    A tenant whose log is being taken is an *unfinished copy*, from `begin_copy` to `end_copy`, in every process and
-    after a kill. A `Memory` refuses to open an unfinished copy. The verbs do not look at the mark; who writes with them
-    meanwhile makes `put_log_part` fail.
-    """
-
-    async def tenants(self) -> Sequence[str | None]:
-        """Return the tenants with a log, or with a copy that has begun; the default tenant, None, first."""
-        ...
-
-    async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
-        """Return the log of a tenant after a sequence number, in one state of the store.
-
-        Reading part after part, a store uses memory for a part, not for the log.
-
-        Args:
-            tenant: The tenant.
-            since: The sequence number to start after.
-            limit: Maximum number of entries. If no more than that follow, ``until`` is the version of the tenant.
-
-        Raises:
-            CorruptStoreError: The part is damaged. Reading from 0, a store also looks for lost entries, as far as it
-                can do so without reading the whole log into memory.
-        """
-        ...
-
-    async def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        """Mark tenants as unfinished copies, complete up to their versions; begun copies stay as they are."""
-        ...
-
-    async def copied(self, tenant: str | None) -> int | None:
-        """Return the sequence number up to which an unfinished copy is complete; None if there is none."""
-        ...
-
-    async def put_log_part(self, tenant: str | None, part: LogPart) -> None:
-        """Append a part to an unfinished copy, all or nothing: ids, sequence numbers and times stay as they are.
-
-        A tombstone also erases the assertion that it names, with all that `Erases.erase` erases, if an earlier part
-        brought it. Afterwards ``until`` is the number up to which the copy is complete.
-
-        A store that cannot write several files at once may be left between two parts by a kill; the same part put
-        again completes it.
-
-        Raises:
-            StateConflictError: The copy is not complete up to ``since``, was not begun, or something else wrote to the
-                tenant; nothing was written.
-            InvalidVectorError: See `KeepsHistory.append`.
-            InvalidDataError: The entries do not fit together, such as a change of an unknown assertion's state;
-                nothing was written.
-        """
-        ...
-
-    async def end_copy(self, tenants: Sequence[str | None]) -> None:
-        """Mark copies as finished; the next write continues their sequences. Repeating is harmless."""
-        ...

@@ -209,7 +209,7 @@ OperationEvent: TypeAlias = OperationStarted | OperationCompleted | OperationFai
 
 Events are about the work of a memory, reads included, and its duration. Changes of *facts* are reported elsewhere: by
 the `Change` that an operation returns, by a memory's ``on_event`` for words that were read in the background, by
-`FeedsChanges` between a store and its mirrors, and by `Admin.audit` permanently.
+`KeepsLog` between a store and its mirrors, and by `Admin.audit` permanently.
 """
 
 

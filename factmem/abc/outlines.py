@@ -89,7 +89,7 @@ class KeepsOutlines(Protocol):
         ...
 
     def newest(self, tenant: str | None) -> int:
-        """Return the newest sequence number of a tenant, as `FeedsChanges.version` does."""
+        """Return the newest sequence number of a tenant, as `KeepsLog.version` does."""
         ...
 
     def outlined(self, tenant: str | None, since: int = 0, *, limit: int = 1 << 62) -> Outlined:

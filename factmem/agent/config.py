@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from factmem.abc import DetectionRequest, MemoryObserver, Reranker
-from factmem.abc.capabilities import KeepsHistory
+from factmem.abc.capabilities import KeepsLog
 from factmem.abc.detector import Message
 from factmem.abc.embedder import Embedder
 from factmem.abc.media import MediaReader
@@ -505,7 +505,7 @@ class AgentMemoryConfig:
     def _check_waist(self) -> None:
         """Check that a provider with the four verbs only can keep what the settings require."""
         store = self.store
-        if self.keeps_nothing or not isinstance(store, AgentMemoryProvider) or isinstance(store, KeepsHistory):
+        if self.keeps_nothing or not isinstance(store, AgentMemoryProvider) or isinstance(store, KeepsLog):
             return
         if self.saving.private or not self.saving.trigger.immediate:
             raise CapabilityError(

@@ -19,7 +19,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from factmem.abc.capabilities import ChecksItself
+    from factmem.abc.capabilities import KeepsLog
 
 __all__ = ["check", "upgrade"]
 
@@ -34,12 +34,12 @@ async def check(session: Session) -> None:
     checked for every tenant; what waits for the model or in quarantine is counted. The exit code is 1 if there is an
     error or a warning.
     """
-    from factmem.abc.capabilities import ChecksItself
+    from factmem.abc.capabilities import KeepsLog
     from factmem.providers.registry import open_provider
 
     provider = open_provider(session.address)
     async with provider:
-        if not isinstance(provider, ChecksItself):
+        if not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} cannot check itself: its provider has no such capability")
         found = await _found(session, provider)
     _show(session, found, {}, lambda out: None)
@@ -57,12 +57,12 @@ async def upgrade(
     Options:
         create: Create an empty store where there is none.
     """
-    from factmem.abc.capabilities import ChecksItself, UpgradesFormat
+    from factmem.abc.capabilities import KeepsLog, UpgradesFormat
     from factmem.providers.registry import open_provider
 
     provider = open_provider(session.address)
     async with provider:
-        if not isinstance(provider, UpgradesFormat) or not isinstance(provider, ChecksItself):
+        if not isinstance(provider, UpgradesFormat) or not isinstance(provider, KeepsLog):
             raise CapabilityError(f"{session.shown_address} needs no upgrade: stores of its kind have one format")
         before, newest = await provider.format_versions()
         if not (before or create):
@@ -83,7 +83,7 @@ async def upgrade(
     _show(session, found, {"before": before, "after": after}, render)
 
 
-async def _found(session: Session, provider: ChecksItself) -> list[Finding]:
+async def _found(session: Session, provider: KeepsLog) -> list[Finding]:
     with progress("checking", quiet=session.as_json) as advance:
         found = await provider.check(progress=advance)
     return sorted(found, key=lambda finding: _ORDER.index(finding.severity))

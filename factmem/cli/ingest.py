@@ -17,7 +17,7 @@ import typer
 from anyio import to_thread
 
 from factmem.abc import DetectionRequest
-from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.capabilities import KeepsLog
 from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.topics import MANAGED_TOPICS, Topic
@@ -160,7 +160,7 @@ async def kept(
     session: Session, memory: Memory, provider: AgentMemoryProvider, conversation: Conversation, about: About
 ) -> Ingestion:
     """Keep one conversation word for word, all of it or nothing."""
-    before = await provider.version(session.organization) if isinstance(provider, FeedsChanges) else 0
+    before = await provider.version(session.organization) if isinstance(provider, KeepsLog) else 0
     records = await memory.remember(conversation, **about)
     return Ingestion(
         conversations=1,

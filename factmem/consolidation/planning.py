@@ -291,7 +291,7 @@ _DEFAULT = ConsolidationPolicy()
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """Statements to append, all of them in one `KeepsHistory.append`.
+    """Statements to append, all of them in one `KeepsLog.append`.
 
     Attributes:
         statements: in the order of the candidates that caused them.

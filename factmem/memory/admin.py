@@ -12,11 +12,11 @@ from typing import IO, Any, TypeVar, Unpack
 import attrs
 from anyio import to_thread
 
-from factmem.abc.capabilities import Access, FeedsChanges
+from factmem.abc.capabilities import Access, KeepsLog
 from factmem.errors import OutOfViewError, RecordNotFoundError
 from factmem.facts import Concept
 from factmem.memory.audit import AuditAction, AuditEntry, AuditPage, is_one_of, page_at, trail
-from factmem.memory.backend import keeper_of
+from factmem.memory.backend import log_of
 from factmem.memory.calibrating import MOST_TEXTS, by_questions, measured
 from factmem.memory.checks import listed
 from factmem.memory.converting import Conversion, Converter
@@ -186,7 +186,7 @@ class Admin(ReadingPart):
             CapabilityError: The provider keeps no such counts.
         """
         self._context.check_present()
-        keeper, counts = keeper_of(self._backend.provider), self._backend.accesses
+        keeper, counts = log_of(self._backend.provider), self._backend.accesses
         ids = [record.id for record in await self._reader.current(record_ids)]
         written = await keeper.accesses(self._context.tenant, ids)
         return {id: written.get(id, Access()) + (counts.counted(id) if counts else Access()) for id in ids}
@@ -384,6 +384,6 @@ class Admin(ReadingPart):
     async def _erasures(self) -> list[Tombstone]:
         """Return the tombstones of the store; the mirror has none."""
         provider = self._backend.provider
-        if not isinstance(provider, FeedsChanges):
+        if not isinstance(provider, KeepsLog):
             return []
         return [entry for entry in await provider.changes(self._context.tenant) if isinstance(entry, Tombstone)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 import attrs
 
-from factmem.abc.capabilities import Access, Erases, FeedsChanges, KeepsAccesses, KeepsHistory
+from factmem.abc.capabilities import Access, KeepsLog
 from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.detection.verbatim import VerbatimDetector
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from factmem.recall.index.mirror import Mirror
     from factmem.reranking import Reranking
 
-__all__ = ["AccessCounts", "Backend", "Part", "keeper_of"]
+__all__ = ["AccessCounts", "Backend", "Part", "log_of"]
 
 _log = logging.getLogger("factmem")
 
@@ -57,7 +57,7 @@ class AccessCounts:
         begin: Starts work in the background; raises `CapabilityError` while the memory is not open.
     """
 
-    keeper: KeepsAccesses
+    keeper: KeepsLog
     tenant: str | None
     clock: Clock
     begin: Callable[[Callable[[], Awaitable[object]]], None] | None = None
@@ -108,14 +108,17 @@ class AccessCounts:
             self._counted[id] = self._counted.get(id, Access()) + access
 
 
-def keeper_of(provider: AgentMemoryProvider) -> KeepsAccesses:
-    """Return a provider as one that keeps access counts.
+def log_of(provider: AgentMemoryProvider) -> KeepsLog:
+    """Return a provider as one that keeps a log.
 
     Raises:
-        CapabilityError: It does not.
+        CapabilityError: It has the four verbs only.
     """
-    if not isinstance(provider, KeepsAccesses):
-        raise CapabilityError(f"{type(provider).__name__} keeps no access counts")
+    if not isinstance(provider, KeepsLog):
+        raise CapabilityError(
+            f"{type(provider).__name__} has the four verbs only: it keeps no evidence, states, history or access "
+            "counts, and cannot erase"
+        )
     return provider
 
 
@@ -177,38 +180,20 @@ class Backend:
     @functools.cached_property
     def four_verbs_only(self) -> bool:
         """Whether the provider has the four verbs only."""
-        return not isinstance(self.provider, KeepsHistory)  # slow to find out, and every write asks
+        return not isinstance(self.provider, KeepsLog)  # slow to find out, and every write asks
 
     @property
     def reads_words(self) -> bool:
         """Whether a model reads submitted words."""
         return bool(self.analyst or self.consolidator or not isinstance(self.detector, VerbatimDetector))
 
-    @property
-    def erases_by_itself(self) -> bool:
-        """Whether expired revisions are found and erased in the background."""
-        return isinstance(self.provider, FeedsChanges) and isinstance(self.provider, Erases)
-
-    def history(self) -> KeepsHistory:
-        """Return the provider as one that keeps history.
+    def log(self) -> KeepsLog:
+        """Return the provider as one that keeps a log.
 
         Raises:
-            CapabilityError: It does not.
+            CapabilityError: It has the four verbs only.
         """
-        if self.four_verbs_only:
-            name = type(self.provider).__name__
-            raise CapabilityError(f"{name} has the four verbs only: it keeps no evidence, states or history")
-        return cast("KeepsHistory", self.provider)
-
-    def eraser(self) -> Erases:
-        """Return the provider as one that erases.
-
-        Raises:
-            CapabilityError: It does not.
-        """
-        if not isinstance(self.provider, Erases):
-            raise CapabilityError(f"{type(self.provider).__name__} cannot erase; it has the four verbs only")
-        return self.provider
+        return log_of(self.provider) if self.four_verbs_only else cast("KeepsLog", self.provider)
 
 
 class Part:

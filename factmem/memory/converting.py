@@ -91,7 +91,7 @@ class Converter(ReadingPart):
     async def _moved(self, old: Sequence[Recorded], new: Sequence[Assertion]) -> Conversion:
         """Write revisions anew, with their states, and erase the old ones."""
         self._context.check_writable()
-        eraser = self._backend.eraser()
+        eraser = self._backend.log()
         states = states_of(await self._reader.log(LogPart(record_ids={entry.record_id for entry in old}, related=True)))
         if any(states[entry.id] is AssertionState.PENDING for entry in old):
             raise StateConflictError("some of them wait for a model: convert them once the model has read them")

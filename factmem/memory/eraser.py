@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from anyio import to_thread
 
-from factmem.abc.capabilities import EraseReceipt, KeepsVectors
+from factmem.abc.capabilities import EraseReceipt
 from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, FactType, MultipleConcept, SingleConcept
@@ -72,7 +72,7 @@ class Eraser(ReadingPart):
         self._context.check_present()
         if not dry_run:
             self._context.check_writable()
-            self._backend.eraser()  # raises before any lookup if the provider cannot erase
+            self._backend.log()  # raises before any lookup if the provider keeps none
         if record_ids and filters.get("record_ids") is not None:
             raise InvalidDataError("give the ids as arguments or as record_ids, not both", path="$.record_ids")
         if any(isinstance(item, Collection) and not item for item in filters.values()):
@@ -92,7 +92,7 @@ class Eraser(ReadingPart):
         """See `Admin.reset`."""
         self._context.check_present()
         self._context.check_writable()
-        self._backend.eraser()
+        self._backend.log()
         records = await self._meant(RecallFilter(scope=self._context.subtree(scope)), self._reader)
         if not records:
             return Erasure(records=())
@@ -114,10 +114,9 @@ class Eraser(ReadingPart):
         return await to_thread.run_sync(gather)
 
     async def _stored_vectors(self, seqs: Collection[int]) -> list[NDArray[np.float32]]:
-        store = self._backend.provider
-        if not seqs or not isinstance(store, KeepsVectors):
+        if not seqs:
             return []
-        found, rows = await store.vectors(self._context.tenant, min(seqs) - 1)
+        found, rows = await self._backend.log().vectors(self._context.tenant, min(seqs) - 1)
         return [row for seq, row in zip(found, rows, strict=True) if seq in seqs]
 
     async def expire(self, *, revisions: dt.timedelta | None, dry_run: bool) -> ExpiryReceipt:
@@ -161,7 +160,7 @@ class Eraser(ReadingPart):
     async def _erase_outlived(self, found: Outlived) -> ExpiryReceipt:
         receipt = ExpiryReceipt(expired=len(found.expired), superseded=len(found.superseded))
         ids = [recorded.id for recorded in (*found.expired, *found.superseded)]
-        erased = await self._backend.eraser().erase((), tenant=self._context.tenant, assertion_ids=ids)
+        erased = await self._backend.log().erase((), tenant=self._context.tenant, assertion_ids=ids)
         self._backend.confirmations.clear()
         await self._backend.mirror.let_go()
         await drop_kept_media(self._context, self._backend, (*found.expired, *found.superseded))
@@ -188,7 +187,7 @@ class Eraser(ReadingPart):
         named = await self._of_everybody.log(LogPart(record_ids=ids))
         jobs = await self._of_everybody.log(LogPart(jobs=True))
         words = await to_thread.run_sync(words_behind, [*named, *jobs], ids)
-        receipt = await self._backend.eraser().erase(
+        receipt = await self._backend.log().erase(
             [record.id for record in records],
             tenant=self._context.tenant,
             assertion_ids=[recorded.id for recorded in words],

@@ -14,7 +14,6 @@ import attrs
 
 from factmem.abc import Consolidator, Detector, MemoryObserver, Reranker, Verifier, system_clock
 from factmem.abc.analyst import Analyst
-from factmem.abc.capabilities import FeedsChanges
 from factmem.abc.clock import Clock
 from factmem.abc.detector import Message
 from factmem.abc.embedder import Embedder
@@ -35,7 +34,7 @@ from factmem.errors import (
 from factmem.facts import AnyFact, Concept, Fact, FactT, MultipleFacts, SingleFact
 from factmem.hints import hinted, missing_attribute
 from factmem.memory.admin import Admin
-from factmem.memory.backend import AccessCounts, Backend, keeper_of
+from factmem.memory.backend import AccessCounts, Backend, log_of
 from factmem.memory.background import Background, MemoryEvent, Remembered, Submission, Worker
 from factmem.memory.checks import address_of, check_parts, check_store, listed, observers_in
 from factmem.memory.context import Context, Policies, PolicyChanges
@@ -252,7 +251,7 @@ class Memory:
             if observing
             else None,
         )
-        accesses = AccessCounts(keeper_of(provider), organization, clock) if access_statistics else None
+        accesses = AccessCounts(log_of(provider), organization, clock) if access_statistics else None
         within = [context.anchored(scope) for scope in listed("scopes", scopes, MemoryScope, str)]
         about = [
             subject for given in listed("subjects", subjects, MemorySubject, str) if (subject := context.named(given))
@@ -333,13 +332,9 @@ class Memory:
             await self.aclose()
             raise
         await worker.__aenter__()
-        if (
-            self._backend.reads_words
-            and not self._context.read_only
-            and isinstance(self._backend.provider, FeedsChanges)
-        ):
-            worker.start(self.inbox.resume)
-        if self._backend.erases_by_itself:
+        if not self._backend.four_verbs_only:
+            if self._backend.reads_words and not self._context.read_only:
+                worker.start(self.inbox.resume)
             worker.start(self._keep_up)
         return self
 

@@ -296,7 +296,7 @@ class Inbox(PipelinePart):
     async def _found(self, ids: Sequence[str]) -> Submission:
         """Find submissions again by their ids."""
         self._backend.worker.check_running()
-        self._backend.history()
+        self._backend.log()
         ids = listed("ids", ids, str)
         waiting = await self._waiting_for(ids)
         words, failures = await self._words_of(ids)

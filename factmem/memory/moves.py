@@ -11,11 +11,11 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
-from factmem.abc.capabilities import Access, CopiesLogs, FeedsChanges, KeepsAccesses, KeepsVectors
+from factmem.abc.capabilities import Access, KeepsLog
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.codec import dump_entry
 from factmem.errors import (
@@ -78,18 +78,13 @@ class MoveReceipt:
         return sum(tenant.arrived for tenant in self.tenants)
 
 
-@runtime_checkable
-class _Movable(CopiesLogs, FeedsChanges, Protocol):
-    """Capabilities that a move needs of both stores."""
-
-
 async def refuse_unfinished(provider: AgentMemoryProvider, tenant: str | None) -> None:
     """Raise if the log of a tenant has not arrived as a whole.
 
     Raises:
         StoreUnavailableError: It is the target of an unfinished move.
     """
-    if not isinstance(provider, CopiesLogs):
+    if not isinstance(provider, KeepsLog):
         return
     try:
         copied = await provider.copied(tenant)
@@ -141,13 +136,12 @@ async def move(
     return await moving.run(organizations)
 
 
-def _movable(provider: AgentMemoryProvider, role: str) -> _Movable:
-    if isinstance(provider, _Movable):
+def _movable(provider: AgentMemoryProvider, role: str) -> KeepsLog:
+    if isinstance(provider, KeepsLog):
         return provider
     raise CapabilityError(
-        f"{type(provider).__name__} cannot be the {role} of a move: it does not copy logs (`CopiesLogs`), so history, "
-        "states, owners, evidence, times and vectors would be lost. If it keeps history, carry what it can represent "
-        "with `factmem export` and `factmem import`; otherwise save its facts one by one"
+        f"{type(provider).__name__} cannot be the {role} of a move: it keeps no log (`KeepsLog`), so history, "
+        "states, owners, evidence, times and vectors would be lost: save its facts one by one"
     )
 
 
@@ -185,7 +179,7 @@ class _Numbered(NamedTuple):
 
 
 async def _entries(
-    store: CopiesLogs, tenant: str | None, upto: int, advance: Callable[[int], None] = lambda count: None
+    store: KeepsLog, tenant: str | None, upto: int, advance: Callable[[int], None] = lambda count: None
 ) -> AsyncGenerator[_Numbered]:
     """Yield the log of a tenant up to a number.
 
@@ -214,8 +208,8 @@ class _Move:
         progress: See `move`.
     """
 
-    source: _Movable
-    target: _Movable
+    source: KeepsLog
+    target: KeepsLog
     progress: Callable[[int, int], None]
     _done: int = attrs.field(default=0, init=False)
     _total: int = attrs.field(default=0, init=False)
@@ -318,8 +312,6 @@ class _Move:
 
     async def _bind(self, pending: Sequence[str | None]) -> None:
         """Bind the target to the embedder of the source; what is pending gets all of its vectors from there."""
-        if not isinstance(self.source, KeepsVectors) or not isinstance(self.target, KeepsVectors):
-            return
         identity, bound = await self.source.embedder(), await self.target.embedder()
         if identity is None or identity == bound:
             return
@@ -407,8 +399,8 @@ class _Mending:
         mended: Whether a vector was copied.
     """
 
-    source: _Movable
-    target: _Movable
+    source: KeepsLog
+    target: KeepsLog
     tenant: str | None
     mended: bool = attrs.field(default=False, init=False)
     _vectors: dict[int, NDArray[np.float32]] = attrs.field(factory=dict, init=False)
@@ -425,19 +417,18 @@ class _Mending:
 
     async def finish(self) -> None:
         """Copy the differences that were found."""
-        if self._vectors and isinstance(self.target, KeepsVectors):
+        if self._vectors:
             await self.target.put_vectors(self.tenant, self._vectors)
             self.mended = True
-        if isinstance(self.source, KeepsAccesses) and isinstance(self.target, KeepsAccesses):
-            here = await self.source.accesses(self.tenant, self._records)
-            there = await self.target.accesses(self.tenant, list(here))
-            lacking = {
-                id: Access(count=access.count - there.get(id, _NEVER).count, last=access.last)
-                for id, access in here.items()
-                if access.count > there.get(id, _NEVER).count
-            }
-            if lacking:
-                await self.target.add_accesses(self.tenant, lacking)
+        here = await self.source.accesses(self.tenant, self._records)
+        there = await self.target.accesses(self.tenant, list(here))
+        lacking = {
+            id: Access(count=access.count - there.get(id, _NEVER).count, last=access.last)
+            for id, access in here.items()
+            if access.count > there.get(id, _NEVER).count
+        }
+        if lacking:
+            await self.target.add_accesses(self.tenant, lacking)
         self._vectors, self._records = {}, set()
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import attrs
 from anyio import to_thread
 
-from factmem.abc.capabilities import FeedsChanges, KeepsFiles, KeepsVectors
+from factmem.abc.capabilities import KeepsFiles
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, StoreUnavailableError
 from factmem.facts import FactType
@@ -402,8 +402,8 @@ async def verify_erased(provider: AgentMemoryProvider, traces: Traces) -> Erasur
     """
     if not isinstance(provider, KeepsFiles):
         raise CapabilityError(f"{type(provider).__name__} cannot list the files that it keeps its data in")
-    log = await provider.changes(traces.tenant) if isinstance(provider, FeedsChanges) else ()
-    rows = (await provider.vectors(traces.tenant))[1] if isinstance(provider, KeepsVectors) and traces.vectors else None
+    log = await provider.changes(traces.tenant)
+    rows = (await provider.vectors(traces.tenant))[1] if traces.vectors else None
     needles, left_out = await to_thread.run_sync(partial(_needles, traces, log, rows))
     files = await provider.files()
     found = await to_thread.run_sync(partial(_searched, files, needles))

@@ -103,7 +103,7 @@ class Reader(Part):
 
     async def _entries(self, place: Place, keyword: str) -> Sequence[LogEntry]:
         """Return the log of one concept at one place: of its keyword, or else of alike ones."""
-        log = await self._backend.history().entries(place, keyword)
+        log = await self._backend.log().entries(place, keyword)
         alike = RecallFilter(keywords=(keyword,), subject=place.subject, scope=place.scope, exact=True)
         return log or await self._backend.mirror.log(LogPart(kept=alike))
 

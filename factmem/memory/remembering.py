@@ -832,7 +832,7 @@ class Rememberer(PipelinePart):
 
     async def _session(self, session: StoredSession, order: Order) -> StoredWords:
         """Return the words of a stored session, to be read again in any state."""
-        self._backend.history()
+        self._backend.log()
         kept_at = Place(
             self._context.named(session.subject) or order.place.subject,
             self._context.anchored(session.scope) or order.place.scope,

@@ -529,7 +529,7 @@ class Writer(ReadingPart):
     async def rollback(self, revision: int | FactRecord[Any], reason: str | None) -> Change:
         """See `Memory.rollback`."""
         self._context.check_writable()
-        self._backend.history()
+        self._backend.log()
         number = revision.revision if isinstance(revision, FactRecord) else revision
         named = [number] if isinstance(number, int) else []
         log = await self._reader.log(LogPart(seqs=named, related=True))
@@ -626,7 +626,7 @@ class Writer(ReadingPart):
             return []
         if not all(map(self._context.view.holds, {assertion.place for assertion in assertions})):
             raise OutOfViewError("something lies outside of this view: pass it to the memory that the view was made of")
-        self._backend.history()
+        self._backend.log()
         if vectors is None:
             vectors = await self.vectors(assertions)
         return await self._admitted(
@@ -662,7 +662,7 @@ class Writer(ReadingPart):
         return await self._appended(await self._screened_and_signed(statements))
 
     async def _appended(self, signed: Sequence[Statement]) -> Sequence[Receipt]:
-        store = self._backend.history()
+        store = self._backend.log()
         with nested(Operation.COMMIT, records_in=len(signed)) as call:
             try:
                 receipts = await store.append(signed)

@@ -27,7 +27,7 @@ import attrs
 from anyio import CancelScope, to_thread
 from filelock import FileLock, Timeout
 
-from factmem.abc.capabilities import BacksUp, StoreLocation
+from factmem.abc.capabilities import KeepsFiles, StoreLocation
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import (
     CapabilityError,
@@ -225,7 +225,7 @@ async def restore_backup(
         raise AssertionError("unreachable: a shielded scope is not cancelled")
 
 
-async def _put_in_place(store: BacksUp, exchange: _Exchange, backup: Backup) -> Path | None:
+async def _put_in_place(store: KeepsFiles, exchange: _Exchange, backup: Backup) -> Path | None:
     """Exchange the files, unless somebody uses them, and return the path of the replaced store."""
     note = await to_thread.run_sync(exchange.begin, backup)
     try:
@@ -237,7 +237,7 @@ async def _put_in_place(store: BacksUp, exchange: _Exchange, backup: Backup) -> 
     return note.kept_at(store.location)
 
 
-async def _exchanged(store: BacksUp, exchange: _Exchange, note: _Note) -> None:
+async def _exchanged(store: KeepsFiles, exchange: _Exchange, note: _Note) -> None:
     try:
         await to_thread.run_sync(exchange.run, note)
     except OSError as error:
@@ -259,8 +259,8 @@ def refuse_unfinished_restore(path: Path) -> None:
         )
 
 
-def _backed_up(provider: AgentMemoryProvider) -> BacksUp:
-    if isinstance(provider, BacksUp):
+def _backed_up(provider: AgentMemoryProvider) -> KeepsFiles:
+    if isinstance(provider, KeepsFiles):
         return provider
     raise CapabilityError(
         f"{type(provider).__name__} keeps no store at a path, which could be backed up: use the tools of its database "
@@ -268,7 +268,7 @@ def _backed_up(provider: AgentMemoryProvider) -> BacksUp:
     )
 
 
-async def _check(copy: BacksUp, complaint: str) -> None:
+async def _check(copy: KeepsFiles, complaint: str) -> None:
     """Raise if a copy is not sound."""
     try:
         errors = [finding for finding in await copy.check() if finding.severity is Severity.ERROR]

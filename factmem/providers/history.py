@@ -11,7 +11,7 @@ import attrs
 from typing_extensions import override
 
 from factmem.abc import system_clock
-from factmem.abc.capabilities import Append, KeepsHistory, Receipt, Statement
+from factmem.abc.capabilities import Append, Receipt, Statement
 from factmem.abc.clock import Clock
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import InvalidDataError
@@ -25,8 +25,8 @@ from factmem.subjects import MemorySubject
 __all__ = ["HistoryProvider", "fact_of"]
 
 
-class HistoryProvider(AgentMemoryProvider, KeepsHistory):
-    """A provider whose four verbs are built on `append` and `entries` of `KeepsHistory`, which a subclass implements.
+class HistoryProvider(AgentMemoryProvider):
+    """A provider whose four verbs are built on `append` and `entries`, which a subclass implements; see `KeepsLog`.
 
     Args:
         clock: gives the time of recording, and decides what has expired.
@@ -38,12 +38,12 @@ class HistoryProvider(AgentMemoryProvider, KeepsHistory):
         self._clock = clock
 
     @abc.abstractmethod
-    @override
-    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]: ...
+    async def append(self, statements: Sequence[Statement]) -> Sequence[Receipt]:
+        """See `KeepsLog.append`."""
 
     @abc.abstractmethod
-    @override
-    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]: ...
+    async def entries(self, place: Place, keyword: str | None = None) -> Sequence[LogEntry]:
+        """See `KeepsLog.entries`."""
 
     @override
     async def save(self, fact: Fact[Any], subject: MemorySubject, scope: MemoryScope) -> None:

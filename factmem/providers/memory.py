@@ -14,14 +14,9 @@ from factmem.abc import system_clock
 from factmem.abc.capabilities import (
     Access,
     Append,
-    ChecksItself,
-    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
-    Erases,
-    FeedsChanges,
-    KeepsAccesses,
-    KeepsVectors,
+    KeepsLog,
     LogPart,
     Receipt,
     Statement,
@@ -33,7 +28,7 @@ from factmem.facts import Concept, Fact, FactT
 from factmem.findings import Finding, findings_in, unfinished_copy
 from factmem.providers.history import HistoryProvider
 from factmem.providers.planning import Planner, SteadyClock, TrackIndex, check_part
-from factmem.providers.rows import binds_anew
+from factmem.providers.rows import binds_anew, part_of
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -72,7 +67,7 @@ class NoMemory(AgentMemoryProvider):
         return ()
 
 
-class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesses, Erases, CopiesLogs, ChecksItself):
+class InMemoryProvider(HistoryProvider, KeepsLog):
     """Keeps everything in memory, with every capability; gone when it is closed.
 
     Args:
@@ -224,11 +219,9 @@ class InMemoryProvider(HistoryProvider, FeedsChanges, KeepsVectors, KeepsAccesse
     async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
         log = self._logs.get(tenant, [])
         start = bisect.bisect_right(log, since, key=lambda entry: entry.seq)
-        entries = log[start : start + limit]
-        until = entries[-1].seq if start + limit < len(log) else max(since, await self.version(tenant))
-        of_part = {entry.seq: self._vectors.get((tenant, entry.seq)) for entry in entries}
-        vectors = {seq: vector for seq, vector in of_part.items() if vector is not None}
-        return LogPart(since=since, until=until, entries=entries, vectors=vectors)
+        entries = log[start : start + limit + 1]
+        vectors = {entry.seq: row for entry in entries if (row := self._vectors.get((tenant, entry.seq))) is not None}
+        return part_of(entries, vectors, since=since, limit=limit, newest=await self.version(tenant))
 
     @override
     async def begin_copy(self, tenants: Sequence[str | None]) -> None:

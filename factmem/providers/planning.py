@@ -405,7 +405,7 @@ class Planner:
         """Return the receipts of a request, and what is to be written.
 
         Raises:
-            FactMemError: See `KeepsHistory.append`; the plan continues without the request.
+            FactMemError: See `KeepsLog.append`; the plan continues without the request.
         """
         receipts: list[Receipt] = []
         planned: list[Planned] = []
@@ -459,7 +459,7 @@ def check_part(part: LogPart, tenant: str | None, copied: int | None) -> None:
     Args:
         part: The part.
         tenant: The tenant.
-        copied: See `CopiesLogs.copied`.
+        copied: See `KeepsLog.copied`.
 
     Raises:
         StateConflictError: The copy was not begun, or is not complete up to where the part begins.

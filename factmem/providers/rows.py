@@ -11,11 +11,12 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
+import itertools
 import json
 import os
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -42,11 +43,11 @@ __all__ = [
     "SEQ_BITS",
     "SEQ_MASK",
     "NewRow",
-    "OutlineRow",
     "PreparedRow",
     "binds_anew",
     "checksum",
     "damaged_vectors",
+    "in_order",
     "microseconds",
     "moment_at",
     "new_ids",
@@ -55,6 +56,7 @@ __all__ = [
     "pack_id",
     "pack_moment",
     "pack_record_id",
+    "part_of",
     "partial_checksum",
     "place_digest",
     "prepared",
@@ -64,7 +66,7 @@ __all__ = [
     "read_outlines",
     "row_sum",
     "seq_of",
-    "storable_vector",
+    "stored_vector",
     "unpack_id",
     "unpack_moment",
     "unpack_record_id",
@@ -159,6 +161,36 @@ def prepared_part(part: LogPart) -> list[NewRow]:
     said = [entry for entry in part.entries if isinstance(entry, Recorded)]
     rows = prepared([Append(assertion=entry.assertion, vector=part.vectors.get(entry.seq)) for entry in said])
     return [row for row in rows if isinstance(row, NewRow)]
+
+
+def part_of(
+    entries: Sequence[LogEntry],
+    vectors: Mapping[int, NDArray[np.float32]],
+    *,
+    since: int,
+    limit: int | None,
+    newest: int,
+) -> LogPart:
+    """Return a part of a log.
+
+    Args:
+        entries: The entries after ``since``, in order: all of them, or at least one more than the limit.
+        vectors: Vectors by sequence number; those of other entries are left out.
+        since: The sequence number that the part begins after.
+        limit: Maximum number of entries; None for no limit.
+        newest: The newest sequence number of the tenant.
+    """
+    until = max(since, newest) if limit is None or len(entries) <= limit else entries[limit - 1].seq
+    entries = entries[:limit]
+    here = {entry.seq for entry in entries}
+    return LogPart(
+        since=since, until=until, entries=entries, vectors={seq: row for seq, row in vectors.items() if seq in here}
+    )
+
+
+def in_order(*entries: Iterable[LogEntry]) -> list[LogEntry]:
+    """Return the entries of a log by their sequence numbers."""
+    return sorted(itertools.chain.from_iterable(entries), key=lambda entry: entry.seq)
 
 
 def _new_row(item: Append, vector: NDArray[np.float32] | None) -> NewRow:
@@ -369,33 +401,6 @@ _GIVEN_FIELDS: Final = [("id", "<u8"), ("record", "<u8"), ("recorded_at", "<i8")
 _NUMBERS: Final = struct.Struct("<QQq")
 
 
-@attrs.frozen(kw_only=True)
-class OutlineRow:
-    """An outline with the columns of its assertion.
-
-    Attributes:
-        seq: Sequence number of the assertion.
-        id: Id of the assertion.
-        record_id: Id of its record.
-        recorded_at: Time of recording.
-        checksum: Checksum of its row.
-        tenant: Tenant; empty for none.
-        outline: Outline.
-    """
-
-    seq: int
-    id: str
-    record_id: str
-    recorded_at: dt.datetime
-    checksum: int
-    tenant: str
-    outline: Outline
-
-    def body(self) -> bytes:
-        """Return the stored bytes."""
-        return outline_body(self.seq, self.id, self.record_id, self.recorded_at, self.outline)
-
-
 def outline_body(seq: int, id: str, record_id: str, recorded_at: dt.datetime, outline: Outline) -> bytes:
     """Return the stored bytes of the outline of an assertion."""
     numbers = number_of_id(id), number_of_id(record_id), microseconds(recorded_at)
@@ -476,7 +481,7 @@ def written_embedder(identity: EmbedderIdentity) -> str:
 
 
 def binds_anew(stored: EmbedderIdentity | None, wanted: EmbedderIdentity, *, replace: bool) -> bool:
-    """Return whether binding a store to an embedder changes it; see `KeepsVectors.use_embedder`.
+    """Return whether binding a store to an embedder changes it; see `KeepsLog.use_embedder`.
 
     Raises:
         EmbedderMismatchError: The store is bound to another one.
@@ -486,7 +491,7 @@ def binds_anew(stored: EmbedderIdentity | None, wanted: EmbedderIdentity, *, rep
     return replace or stored != wanted
 
 
-def storable_vector(
+def stored_vector(
     vector: NDArray[np.float32], stored: EmbedderIdentity | None, bound: EmbedderIdentity | None
 ) -> bytes:
     """Return a vector of length 1 in its stored form.

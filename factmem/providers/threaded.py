@@ -15,6 +15,7 @@ A provider is then a constructor and an `Engine`:
 from __future__ import annotations
 
 import abc
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,14 +30,9 @@ from typing_extensions import override
 from factmem.abc import system_clock
 from factmem.abc.capabilities import (
     Access,
-    ChecksItself,
-    CopiesLogs,
     EmbedderIdentity,
     EraseReceipt,
-    Erases,
-    FeedsChanges,
-    KeepsAccesses,
-    KeepsVectors,
+    KeepsLog,
     LogPart,
     Receipt,
     Statement,
@@ -122,71 +118,70 @@ class Engine(Protocol):
         ...
 
     def entries(self, place: Place, keyword: str | None) -> Sequence[LogEntry]:
-        """See `KeepsHistory.entries`."""
+        """See `KeepsLog.entries`."""
         ...
 
     def version(self, tenant: str | None) -> int:
-        """See `FeedsChanges.version`."""
-        ...
-
-    def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
-        """See `FeedsChanges.changes`."""
+        """See `KeepsLog.version`."""
         ...
 
     def embedder(self) -> EmbedderIdentity | None:
-        """See `KeepsVectors.embedder`."""
+        """See `KeepsLog.embedder`."""
         ...
 
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
-        """See `KeepsVectors.use_embedder`. It writes only where the binding changes."""
+        """See `KeepsLog.use_embedder`. It writes only where the binding changes."""
         ...
 
     def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """See `KeepsVectors.put_vectors`."""
+        """See `KeepsLog.put_vectors`."""
         ...
 
     def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
-        """See `KeepsVectors.vectors`."""
+        """See `KeepsLog.vectors`."""
         ...
 
     def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
-        """See `KeepsAccesses.add_accesses`."""
+        """See `KeepsLog.add_accesses`."""
         ...
 
     def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
-        """See `KeepsAccesses.accesses`."""
+        """See `KeepsLog.accesses`."""
         ...
 
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
-        """See `Erases.erase`."""
+        """See `KeepsLog.erase`."""
         ...
 
     def tenants(self) -> Sequence[str | None]:
-        """See `CopiesLogs.tenants`."""
+        """See `KeepsLog.tenants`."""
         ...
 
-    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
-        """See `CopiesLogs.log_part`."""
+    def log_part(self, tenant: str | None, since: int, limit: int | None, *, vectors: bool) -> LogPart:
+        """See `KeepsLog.log_part` and `KeepsLog.changes`.
+
+        Args:
+            tenant: The tenant.
+            since: The sequence number to start after.
+            limit: Maximum number of entries; None for all.
+            vectors: Whether to read their vectors as well.
+        """
         ...
 
-    def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        """See `CopiesLogs.begin_copy`."""
+    def mark_copies(self, tenants: Sequence[str | None], *, unfinished: bool) -> None:
+        """See `KeepsLog.begin_copy` and `KeepsLog.end_copy`."""
         ...
 
     def copied(self, tenant: str | None) -> int | None:
-        """See `CopiesLogs.copied`."""
+        """See `KeepsLog.copied`."""
         ...
 
     def put_log_part(self, tenant: str | None, part: LogPart) -> None:
-        """See `CopiesLogs.put_log_part`."""
-        ...
-
-    def end_copy(self, tenants: Sequence[str | None]) -> None:
-        """See `CopiesLogs.end_copy`."""
+        """See `KeepsLog.put_log_part`."""
         ...
 
     def check(self, progress: Callable[[int, int], None]) -> Sequence[Finding]:
-        """See `ChecksItself.check`."""
+        """See `KeepsLog.check`."""
         ...
 
     def close(self) -> None:
@@ -248,22 +243,36 @@ class GroupCommit:
         try:
             async with self._turn:
                 if not request.done:
-                    batch, self._pending = self._pending, []
-                    await self._in_thread(partial(self._commit, batch))
+                    await self._commit_pending()
         finally:
             if not request.done and request in self._pending:
                 self._pending.remove(request)
 
+    async def _commit_pending(self) -> None:
+        taken = [self._pending]
+        self._pending = []
+
+        def commit() -> None:
+            try:
+                batch = taken.pop()
+            except IndexError:
+                return  # given back, because the call was cancelled before
+            self._commit(batch)
+
+        try:
+            await self._in_thread(commit)
+        finally:
+            # Whoever removes the batch from the list decides it: others wait for theirs in it.
+            with contextlib.suppress(IndexError):
+                self._pending = taken.pop() + self._pending
+
     async def alone(self, work: Callable[[], T]) -> T:
-        """Call a function between two commits, in a worker thread."""
+        """Call a function between two commits, in a worker thread; a call cancelled before it begins does nothing."""
         async with self._turn:
             return await self._in_thread(work)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        # A batch that was taken must be decided: others wait for it.
-        with anyio.CancelScope(shield=True):
-            return await anyio.to_thread.run_sync(self._one_at_a_time, work, limiter=self._limiter)
-        raise AssertionError("unreachable: a shielded scope is not cancelled")
+        return await anyio.to_thread.run_sync(self._one_at_a_time, work, limiter=self._limiter)
 
     def _one_at_a_time(self, work: Callable[[], T]) -> T:
         # asyncio's own Task.cancel() leaves the thread running and frees the turn; the next call waits here.
@@ -290,17 +299,7 @@ _INHERITED: Final[list[object]] = []
 """Engines that a forked process got from its parent: kept here, because it may neither use nor finalise them."""
 
 
-class ThreadedProvider(
-    HistoryProvider,
-    FeedsChanges,
-    KeepsVectors,
-    KeepsAccesses,
-    Erases,
-    CopiesLogs,
-    ChecksItself,
-    abc.ABC,
-    Generic[EngineT],
-):
+class ThreadedProvider(HistoryProvider, KeepsLog, abc.ABC, Generic[EngineT]):
     """A provider with history, vectors, erasure and access counts, on top of a blocking `Engine`.
 
     Reads run in worker threads beside each other. Writes run one at a time, and calls of `append` that wait at the
@@ -345,7 +344,7 @@ class ThreadedProvider(
 
     @override
     async def changes(self, tenant: str | None, since: int = 0) -> Sequence[LogEntry]:
-        return await self._read(lambda engine: engine.changes(tenant, since))
+        return (await self._read(lambda engine: engine.log_part(tenant, since, None, vectors=False))).entries
 
     @override
     async def embedder(self) -> EmbedderIdentity | None:
@@ -383,11 +382,11 @@ class ThreadedProvider(
 
     @override
     async def log_part(self, tenant: str | None, since: int = 0, *, limit: int = 1_000) -> LogPart:
-        return await self._read(lambda engine: engine.log_part(tenant, since, limit))
+        return await self._read(lambda engine: engine.log_part(tenant, since, limit, vectors=True))
 
     @override
     async def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        await self._write(lambda engine: engine.begin_copy(tenants))
+        await self._write(lambda engine: engine.mark_copies(tenants, unfinished=True))
 
     @override
     async def copied(self, tenant: str | None) -> int | None:
@@ -399,7 +398,7 @@ class ThreadedProvider(
 
     @override
     async def end_copy(self, tenants: Sequence[str | None]) -> None:
-        await self._write(lambda engine: engine.end_copy(tenants))
+        await self._write(lambda engine: engine.mark_copies(tenants, unfinished=False))
 
     @override
     async def check(self, *, progress: Callable[[int, int], None] | None = None) -> Sequence[Finding]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import attrs
-from anyio import fail_after, to_thread
+from anyio import move_on_after, to_thread
 
 from factmem.abc.capabilities import EmbedderIdentity
 from factmem.abc.embedder import Embedder
@@ -435,18 +435,17 @@ class BoundedEmbedder:
 
     async def _in_time(self, ask: Callable[[], Awaitable[T]]) -> T:
         try:
-            with fail_after(self.timeout):
+            with move_on_after(self.timeout):
                 return await ask()
         except (EmbedderError, MissingPackageError):
             raise
         except TimeoutError:
-            raise EmbedderError(
-                f"the embedder did not answer within {self.timeout:g} s: try later or raise embedder_timeout="
-                if self.timeout is not None
-                else "the embedder gave up after its own time limit: try later"
-            ) from None
+            raise EmbedderError("the embedder gave up after its own time limit: try later") from None
         except Exception as error:  # a third party's embedder may raise anything
             raise EmbedderError(f"the embedder failed: {type(error).__name__}") from error
+        raise EmbedderError(
+            f"the embedder did not answer within {self.timeout:g} s: try later or raise embedder_timeout="
+        )
 
 
 async def embed_checked(embedder: Embedder, texts: Sequence[str], *, query: bool = False) -> NDArray[np.float32]:

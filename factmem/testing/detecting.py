@@ -4,37 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from factmem.abc.capabilities import (
-    BacksUp,
-    ChecksItself,
-    CopiesLogs,
-    Erases,
-    FeedsChanges,
-    KeepsFiles,
-    KeepsHistory,
-    KeepsVectors,
-    UpgradesFormat,
-)
+from factmem.abc.capabilities import KeepsFiles, KeepsLog, ScansVectors, UpgradesFormat
+from factmem.abc.outlines import KeepsOutlines
 from factmem.abc.provider import AgentMemoryProvider
 
 __all__ = ["capabilities_of"]
 
-_CAPABILITIES: Final[tuple[type, ...]] = (
-    KeepsHistory,
-    FeedsChanges,
-    KeepsVectors,
-    Erases,
-    CopiesLogs,
-    KeepsFiles,
-    ChecksItself,
-    UpgradesFormat,
-    BacksUp,
-)
+_CAPABILITIES: Final[tuple[type, ...]] = (KeepsLog, KeepsOutlines, ScansVectors, KeepsFiles, UpgradesFormat)
 
 
 def capabilities_of(provider: AgentMemoryProvider) -> list[str]:
-    """Return the names of the protocols of `factmem.abc.capabilities` that a provider satisfies.
+    """Return the names of the protocols that a provider satisfies, such as ``["KeepsLog", "KeepsFiles"]``.
 
-    They are in the order of that module: ``["KeepsHistory", "Erases"]``.
+    They are those of `factmem.abc.capabilities`, and `KeepsOutlines`.
     """
     return [capability.__name__ for capability in _CAPABILITIES if isinstance(provider, capability)]

@@ -25,6 +25,7 @@ from factmem.findings import Finding, FindingKind, Severity, finding_of, finding
 from factmem.private_files import create_file, make_folders, write_all
 from factmem.providers import TrackIndex
 from factmem.providers.planning import Planner, SteadyClock, check_part, misfit, unknown_assertion
+from factmem.providers.rows import part_of
 from factmem.providers.threaded import Request
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import storable_vector
@@ -278,10 +279,6 @@ class FileEngine:
         with self._storage.lock(self._lock_timeout):
             return self._counter.last(tenant)
 
-    def changes(self, tenant: str | None, since: int) -> list[LogEntry]:
-        """Return the log of a tenant after a sequence number."""
-        return self._until(tenant, since)[1]
-
     def _until(self, tenant: str | None, since: int, limit: int | None = None) -> tuple[int, list[LogEntry]]:
         """Return the last number of a tenant, and its log after a number, or the beginning of that."""
         # Read first: a number is committed only when everything up to it is in the logs.
@@ -352,7 +349,7 @@ class FileEngine:
         identity = self.embedder()
         if identity is None:
             return [], np.empty((0, 0), dtype=np.float32)
-        wanted = [entry.seq for entry in self.changes(tenant, since) if isinstance(entry, Recorded)]
+        wanted = [entry.seq for entry in self._until(tenant, since)[1] if isinstance(entry, Recorded)]
         rows: dict[int, NDArray[np.float32]] = {}
         with self._guard:
             for log, _ in self._copies.known(tenant):
@@ -457,26 +454,26 @@ class FileEngine:
         names = {log.folder[0] for log in self._storage.logs(kinds=(*HISTORY_KINDS, ARRIVAL_KIND))}
         return [name or None for name in sorted(names)]
 
-    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+    def log_part(self, tenant: str | None, since: int, limit: int | None, *, vectors: bool) -> LogPart:
         """Return a part of the log of a tenant."""
-        last, entries = self._until(tenant, since, limit + 1)
-        until = entries[limit - 1].seq if len(entries) > limit else max(since, last)
-        del entries[limit:]
-        vectors: dict[int, NDArray[np.float32]] = {}
-        identity = self.embedder()
+        newest, entries = self._until(tenant, since, None if limit is None else limit + 1)
+        found: dict[int, NDArray[np.float32]] = {}
+        identity = self.embedder() if vectors else None
         said = {entry.seq: place_log(entry.assertion.place) for entry in entries if isinstance(entry, Recorded)}
         if identity is not None:
             with self._guard:
                 rows = {log: self._sidecars.rows(log, identity) for log in set(said.values())}
-            vectors = {seq: rows[log][seq] for seq, log in said.items() if seq in rows[log]}
-        return LogPart(since=since, until=until, entries=entries, vectors=vectors)
+            found = {seq: rows[log][seq] for seq, log in said.items() if seq in rows[log]}
+        return part_of(entries, found, since=since, limit=limit, newest=newest)
 
-    def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        """Mark tenants as unfinished copies."""
+    def mark_copies(self, tenants: Sequence[str | None], *, unfinished: bool) -> None:
+        """Mark tenants as unfinished or finished copies."""
         with self._storage.lock(self._lock_timeout), self._guard:
             for tenant in tenants:
-                if self.copied(tenant) is None:
+                if unfinished and self.copied(tenant) is None:
                     self._complete(tenant, self._counter.last(tenant))
+                elif not unfinished and self.copied(tenant) is not None:
+                    self._storage.replace(arrival_log(tenant), ())
             self._storage.seal()
 
     def copied(self, tenant: str | None) -> int | None:
@@ -559,14 +556,6 @@ class FileEngine:
             logs.setdefault(log, []).extend([] if entry.seq in there else [entry])
         return logs
 
-    def end_copy(self, tenants: Sequence[str | None]) -> None:
-        """Mark copies as finished."""
-        with self._storage.lock(self._lock_timeout), self._guard:
-            for tenant in tenants:
-                if self.copied(tenant) is not None:
-                    self._storage.replace(arrival_log(tenant), ())
-            self._storage.seal()
-
     def _read(self, look: Callable[[], T]) -> T:
         """Read without the lock; read again with it before reporting damage."""
         try:
@@ -580,7 +569,7 @@ class FileEngine:
                 raise damage from None
 
     def copy_to(self, path: Path, progress: Callable[[int, int], None]) -> None:
-        """Copy all files while nobody writes; see `factmem.abc.capabilities.BacksUp.copy_to`.
+        """Copy all files while nobody writes; see `factmem.abc.capabilities.KeepsFiles.copy_to`.
 
         Raises:
             StoreUnavailableError: There is no store, or the copy cannot be written.
@@ -604,7 +593,7 @@ class FileEngine:
                 progress(done, len(wanted))
 
     def check_unused(self) -> None:
-        """Raise if another process writes just now; see `factmem.abc.capabilities.BacksUp.check_unused`."""
+        """Raise if another process writes just now; see `factmem.abc.capabilities.KeepsFiles.check_unused`."""
         lock = self._root / LOCK_NAME
         if lock.exists():
             try:

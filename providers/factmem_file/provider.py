@@ -10,7 +10,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from factmem.abc import system_clock
-from factmem.abc.capabilities import BacksUp, KeepsFiles, StoreLocation
+from factmem.abc.capabilities import KeepsFiles, StoreLocation
 from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogStorage
 from factmem.errors import CapabilityError, InvalidDataError
@@ -22,7 +22,7 @@ from factmem_file.log_storage import LocalLogStorage
 __all__ = ["LocalFileMemoryProvider"]
 
 
-class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp):
+class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles):
     """Keeps facts in readable files, one per scope and subject, with every capability.
 
     Several processes may share a store. The cost of a save does not depend on the number of facts, except that the
@@ -85,7 +85,7 @@ class LocalFileMemoryProvider(ThreadedProvider[FileEngine], KeepsFiles, BacksUp)
 
     @override
     async def check_unused(self) -> None:
-        """See `BacksUp.check_unused`: here only a write that is going on shows."""
+        """See `KeepsFiles.check_unused`: here only a write that is going on shows."""
         await self._write(lambda engine: engine.check_unused())
 
     @override

@@ -12,23 +12,27 @@ from factmem.abc.clock import Clock
 from factmem.abc.outlines import Outline, Outlined
 from factmem.codec import MAX_SEQ
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
-from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
+from factmem.findings import Finding, FindingKind, finding_of
+from factmem.findings import named as named_tenant
 from factmem.providers import TrackIndex
 from factmem.providers.planning import SteadyClock, check_part
 from factmem.providers.rows import (
     NewRow,
-    OutlineRow,
     PreparedRow,
     binds_anew,
     damaged_vectors,
+    in_order,
     microseconds,
     moment_at,
+    outline_body,
+    part_of,
     place_digest,
     prepared_part,
     read_embedder,
     read_outlines,
     written_embedder,
 )
+from factmem.providers.sql import checked_tenants, foreign_rows
 from factmem.providers.threaded import AppendEach, Request, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, StateChange, Tombstone
 from factmem.vectors import unit_vector
@@ -46,13 +50,14 @@ from factmem_postgres.rows import (
     record_of,
 )
 from factmem_postgres.schema import MIGRATIONS
-from factmem_postgres.server import Ending, Row, Server, Session, Step, foreign_rows, of_all, of_tenant
+from factmem_postgres.server import Ending, Row, Server, Session, Step, of_all, of_tenant
 from factmem_postgres.writing import (
     META,
     NEW_COUNTER,
     Batch,
     Eraser,
     Meta,
+    OutlineRow,
     Part,
     delete_rows,
     locked_counter,
@@ -136,12 +141,11 @@ _ACCESSES: Final = (
 )
 
 
-_TENANTS: Final = "SELECT tenant, copying FROM {schema}.counters ORDER BY tenant"
+_TENANTS: Final = "SELECT tenant FROM {schema}.counters ORDER BY tenant"
 _STRAY: Final = (
     "SELECT count(*) FROM {schema}.vectors v WHERE v.tenant = %s AND NOT EXISTS"
     " (SELECT FROM {schema}.assertions a WHERE a.tenant = v.tenant AND a.seq = v.seq)"
 )
-_REEMBED: Final = "run `factmem reembed`"
 
 
 _COPYABLE: Final = "SELECT tenant FROM {schema}.counters WHERE seq > 0 OR copying ORDER BY tenant"
@@ -217,20 +221,6 @@ class PostgresEngine:
         wanted = [bytes_of(tenant), place_digest(place), named, named]
         found = self._server.read(tenant, (_SAID_AT_PLACE, wanted), (_CHANGED_AT_PLACE, wanted))
         return _log(bytes_of(tenant), *found) if found else []
-
-    @_guarded
-    def changes(self, tenant: str | None, since: int) -> Sequence[LogEntry]:
-        """Return the log of a tenant after a sequence number."""
-        name, since = bytes_of(tenant), _bounded(since)
-        steps = [(sql, [name, since]) for sql in (_SAID, _CHANGED, _ERASED)]
-        found = self._server.read(tenant, (_COUNTER, [name]), *steps)
-        if not found:
-            return []
-        counter, said, changed, erased = found
-        if since == 0:
-            total = sum(row[4] for row in said) + sum(row[7] for row in changed) + sum(row[2] for row in erased)
-            _check_sum(total, counter)
-        return _log(name, said, changed, erased)
 
     @_guarded
     def embedder(self) -> EmbedderIdentity | None:
@@ -310,34 +300,37 @@ class PostgresEngine:
         return [name.decode() or None for (name,) in found[1]] if found else []
 
     @_guarded
-    def log_part(self, tenant: str | None, since: int, limit: int) -> LogPart:
+    def log_part(self, tenant: str | None, since: int, limit: int | None, *, vectors: bool) -> LogPart:
         """Return a part of the log of a tenant."""
         import numpy as np
 
         name, since = bytes_of(tenant), _bounded(since)
-        wanted = [name, since, limit + 1]
+        wanted = [name, since, None if limit is None else limit + 1]
         steps: list[Step] = [
             (_COUNTER, [name]),
             (f"{_SAID} LIMIT %s", wanted),
             (f"{_CHANGED} ORDER BY s.seq LIMIT %s", wanted),
             (f"{_ERASED} ORDER BY d.seq LIMIT %s", wanted),
-            (f"{_VECTORS} LIMIT %s", wanted),
         ]
         if since == 0:
             steps.append((_SUMS, [name, -1, name, -1, name, name]))
-        counter, said, changed, erased, rows, *sums = self._server.read(tenant, *steps) or [[]] * 5
-        if sums:
-            _check_sum(sums[0][0][0], counter)
+        if vectors:
+            steps.append((f"{_VECTORS} LIMIT %s", wanted))
+        counter, said, changed, erased, *rest = self._server.read(tenant, *steps) or [[]] * 4
+        if since == 0 and rest:
+            _check_sum(rest[0][0][0], counter)
+        rows = rest[-1] if vectors and rest else []
+        found = {seq: np.frombuffer(row, np.float32) for seq, row, _ in rows}
         log = _log(name, said, changed, erased)
-        until = log[limit - 1].seq if len(log) > limit else max(since, _newest(counter))
-        entries = log[:limit]
-        here = {entry.seq for entry in entries if isinstance(entry, Recorded)}
-        vectors = {seq: np.frombuffer(row, np.float32) for seq, row, _ in rows if seq in here}
-        return LogPart(since=since, until=until, entries=entries, vectors=vectors)
+        return part_of(log, found, since=since, limit=limit, newest=_newest(counter))
 
-    def begin_copy(self, tenants: Sequence[str | None]) -> None:
-        """Mark tenants as unfinished copies."""
-        self._mark(tenants, copying=True)
+    def mark_copies(self, tenants: Sequence[str | None], *, unfinished: bool) -> None:
+        """Mark tenants as unfinished or finished copies."""
+        steps: list[Step] = []
+        for tenant in sorted(tenants, key=bytes_of):
+            name = bytes_of(tenant)
+            steps += [of_tenant(tenant), *([(NEW_COUNTER, [name])] if unfinished else []), (_MARK, [unfinished, name])]
+        self._server.write(lambda _: Ending(None, steps))
 
     @_guarded
     def copied(self, tenant: str | None) -> int | None:
@@ -350,17 +343,6 @@ class PostgresEngine:
         """Append a part to an unfinished copy."""
         rows = prepared_part(part)
         self._server.write(lambda session: _taken(session, tenant, part, rows, self._clock, self._bound))
-
-    def end_copy(self, tenants: Sequence[str | None]) -> None:
-        """Mark copies as finished."""
-        self._mark(tenants, copying=False)
-
-    def _mark(self, tenants: Sequence[str | None], *, copying: bool) -> None:
-        steps: list[Step] = []
-        for tenant in sorted(tenants, key=bytes_of):
-            name = bytes_of(tenant)
-            steps += [of_tenant(tenant), *([(NEW_COUNTER, [name])] if copying else []), (_MARK, [copying, name])]
-        self._server.write(lambda _: Ending(None, steps))
 
     def format_versions(self) -> tuple[int, int]:
         """Return the version of the tables, and the newest one."""
@@ -382,29 +364,19 @@ class PostgresEngine:
         if found is None:
             advice = "check the address and its schema: a store is made by the first write"
             return [Finding(kind=FindingKind.MISSING, part=self._server.name, problem="no store", advice=advice)]
-        tenants = [name.decode() or None for name, _ in found[1]]
-        findings = [unfinished_copy(name.decode() or None) for name, copying in found[1] if copying]
-        for done, tenant in enumerate(tenants, start=1):
-            findings += self._of_tenant(tenant)
-            progress(done, len(tenants))
+        tenants = [name.decode() or None for (name,) in found[1]]
+        findings = list(checked_tenants(self, tenants, progress))
+        for tenant in tenants:
+            findings += self._left_over(tenant)
         return findings
 
-    def _of_tenant(self, tenant: str | None) -> Iterator[Finding]:
-        part = "the default tenant" if tenant is None else f"tenant {tenant}"
-        try:
-            yield from findings_in(self.changes(tenant, 0), tenant)
-        except CorruptStoreError as error:
-            yield finding_of(error, part)
-        problem = None
-        try:
-            self.vectors(tenant, 0)
-        except CorruptStoreError:
-            problem = "the vectors were changed"
+    def _left_over(self, tenant: str | None) -> Iterator[Finding]:
+        """Yield the vectors of a tenant that belong to nothing, and its pending erasures."""
+        part = named_tenant(tenant)
         stray = self._server.read(tenant, (_STRAY, [bytes_of(tenant)])) or [[(0,)]]
-        if stray[0][0][0]:
-            problem = f"{stray[0][0][0]} vector(s) belong to no assertion"
-        if problem is not None:
-            yield Finding(kind=FindingKind.REMAKEABLE, part=part, problem=problem, advice=_REEMBED)
+        if count := stray[0][0][0]:
+            problem = f"{count} vector(s) belong to no assertion"
+            yield Finding(kind=FindingKind.REMAKEABLE, part=part, problem=problem, advice="run `factmem reembed`")
         if count := Eraser(self._server).pending(tenant):
             yield Finding(
                 kind=FindingKind.PENDING_ERASURE,
@@ -438,19 +410,13 @@ class PostgresEngine:
             wanted = (_FOR_OUTLINES, [bytes_of(tenant), list(outlines)])
             meta, *_, rows = session.ask((META, ()), *locked_counter(tenant), wanted)
             version = Meta.of(meta).outlines
-            kept = [
-                OutlineRow(
-                    seq=seq,
-                    id=assertion_id(id, seq),
-                    record_id=record_of(record_id, assertion_id(id, seq)),
-                    recorded_at=moment_at(at),
-                    checksum=checksum,
-                    tenant=tenant or "",
-                    outline=outlines[seq],
-                )
-                for seq, id, record_id, at, checksum in rows
-                if outlines[seq].version == (self._outlines if version is None else version)
-            ]
+            version = self._outlines if version is None else version
+            kept: list[OutlineRow] = []
+            for seq, packed_id, record_id, at, check in rows:
+                id, outline = assertion_id(packed_id, seq), outlines[seq]
+                if outline.version == version:
+                    body = outline_body(seq, id, record_of(record_id, id), moment_at(at), outline)
+                    kept.append((seq, check, outline, body))
             return Ending(None, outlines_steps(tenant, kept) if kept else [])
 
         if outlines:
@@ -557,12 +523,11 @@ def _bounded(since: int) -> int:
 
 
 def _log(tenant: bytes, said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row] = ()) -> list[LogEntry]:
-    log: list[LogEntry] = [
-        *map(read_recorded, said),
-        *(read_state(tenant, row) for row in changed),
-        *(read_tombstone(tenant, row) for row in erased),
-    ]
-    return sorted(log, key=lambda entry: entry.seq)
+    return in_order(
+        map(read_recorded, said),
+        (read_state(tenant, row) for row in changed),
+        (read_tombstone(tenant, row) for row in erased),
+    )
 
 
 def _newest(counter: Sequence[Row]) -> int:

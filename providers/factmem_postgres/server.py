@@ -42,7 +42,6 @@ __all__ = [
     "Server",
     "Session",
     "Step",
-    "foreign_rows",
     "of_all",
     "of_tenant",
 ]
@@ -76,9 +75,6 @@ _ADVICE: Final = (
     ),
 )
 
-# A row that another program wrote fails wherever it is used.
-_OF_FOREIGN_ROWS: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-
 
 def _own_error(error: psycopg.Error, name: str, *, lost: bool) -> FactMemError:
     """Return the error of factmem for an error of the driver.
@@ -107,17 +103,6 @@ def _own_error(error: psycopg.Error, name: str, *, lost: bool) -> FactMemError:
     return StoreUnavailableError(
         f"{name} cannot be read or written just now ({code or type(error).__name__}): see the server's log"
     )
-
-
-@contextmanager
-def foreign_rows(name: str) -> Iterator[None]:
-    """Convert errors of rows that factmem never wrote; the block must use nothing but rows."""
-    try:
-        yield
-    except FactMemError:
-        raise
-    except _OF_FOREIGN_ROWS as error:
-        raise CorruptStoreError(f"{name} holds rows that factmem never wrote: restore it from a backup") from error
 
 
 T = TypeVar("T")

@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from factmem.abc.capabilities import EmbedderIdentity, EraseReceipt, Receipt
+from factmem.abc.outlines import Outline
 from factmem.errors import ProviderError
 from factmem.facts import FactType
 from factmem.providers import TrackIndex
 from factmem.providers.planning import Planned, Planner, SteadyClock
 from factmem.providers.rows import (
     NewRow,
-    OutlineRow,
     PreparedRow,
     checksum,
     microseconds,
     moment_at,
     new_ids,
+    outline_body,
     read_embedder,
-    storable_vector,
+    stored_vector,
 )
 from factmem.records import Assertion, AssertionState, Recorded, StateChange, Tombstone
 from factmem_postgres.rows import (
@@ -62,6 +63,7 @@ __all__ = [
     "Batch",
     "Eraser",
     "Meta",
+    "OutlineRow",
     "Part",
     "Prepared",
     "delete_rows",
@@ -72,6 +74,8 @@ __all__ = [
 ]
 
 Prepared: TypeAlias = Sequence[PreparedRow]
+OutlineRow: TypeAlias = tuple[int, int, Outline, bytes]
+"""The number and the checksum of an assertion, its outline, and what is stored of that; see `outline_body`."""
 
 META: Final = "SELECT key, value FROM {schema}.meta"
 NEW_COUNTER: Final = (
@@ -200,8 +204,8 @@ class Meta:
         )
 
     def storable(self, vector: NDArray[np.float32], bound: EmbedderIdentity | None) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.rows.storable_vector`."""
-        return storable_vector(vector, self.embedder, bound)
+        """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
+        return stored_vector(vector, self.embedder, bound)
 
 
 def vectors_step(tenant: str | None, binding: int, vectors: Mapping[int, bytes]) -> Step:
@@ -212,10 +216,8 @@ def vectors_step(tenant: str | None, binding: int, vectors: Mapping[int, bytes])
 
 def outlines_steps(tenant: str | None, kept: Sequence[OutlineRow]) -> list[Step]:
     """Return the steps that store outlines."""
-    shared = {item.outline.shared: _digest(item.outline.shared) for item in kept}
-    columns = [
-        (item.seq, item.outline.version, item.checksum, shared[item.outline.shared], item.body()) for item in kept
-    ]
+    shared = {outline.shared: _digest(outline.shared) for _, _, outline, _ in kept}
+    columns = [(seq, outline.version, check, shared[outline.shared], body) for seq, check, outline, body in kept]
     name = bytes_of(tenant)
     return [
         (_NEW_SHARED, [name, list(shared.values()), list(shared)]),
@@ -369,17 +371,8 @@ class Part:
         self._sum += check
         self._proof = self._proof or (_IS_SAID, [self.name, seq, id])
         if row.outline is not None and row.outline.version == outlines:
-            self._outlines.append(
-                OutlineRow(
-                    seq=seq,
-                    id=recorded.id,
-                    record_id=recorded.record_id,
-                    recorded_at=at,
-                    checksum=check,
-                    tenant=self.tenant or "",
-                    outline=row.outline,
-                )
-            )
+            body = outline_body(seq, recorded.id, recorded.record_id, at, row.outline)
+            self._outlines.append((seq, check, row.outline, body))
 
     def change(self, change: StateChange, *, joined: bool) -> None:
         """Write a change of state.
@@ -508,7 +501,7 @@ class Batch:
         """Write one request, all or nothing.
 
         Raises:
-            FactMemError: See `KeepsHistory.append`; the batch goes on without it.
+            FactMemError: See `KeepsLog.append`; the batch goes on without it.
         """
         vectors = {
             id(row): self._meta.storable(row.vector, self._bound)
@@ -656,7 +649,7 @@ class Eraser:
         self._server = server
 
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
-        """Erase assertions, and go on with earlier erasures; see `Erases.erase`."""
+        """Erase assertions, and go on with earlier erasures; see `KeepsLog.erase`."""
         erased = 0
         if record_ids or assertion_ids:
             erased = self._server.write(lambda session: _delete(session, record_ids, assertion_ids, tenant))

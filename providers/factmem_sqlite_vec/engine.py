@@ -11,21 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import apsw
+import attrs
 
 from factmem.abc.capabilities import Access, EmbedderIdentity, EraseReceipt, LogPart
 from factmem.abc.clock import Clock
 from factmem.abc.outlines import Outline, Outlined
 from factmem.errors import CapabilityError, CorruptStoreError, NewerVersionError
-from factmem.findings import Finding, FindingKind, finding_of, findings_in, unfinished_copy
+from factmem.findings import Finding, FindingKind, finding_of
 from factmem.private_files import is_exposed
 from factmem.providers.planning import SteadyClock
 from factmem.providers.rows import (
     SEQ_MASK,
     binds_anew,
     damaged_vectors,
+    in_order,
     microseconds,
     moment_at,
     outline_body,
+    part_of,
     place_digest,
     prepared_part,
     read_assertion,
@@ -36,6 +39,7 @@ from factmem.providers.rows import (
     unpack_record_id,
     written_embedder,
 )
+from factmem.providers.sql import checked_tenants
 from factmem.providers.threaded import AppendEach, Request, commit_prepared
 from factmem.records import LogEntry, Place, Recorded, Tombstone
 from factmem.vectors import unit_vector
@@ -192,11 +196,6 @@ class SqliteEngine:
         return newest_seq(connection, tenant)
 
     @_reads
-    def changes(self, connection: apsw.Connection, tenant: str | None, since: int) -> Sequence[LogEntry]:
-        """Return the log of a tenant after a sequence number."""
-        return _changes(connection, tenant, since)
-
-    @_reads
     def embedder(self, connection: apsw.Connection) -> EmbedderIdentity | None:
         """Return the embedder that the store is bound to."""
         return _bound_embedder(connection)
@@ -300,26 +299,19 @@ class SqliteEngine:
         return [name or None for (name,) in select(connection, wanted, LAST_SEQS[:1])]
 
     @_reads
-    def log_part(self, connection: apsw.Connection, tenant: str | None, since: int, limit: int) -> LogPart:
+    def log_part(
+        self, connection: apsw.Connection, tenant: str | None, since: int, limit: int | None, *, vectors: bool
+    ) -> LogPart:
         """Return a part of the log of a tenant."""
-        if since <= 0:
-            _check_complete(connection, tenant)
-        entries = _log(*_rows(connection, of_tenant(connection, tenant, since), limit + 1))
-        until = entries[limit - 1].seq if len(entries) > limit else max(since, newest_seq(connection, tenant))
-        vectors: dict[int, NDArray[np.float32]] = {}
-        if (identity := _bound_embedder(connection)) is not None:
-            keys, slots = slots_of(connection, of_tenant(connection, tenant, since, until))
-            seqs = (keys & SEQ_MASK).tolist()
-            for places, rows in read_slots(connection, slots, identity.dimension):
-                vectors.update({seqs[place]: row for place, row in zip(places.tolist(), rows, strict=True)})
-        return LogPart(since=since, until=until, entries=entries[:limit], vectors=vectors)
+        return _part(connection, tenant, since, limit, vectors=vectors)
 
     @_writes
-    def begin_copy(self, batch: Batch, tenants: Sequence[str | None]) -> None:
-        """Mark tenants as unfinished copies."""
-        for tenant in tenants:
+    def mark_copies(self, batch: Batch, tenants: Sequence[str | None], *, unfinished: bool) -> None:
+        """Mark tenants as unfinished or finished copies."""
+        for tenant in tenants if unfinished else ():
             batch.enter(tenant)
-        _mark(batch, tenants, copying=True)
+        names = [(unfinished, tenant or "") for tenant in tenants]
+        batch.connection.executemany("UPDATE tenants SET copying = ? WHERE name = ?", names)
 
     def copied(self, tenant: str | None) -> int | None:
         """Return the number up to which an unfinished copy is complete."""
@@ -329,11 +321,6 @@ class SqliteEngine:
         """Append a part to an unfinished copy."""
         rows = prepared_part(part)
         self.store.write(lambda connection: self._batch(connection, lambda batch: batch.take(part, rows, tenant)))
-
-    @_writes
-    def end_copy(self, batch: Batch, tenants: Sequence[str | None]) -> None:
-        """Mark copies as finished."""
-        _mark(batch, tenants, copying=False)
 
     def format_versions(self) -> tuple[int, int]:
         """Return the version of the file's format, and the newest one."""
@@ -358,7 +345,8 @@ class SqliteEngine:
                 advice = "check the path: a store is made by the first write"
                 return [Finding(kind=FindingKind.MISSING, part=name, problem="no store", advice=advice)]
             found += self.store.read(lambda connection: list(_of_file(connection, name)), as_it_is=True)
-            found += self.store.read(lambda connection: list(_of_database(connection, name, progress)))
+            found += self.store.read(lambda connection: list(_astray(connection, name)))
+            found += checked_tenants(self, self.store.read(_all_tenants), progress)
         except (CorruptStoreError, NewerVersionError) as error:
             found.append(finding_of(error, name))
         return [*found, *map(_exposed, filter(is_exposed, self.store.files()))]
@@ -503,17 +491,21 @@ def _bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
     return read_embedder(found[0][0]) if found else None
 
 
-def _mark(batch: Batch, tenants: Sequence[str | None], *, copying: bool) -> None:
-    names = [(copying, name or "") for name in tenants]
-    batch.connection.executemany("UPDATE tenants SET copying = ? WHERE name = ?", names)
-
-
-def _changes(connection: apsw.Connection, tenant: str | None, since: int) -> list[LogEntry]:
-    rows = _rows(connection, of_tenant(connection, tenant, since))
-    log = _log(*rows)
+def _part(connection: apsw.Connection, tenant: str | None, since: int, limit: int | None, *, vectors: bool) -> LogPart:
+    """See `factmem.providers.threaded.Engine.log_part`."""
     if since <= 0:
-        check_tenant(connection, tenant or "", *rows)
-    return log
+        _check_complete(connection, tenant)
+    entries = _log(*_rows(connection, of_tenant(connection, tenant, since), -1 if limit is None else limit + 1))
+    part = part_of(entries, {}, since=since, limit=limit, newest=newest_seq(connection, tenant))
+    identity = _bound_embedder(connection) if vectors else None
+    if identity is None:
+        return part
+    found: dict[int, NDArray[np.float32]] = {}
+    keys, slots = slots_of(connection, of_tenant(connection, tenant, since, part.until))
+    seqs = (keys & SEQ_MASK).tolist()
+    for places, rows in read_slots(connection, slots, identity.dimension):
+        found.update({seqs[place]: row for place, row in zip(places.tolist(), rows, strict=True)})
+    return attrs.evolve(part, vectors=found)
 
 
 def _rows(
@@ -545,12 +537,11 @@ def _erased(connection: apsw.Connection, part: tuple[int, int], limit: int = -1)
 
 
 def _log(said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row] = ()) -> list[LogEntry]:
-    log: list[LogEntry] = [
-        *map(read_assertion, said),
-        *map(read_state, changed),
-        *(Tombstone(assertion_id=id, seq=seq) for id, seq in erased),
-    ]
-    return sorted(log, key=lambda entry: entry.seq)
+    return in_order(
+        map(read_assertion, said),
+        map(read_state, changed),
+        (Tombstone(assertion_id=id, seq=seq) for id, seq in erased),
+    )
 
 
 def _check_complete(connection: apsw.Connection, tenant: str | None) -> None:
@@ -592,37 +583,18 @@ def _gathered(connection: apsw.Connection, slots: NDArray[np.int64], dimension: 
     return matrix
 
 
-def _of_database(connection: apsw.Connection, name: str, progress: Callable[[int, int], None]) -> Iterator[Finding]:
-    """Yield the findings in a database of the present format."""
+def _astray(connection: apsw.Connection, name: str) -> Iterator[Finding]:
+    """Yield what names rows that are not there, in a database of the present format."""
     for stray, query in _REFERENCES:
         ((count,),) = select(connection, query)
         if count:
             yield Finding(kind=FindingKind.DANGLING, part=name, problem=f"{count} {stray}", advice=_RESTORE)
-    for (copy,) in select(connection, "SELECT name FROM tenants WHERE copying ORDER BY name"):
-        yield unfinished_copy(copy or None)
-    tenants = {name for (name,) in select(connection, "SELECT name FROM tenants")} | tenants_with_sums(connection)
-    for done, tenant in enumerate(sorted(tenants), start=1):
-        try:
-            yield from findings_in(_changes(connection, tenant or None, 0), tenant or None)
-        except CorruptStoreError as error:
-            yield finding_of(error, f"tenant {tenant}" if tenant else "the default tenant")
-        if (problem := _problem_of_vectors(connection, tenant)) is not None:
-            advice = "run `factmem reembed`"
-            yield Finding(kind=FindingKind.REMAKEABLE, part=name, problem=problem, advice=advice)
-        progress(done, len(tenants))
 
 
-def _problem_of_vectors(connection: apsw.Connection, tenant: str) -> str | None:
-    embedder = _bound_embedder(connection)
-    if embedder is None:
-        return None
-    try:
-        _, rows, whole = _vectors(connection, tenant or None, 0)
-    except CorruptStoreError:
-        return "the vectors cannot be read"
-    if len(rows) and rows.shape[1] != embedder.dimension:
-        return "the vectors are of another dimension than the embedder's"
-    return None if whole else "the vectors were changed"
+def _all_tenants(connection: apsw.Connection) -> list[str | None]:
+    """Return the tenants that anything is kept of."""
+    names = {name for (name,) in select(connection, "SELECT name FROM tenants")} | tenants_with_sums(connection)
+    return [name or None for name in sorted(names)]
 
 
 def _of_file(connection: apsw.Connection, name: str) -> Iterator[Finding]:

@@ -12,14 +12,13 @@ from typing import Final
 
 import apsw
 
-from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderError, StoreUnavailableError
+from factmem.errors import CorruptStoreError, InvalidDataError, ProviderError, StoreUnavailableError
 from factmem.private_files import FlushError
 
 __all__ = [
     "ReadError",
     "detecting_failed_reads",
     "distrusted",
-    "foreign_rows",
     "is_failed_flush",
     "own_errors",
 ]
@@ -32,17 +31,6 @@ _DAMAGE: Final = (
     apsw.SQLError,
     apsw.ConstraintError,
     apsw.MismatchError,
-)
-
-# A row that another program wrote fails wherever it is used.
-_OF_FOREIGN_ROWS: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
 )
 
 _ADVICE: Final[tuple[tuple[tuple[type[apsw.Error], ...], str], ...]] = (
@@ -126,17 +114,6 @@ def own_errors(name: str) -> Iterator[None]:
         raise _damaged(name) from error
     except UnicodeEncodeError:
         raise InvalidDataError("a text holds a lone surrogate, which no store can carry") from None
-
-
-@contextmanager
-def foreign_rows(name: str) -> Iterator[None]:
-    """Convert errors of rows that factmem never wrote; the block must use nothing but rows."""
-    try:
-        yield
-    except (FactMemError, OSError, UnicodeError):
-        raise
-    except _OF_FOREIGN_ROWS as error:
-        raise _damaged(name) from error
 
 
 _ERRORS_OF_DISKS: Final = frozenset({errno.EIO, errno.ENXIO, errno.ERANGE})

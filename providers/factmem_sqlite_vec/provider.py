@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from factmem.abc import system_clock
-from factmem.abc.capabilities import BacksUp, KeepsFiles, ScansVectors, StoreLocation
+from factmem.abc.capabilities import KeepsFiles, ScansVectors, StoreLocation
 from factmem.abc.clock import Clock
 from factmem.names import checked_path
 from factmem.providers.threaded import DatabaseProvider, flag_option, seconds_option
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SqliteVecMemoryProvider"]
 
 
-class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansVectors, BacksUp):
+class SqliteVecMemoryProvider(DatabaseProvider[SqliteEngine], KeepsFiles, ScansVectors):
     """Keeps facts, their history and their vectors in one SQLite file; the default provider.
 
     It has every capability. Tasks that save at the same time share one transaction and one flush to the disk. Any

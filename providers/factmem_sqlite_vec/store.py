@@ -22,12 +22,12 @@ from factmem.errors import (
 )
 from factmem.private_files import FlushError, leftovers, open_to_change, sync_file, sync_folder, write_all
 from factmem.providers.backups import refuse_unfinished_restore
+from factmem.providers.sql import foreign_rows
 from factmem_sqlite_vec.codecs import PageCodec, connected
 from factmem_sqlite_vec.faults import (
     ReadError,
     detecting_failed_reads,
     distrusted,
-    foreign_rows,
     is_failed_flush,
     own_errors,
 )

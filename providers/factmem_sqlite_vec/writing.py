@@ -43,7 +43,7 @@ from factmem.providers.rows import (
     read_assertion,
     read_embedder,
     row_sum,
-    storable_vector,
+    stored_vector,
     unpack_id,
     unpack_moment,
     unpack_record_id,
@@ -204,7 +204,7 @@ class Batch:
         """Write one request, all or nothing.
 
         Raises:
-            FactMemError: See `KeepsHistory.append`; the batch continues without it.
+            FactMemError: See `KeepsLog.append`; the batch continues without it.
         """
         vectors = {
             id(row): self.storable(row.vector) for row in rows if isinstance(row, NewRow) and row.vector is not None
@@ -228,7 +228,7 @@ class Batch:
             tenant: The tenant.
 
         Raises:
-            FactMemError: See `CopiesLogs.put_log_part`.
+            FactMemError: See `KeepsLog.put_log_part`.
         """
         check_part(part, tenant, copied(self.connection, tenant))
         self._entered(tenant)
@@ -265,8 +265,8 @@ class Batch:
         self._entered(tenant)
 
     def storable(self, vector: NDArray[np.float32]) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.rows.storable_vector`."""
-        return storable_vector(vector, self.embedder, self._bound)
+        """Return the stored form of a vector; see `factmem.providers.rows.stored_vector`."""
+        return stored_vector(vector, self.embedder, self._bound)
 
     def finish(self) -> None:
         """Write the collected rows, and the last sequence numbers."""

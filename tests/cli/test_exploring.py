@@ -88,10 +88,10 @@ def test_providers_lists_the_capabilities_of_each(cli: CommandLine) -> None:
     found = {provider["name"]: provider for provider in cli.data("providers")}
     assert {"file", "memory", "none", "sqlite-vec"} <= set(found)
     assert all(provider["importable"] and provider["package"] == "factmem" for provider in found.values())
-    assert "Erases" in found["sqlite-vec"]["capabilities"]
+    assert "KeepsLog" in found["sqlite-vec"]["capabilities"]
     assert found["none"]["capabilities"] == []
     shown = cli.run("providers").out
-    assert "KeepsHistory" in shown
+    assert "KeepsLog" in shown
     assert "the four verbs" in shown
 
 

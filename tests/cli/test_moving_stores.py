@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from factmem import Concept
-from factmem.abc.capabilities import CopiesLogs, FeedsChanges
+from factmem.abc.capabilities import KeepsLog
 from factmem.facts import Fact
 from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope
@@ -97,7 +97,7 @@ def test_an_unfinished_target_is_refused_and_found_by_a_check(cli: CommandLine, 
 
 async def _begin(address: str) -> None:
     async with open_provider(address) as provider:
-        assert isinstance(provider, CopiesLogs)
+        assert isinstance(provider, KeepsLog)
         await provider.begin_copy([None])
 
 
@@ -113,7 +113,7 @@ def _notes(batch: int) -> Fact[Any]:
 
 async def _log(address: str) -> list[object]:
     async with open_provider(address) as provider:
-        assert isinstance(provider, FeedsChanges)
+        assert isinstance(provider, KeepsLog)
         return list(await provider.changes(None))
 
 
@@ -164,7 +164,7 @@ def _size(folder: Path) -> int:
 
 async def _is_unfinished_or_empty(address: str) -> bool:
     async with open_provider(address) as provider:
-        assert isinstance(provider, CopiesLogs)
+        assert isinstance(provider, KeepsLog)
         return await provider.copied(None) is not None or not await provider.tenants()
 
 

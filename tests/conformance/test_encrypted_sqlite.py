@@ -27,17 +27,7 @@ def anyio_backend() -> str:
 
 class TestEncryptedSqliteMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = (
-        "KeepsHistory",
-        "FeedsChanges",
-        "KeepsVectors",
-        "Erases",
-        "CopiesLogs",
-        "KeepsFiles",
-        "ChecksItself",
-        "UpgradesFormat",
-        "BacksUp",
-    )
+    capabilities = ("KeepsLog", "KeepsOutlines", "ScansVectors", "KeepsFiles", "UpgradesFormat")
 
     async def open_provider(self, directory: Path) -> EncryptedSqliteMemoryProvider:
         return EncryptedSqliteMemoryProvider(directory / "facts.db", KEY)

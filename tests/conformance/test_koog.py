@@ -17,7 +17,7 @@ import anyio
 import attrs
 import pytest
 
-from factmem.abc.capabilities import Append, Erases, KeepsHistory, StateRequest
+from factmem.abc.capabilities import Append, KeepsLog, StateRequest
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CorruptStoreError, FactMemError, InvalidDataError, ProviderClosedError, StoreUnavailableError
 from factmem.facts import Concept, MultipleFacts, SingleFact
@@ -95,7 +95,7 @@ async def test_3_facts_are_loaded_from_each_scope_of_a_profile(provider: AgentMe
 
 
 async def test_5_saves_in_sequence_keep_their_times(provider: AgentMemoryProvider) -> None:
-    assert isinstance(provider, KeepsHistory)
+    assert isinstance(provider, KeepsLog)
     for minute in range(3):
         await provider.save(style(f"style {minute}", minute), USER, AGENT)
     log = [entry for entry in await provider.entries(Place(USER, AGENT)) if isinstance(entry, Recorded)]
@@ -200,8 +200,8 @@ async def test_d4_values_saved_again_do_not_pile_up(provider: AgentMemoryProvide
 
 
 async def test_d5_facts_can_be_retracted_erased_and_expire(provider: AgentMemoryProvider) -> None:
-    assert isinstance(provider, KeepsHistory)
-    assert isinstance(provider, Erases)
+    assert isinstance(provider, KeepsLog)
+    assert isinstance(provider, KeepsLog)
     place, expired = Place(USER, AGENT), FactDetails(expires_at=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
     facts = [(style("tabs", 1), FactDetails()), (style("spaces", 2), FactDetails()), (style("both", 3), expired)]
     receipts = await provider.append(

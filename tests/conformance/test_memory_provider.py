@@ -10,7 +10,7 @@ from factmem.testing import ProviderConformance
 
 
 class TestInMemoryProvider(ProviderConformance):
-    capabilities = ("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "CopiesLogs", "ChecksItself")
+    capabilities = ("KeepsLog",)
 
     async def open_provider(self, directory: Path) -> InMemoryProvider:
         return InMemoryProvider()

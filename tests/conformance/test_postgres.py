@@ -14,15 +14,7 @@ from tests.postgres import pooler_address, postgres_address
 
 class TestPostgresMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = (
-        "KeepsHistory",
-        "FeedsChanges",
-        "KeepsVectors",
-        "Erases",
-        "CopiesLogs",
-        "ChecksItself",
-        "UpgradesFormat",
-    )
+    capabilities = ("KeepsLog", "KeepsOutlines", "UpgradesFormat")
 
     async def open_provider(self, directory: Path) -> PostgresMemoryProvider:
         return PostgresMemoryProvider(postgres_address(directory))

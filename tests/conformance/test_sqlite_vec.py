@@ -12,17 +12,7 @@ from factmem.testing import ProviderConformance
 
 class TestSqliteVecMemoryProvider(ProviderConformance):
     durable = True
-    capabilities = (
-        "KeepsHistory",
-        "FeedsChanges",
-        "KeepsVectors",
-        "Erases",
-        "CopiesLogs",
-        "KeepsFiles",
-        "ChecksItself",
-        "UpgradesFormat",
-        "BacksUp",
-    )
+    capabilities = ("KeepsLog", "KeepsOutlines", "ScansVectors", "KeepsFiles", "UpgradesFormat")
 
     async def open_provider(self, directory: Path) -> SqliteVecMemoryProvider:
         return SqliteVecMemoryProvider(directory / "facts.db")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from factmem import AgentMemoryProvider, Concept, FactDetails, Memory, Origin, SingleFact
-from factmem.abc.capabilities import EmbedderIdentity, FeedsChanges
+from factmem.abc.capabilities import EmbedderIdentity, KeepsLog
 from factmem.errors import ModelUnavailableError
 from factmem.memory import verify_erased
 from factmem.memory.background import Background
@@ -68,7 +68,7 @@ async def save_with_history(memory: Memory, clock: FakeClock, number: int) -> Fa
 
 
 async def vectors_in(provider: AgentMemoryProvider, record_id: str) -> list[NDArray[np.float32]]:
-    assert isinstance(provider, FeedsChanges)
+    assert isinstance(provider, KeepsLog)
     log = [entry for entry in await provider.changes(None) if isinstance(entry, Recorded)]
     return [vector_of(indexed_text(entry.assertion)) for entry in log if entry.record_id == record_id]
 

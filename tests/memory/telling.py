@@ -14,7 +14,7 @@ import attrs
 
 from factmem import AgentMemoryProvider, Background, Concept, Conversation, Memory, MemorySubject, Message, Policies
 from factmem.abc import Prompt
-from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.capabilities import KeepsLog
 from factmem.abc.model import LanguageModel
 from factmem.facts import STATEMENT
 from factmem.fold import states_of
@@ -161,7 +161,7 @@ async def log_of(
     provider: AgentMemoryProvider, organization: str | None = None
 ) -> tuple[list[Recorded], Counter[AssertionState]]:
     """Return the assertions recorded in a store, and the number of them in each state."""
-    assert isinstance(provider, FeedsChanges)
+    assert isinstance(provider, KeepsLog)
     log = await provider.changes(organization)
     return [entry for entry in log if isinstance(entry, Recorded)], Counter(states_of(log).values())
 

@@ -16,7 +16,7 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Memory, MemoryScope, MultipleFacts, NoMemory, SingleFact
-from factmem.abc.capabilities import Access, Erases, FeedsChanges, KeepsAccesses, KeepsFiles
+from factmem.abc.capabilities import Access, KeepsFiles, KeepsLog
 from factmem.crypto import SecretKey
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.facts import STATEMENT
@@ -72,8 +72,8 @@ async def test_a_recall_counts_what_it_found(provider: AgentMemoryProvider) -> N
 
 async def test_reads_write_nothing_until_the_memory_is_closed(provider: AgentMemoryProvider) -> None:
     """Neither counts nor any entry or revision are written."""
-    assert isinstance(provider, KeepsAccesses)
-    assert isinstance(provider, FeedsChanges)
+    assert isinstance(provider, KeepsLog)
+    assert isinstance(provider, KeepsLog)
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         log = await provider.changes(None)
@@ -90,7 +90,7 @@ async def test_a_full_batch_is_written_in_the_background(
     provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next read writes a batch that is old enough."""
-    assert isinstance(provider, KeepsAccesses)
+    assert isinstance(provider, KeepsLog)
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
         await memory.recall("seats")
@@ -119,7 +119,7 @@ async def test_what_several_memories_count_sums_up(store: str, tmp_path: Path) -
 
 async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> None:
     """The sums are the same however a store groups the batches."""
-    assert isinstance(provider, KeepsAccesses)
+    assert isinstance(provider, KeepsLog)
     async with counting(provider) as memory:
         (record,) = await memory.save(SingleFact(SEATS, 5))
     last = dt.datetime(2026, 5, 1, tzinfo=dt.UTC)
@@ -130,8 +130,8 @@ async def test_many_batches_come_to_the_same(provider: AgentMemoryProvider) -> N
 
 async def test_what_is_forgotten_is_not_counted_any_more(provider: AgentMemoryProvider) -> None:
     """Earlier counts of it are dropped when they are written later; another record's counts stay."""
-    assert isinstance(provider, KeepsAccesses)
-    assert isinstance(provider, Erases)
+    assert isinstance(provider, KeepsLog)
+    assert isinstance(provider, KeepsLog)
     async with counting(provider) as memory:
         cat, dog = await memory.save(MultipleFacts(PETS, ("cat", "dog")))
         await memory.recall("pets")
@@ -188,7 +188,7 @@ async def test_no_wall_is_passed(provider: AgentMemoryProvider) -> None:
         for reader in (memory.view(viewer="bob"), memory.scope("/product/beta"), elsewhere):
             with pytest.raises(RecordNotFoundError):
                 await reader.admin.accesses(mine.id)
-    assert isinstance(provider, KeepsAccesses)
+    assert isinstance(provider, KeepsLog)
     await provider.add_accesses("acme", {mine.id: Access(count=9, last=dt.datetime.now(dt.UTC))})
     assert await provider.accesses("acme", [mine.id]) == {}
     assert (await provider.accesses(None, [mine.id]))[mine.id].count == 1

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from factmem import AgentMemoryProvider, InMemoryProvider, Message
-from factmem.abc.capabilities import KeepsHistory, Receipt, Statement
+from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.memory import Trigger
 from factmem.memory.background import Background
 from factmem.memory.inbox import ABANDONED_AFTER, Inbox
@@ -24,7 +24,7 @@ NAMELESS = event("I have a cat.", id=None, timestamp=None)
 
 def counting(provider: AgentMemoryProvider, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that collects the number of statements in each transaction from now on."""
-    assert isinstance(provider, KeepsHistory)
+    assert isinstance(provider, KeepsLog)
     written, append = list[int](), provider.append
 
     async def counted(statements: Sequence[Statement]) -> Sequence[Receipt]:

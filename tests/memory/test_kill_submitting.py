@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.capabilities import KeepsLog
 from factmem.facts import STATEMENT
 from factmem.fold import states_of
 from factmem.providers.registry import open_provider
@@ -105,7 +105,7 @@ async def read_on(address: str) -> None:
 async def states_at(address: str) -> Counter[tuple[str, AssertionState]]:
     """Return the number of assertions of each concept in each state."""
     async with open_provider(address) as provider:
-        assert isinstance(provider, FeedsChanges)
+        assert isinstance(provider, KeepsLog)
         log = await provider.changes(None)
     states = states_of(log)
     return Counter((entry.assertion.keyword, states[entry.id]) for entry in log if isinstance(entry, Recorded))

@@ -21,7 +21,7 @@ from factmem import (
     Origin,
     SingleFact,
 )
-from factmem.abc.capabilities import KeepsHistory, StateRequest
+from factmem.abc.capabilities import KeepsLog, StateRequest
 from factmem.errors import CapabilityError, InvalidDataError, ReadOnlyError, RecordNotFoundError, StateConflictError
 from factmem.providers.memory import NoMemory
 from factmem.records import AssertionState, MetadataMerge
@@ -83,7 +83,7 @@ async def test_a_record_whose_time_lies_ahead_is_updated_none_the_less(memory: M
 async def test_a_record_accepted_from_quarantine_can_be_updated(provider: AgentMemoryProvider, memory: Memory) -> None:
     """The update is not quarantined again because of the origin of the updated record."""
     record = await quarantined(memory)
-    assert isinstance(provider, KeepsHistory)
+    assert isinstance(provider, KeepsLog)
     await accepted(memory, provider, record)
     await memory.update(record.id, importance=0.9)
     assert (await memory.get(record.id)).importance == 0.9
@@ -95,7 +95,7 @@ async def quarantined(memory: Memory) -> FactRecord[str]:
     return record
 
 
-async def accepted(memory: Memory, provider: KeepsHistory, record: FactRecord[str]) -> None:
+async def accepted(memory: Memory, provider: KeepsLog, record: FactRecord[str]) -> None:
     (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
     await provider.append([StateRequest.of(entry, state=AssertionState.ACTIVE)])
 
@@ -119,7 +119,7 @@ async def test_a_rollback_does_not_release_from_quarantine(provider: AgentMemory
     with pytest.raises(RecordNotFoundError):
         await memory.rollback(record.revision)
     (entry,) = [item for item in await memory._reader.recorded() if item.seq == record.revision]
-    assert isinstance(provider, KeepsHistory)
+    assert isinstance(provider, KeepsLog)
     await provider.append([StateRequest.of(entry, state=AssertionState.RETRACTED)])
     with pytest.raises(RecordNotFoundError):
         await memory.rollback(record.revision)

@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 
 from factmem import AgentMemoryProvider, Concept, InMemoryProvider, Memory, MemoryScope, MemorySubject, Message
-from factmem.abc.capabilities import FeedsChanges, LogPart
+from factmem.abc.capabilities import KeepsLog, LogPart
 from factmem.codec import dump_entry
 from factmem.details import FactDetails
 from factmem.errors import (
@@ -104,7 +104,7 @@ async def answers(provider: AgentMemoryProvider, *, accesses: bool = True) -> li
         for viewer in (None, "maya", "somebody"):
             async with opened(provider, tenant, viewer) as memory:
                 found += await _seen(memory, accesses=accesses)
-        assert isinstance(provider, FeedsChanges)
+        assert isinstance(provider, KeepsLog)
         found.append([dump_entry(entry) for entry in await provider.changes(tenant)])
     return found
 

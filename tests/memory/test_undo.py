@@ -10,7 +10,7 @@ import pytest
 
 from factmem import AgentMemoryProvider, ChangeKind, Concept, Memory, Message, SingleFact
 from factmem.abc import DetectionRequest, Prompt
-from factmem.abc.capabilities import KeepsHistory, Receipt, Statement
+from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
 from factmem.abc.detector import Conversation
 from factmem.errors import BudgetSpentError, ModelError, ModelRefusedError, RecordNotFoundError
@@ -147,7 +147,7 @@ async def test_many_changes_are_undone_together(
     memory = opened(provider, clock)
     boxes = [f"Box {number} is in the hall." for number in range(3)]
     changed = [change for box in boxes for change in (await memory.remember(box)).changes]
-    assert isinstance(provider, KeepsHistory)
+    assert isinstance(provider, KeepsLog)
     written, append = list[int](), provider.append
 
     async def counted(statements: Sequence[Statement]) -> Sequence[Receipt]:

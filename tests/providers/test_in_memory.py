@@ -47,9 +47,7 @@ async def test_the_clock_decides_what_has_expired() -> None:
 
 async def test_every_capability_is_closed_with_it() -> None:
     provider = InMemoryProvider()
-    assert set(capabilities_of(provider)) == {
-        *("KeepsHistory", "FeedsChanges", "KeepsVectors", "Erases", "CopiesLogs", "ChecksItself")
-    }
+    assert set(capabilities_of(provider)) == {"KeepsLog"}
     await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
     await provider.aclose()
     row = np.ones(2, dtype=np.float32)

@@ -20,11 +20,7 @@ import pytest
 from factmem import InMemoryProvider, Memory
 from factmem.abc.capabilities import (
     Append,
-    ChecksItself,
-    FeedsChanges,
-    KeepsAccesses,
-    KeepsHistory,
-    KeepsVectors,
+    KeepsLog,
     UpgradesFormat,
 )
 from factmem.abc.provider import AgentMemoryProvider
@@ -99,10 +95,10 @@ def store(request: pytest.FixtureRequest, archive: Path, tmp_path: Path, monkeyp
 
 async def check(provider: AgentMemoryProvider, store: OldStore) -> None:
     """Compare the whole content of a store with its original content."""
-    assert isinstance(provider, FeedsChanges)
-    assert isinstance(provider, KeepsHistory)
-    assert isinstance(provider, KeepsVectors)
-    assert isinstance(provider, KeepsAccesses)
+    assert isinstance(provider, KeepsLog)
+    assert isinstance(provider, KeepsLog)
+    assert isinstance(provider, KeepsLog)
+    assert isinstance(provider, KeepsLog)
     for tenant, expected in store.tenants.items():
         log = store.log(tenant)
         assert list(await provider.changes(tenant or None)) == log
@@ -142,15 +138,15 @@ async def test_the_backup_of_an_old_store_brings_it_back_and_the_next_write_upgr
 async def test_an_old_store_gives_what_it_held(store: OldStore) -> None:
     async with open_provider(store.address) as provider:
         await check(provider, store)
-        assert isinstance(provider, FeedsChanges)
+        assert isinstance(provider, KeepsLog)
         assert await provider.version(None) == store.last("")
 
 
 async def test_an_old_store_gives_what_it_held_once_it_is_migrated(store: OldStore) -> None:
     """The first write migrates; binding the same embedder again changes nothing else."""
     async with open_provider(store.address) as provider:
-        assert isinstance(provider, KeepsVectors)
-        assert isinstance(provider, KeepsHistory)
+        assert isinstance(provider, KeepsLog)
+        assert isinstance(provider, KeepsLog)
         await provider.put_vectors(None, {})
         await check(provider, store)
         (said,) = [entry for entry in store.log("acme") if isinstance(entry, Recorded)]
@@ -204,7 +200,7 @@ async def test_formats_before_the_first_archive_are_migrated(version: int, tmp_p
         connection.execute(f"PRAGMA user_version = {version}")
     async with open_provider(store.address) as provider:
         assert isinstance(provider, UpgradesFormat)
-        assert isinstance(provider, ChecksItself)
+        assert isinstance(provider, KeepsLog)
         await check(provider, store)
         await provider.upgrade()
         await check(provider, store)
@@ -232,7 +228,7 @@ async def test_an_old_store_is_moved_without_being_changed(store: OldStore) -> N
         receipt = await move(provider, target)
         assert receipt.behind == 0
         for tenant in store.tenants:
-            assert isinstance(provider, FeedsChanges)
+            assert isinstance(provider, KeepsLog)
             assert list(await target.changes(tenant or None)) == list(await provider.changes(tenant or None))
         assert await _versions(provider) == before
 
@@ -241,7 +237,7 @@ async def test_an_old_store_is_upgraded_on_request(store: OldStore) -> None:
     async with open_provider(store.address) as provider:
         if not isinstance(provider, UpgradesFormat):
             pytest.skip("it has one format")
-        assert isinstance(provider, ChecksItself)
+        assert isinstance(provider, KeepsLog)
         before, newest = await provider.format_versions()
         if before == newest:
             pytest.skip("it has the present format")

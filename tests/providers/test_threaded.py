@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.errors import InvalidDataError, ProviderClosedError
-from factmem.providers.threaded import flag_option, seconds_option
+from factmem.providers.threaded import GroupCommit, Request, flag_option, seconds_option
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, single
 
 
@@ -68,3 +71,31 @@ def _looked_at(path: Path) -> tuple[int, int, set[str]]:
     finally:
         connection.close()
     return path.stat().st_size, int(str(free)), tables
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("steps", range(6))
+async def test_what_a_cancelled_task_had_taken_to_write_is_written_nevertheless(anyio_backend: str, steps: int) -> None:
+    """A task takes the requests of others with its own, and asyncio cancels it some steps later."""
+    written: list[Request] = []
+    go_on = threading.Event()
+
+    def commit(requests: Sequence[Request]) -> None:
+        go_on.wait(10)
+        for request in requests:
+            written.append(request)
+            request.settle()
+
+    group = GroupCommit(commit)
+    first, taker, other = Request(()), Request(()), Request(())
+    tasks = [asyncio.create_task(group.submit(request)) for request in (first, taker, other)]
+    await asyncio.sleep(0.01)
+    go_on.set()
+    await tasks[0]
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert other.done
+    assert {id(request) for request in written} >= {id(first), id(other)}
+    assert len(written) == len(set(map(id, written)))

@@ -12,7 +12,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from numpy.typing import NDArray
 
 from factmem import Concept, InMemoryProvider, Memory, SingleFact
-from factmem.abc.capabilities import KeepsVectors
+from factmem.abc.capabilities import KeepsLog
 from factmem.errors import EmbedderMismatchError, StoreUnavailableError
 from factmem.providers.registry import open_provider
 from factmem.scopes import MemoryScope
@@ -34,7 +34,7 @@ class Full(InMemoryProvider):
     full = True
 
     async def put_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """See `factmem.abc.capabilities.KeepsVectors.put_vectors`."""
+        """See `factmem.abc.capabilities.KeepsLog.put_vectors`."""
         if self.full:
             raise StoreUnavailableError("the disk is full")
         await super().put_vectors(tenant, vectors)
@@ -91,7 +91,7 @@ async def test_a_store_made_after_it_was_looked_for_is_bound_by_the_first_save(a
         assert await memory.recall("harbour") == []
         await memory.save(SingleFact(NOTE, "harbour"))
     async with open_provider(address) as provider:
-        assert isinstance(provider, KeepsVectors)
+        assert isinstance(provider, KeepsLog)
         assert await provider.embedder() == await HashEmbedder(8).identity()
         assert len((await provider.vectors(None))[0]) == 1
     async with Memory(address, embedder=HashEmbedder(9)) as memory:

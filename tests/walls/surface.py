@@ -73,11 +73,7 @@ CLASSES: Final[Mapping[str, Mapping[str, Door]]] = {
     "ThreadedProvider": CAPABILITIES,
     "LocalFileMemoryProvider": CAPABILITIES,
     **{name: {**CAPABILITIES, **own} for name, own in OWN.items()},
-    **dict.fromkeys(("KeepsHistory", "FeedsChanges", "KeepsVectors"), CAPABILITIES),
-    **dict.fromkeys(
-        ("Erases", "CopiesLogs", "KeepsAccesses", "KeepsFiles", "ChecksItself", "UpgradesFormat", "BacksUp"),
-        CAPABILITIES,
-    ),
+    **dict.fromkeys(("KeepsLog", "KeepsFiles", "UpgradesFormat"), CAPABILITIES),
 }
 """The paths of every class through which facts can be read, by its name."""
 

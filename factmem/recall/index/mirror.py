@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 from anyio import Lock, to_thread
 
-from factmem.abc.capabilities import EmbedderIdentity, KeepsVectors, ScansVectors
+from factmem.abc.capabilities import EmbedderIdentity, KeepsLog, ScansVectors
 from factmem.abc.clock import Clock
 from factmem.abc.embedder import Embedder
 from factmem.abc.outlines import KeepsOutlines, Outline
@@ -124,7 +124,7 @@ class Mirror:
         self._mirror_limit = mirror_limit
         self._cache = cache
         self._source = source
-        self._store = provider if isinstance(provider, KeepsVectors) else None
+        self._store = provider if isinstance(provider, KeepsLog) else None
         self._embedder = embedder
         self._tenant = tenant
         self._clock = clock

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 from anyio import to_thread
 
-from factmem.abc.capabilities import FeedsChanges
+from factmem.abc.capabilities import KeepsLog
 from factmem.abc.outlines import KeepsOutlines, Outline, number_of_id
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.errors import CapabilityError, ReadOnlyError, StoreUnavailableError
@@ -112,7 +112,7 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
     """
     if isinstance(provider, KeepsOutlines):
         return _OutlineFeed(provider, tenant)
-    if isinstance(provider, FeedsChanges):
+    if isinstance(provider, KeepsLog):
         return _Feed(provider, tenant)
     return _Waist(provider, places)
 
@@ -121,7 +121,7 @@ def log_source(provider: AgentMemoryProvider, tenant: str | None, places: Sequen
 class _Feed:
     """The log of a provider that feeds changes; only new entries are read."""
 
-    _provider: FeedsChanges
+    _provider: KeepsLog
     _tenant: str | None
     _seq: int = attrs.field(default=0, init=False)
 

@@ -12,8 +12,7 @@ A provider's test is one class:
         async def open_provider(self, directory: Path) -> ShelfProvider:
             return ShelfProvider(directory / "facts")
 
-The specs of the four verbs (`AgentMemoryProvider`) always run. Those of a capability (`KeepsHistory`,
-`FeedsChanges`, `KeepsVectors`, `Erases`, `KeepsAccesses`, `CopiesLogs`, `ChecksItself`) run where the provider
+The specs of the four verbs (`AgentMemoryProvider`) always run. Those of `KeepsLog` run where the provider
 satisfies it, and are skipped with the reason where it does not; those of clocks need
 `ProviderCase.open_provider_with_clock`. The specs are asynchronous and run under
 anyio's own pytest plugin; write a fixture ``anyio_backend`` to say on which event loops.

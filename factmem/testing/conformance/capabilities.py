@@ -67,38 +67,38 @@ class VectorSpecs(ProviderCase):
     """Specs of embeddings."""
 
     async def test_a_store_is_bound_to_no_embedder_at_first(self, store: Store) -> None:
-        assert await store.vectors.embedder() is None
-        await store.vectors.use_embedder(_ONE)
-        assert await store.vectors.embedder() == _ONE
+        assert await store.keeper.embedder() is None
+        await store.keeper.use_embedder(_ONE)
+        assert await store.keeper.embedder() == _ONE
 
     async def test_vectors_read_back_as_directions(self, store: Store) -> None:
         """Vectors have length 1, whatever their length was, in the order of their numbers."""
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         first, second = await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         long, short = _vector(3, 0, 4, 0), _vector(0, 1e-3, 0, 0)
-        await store.vectors.put_vectors(None, {second.recorded.seq: short, first.recorded.seq: long})
-        numbers, rows = await store.vectors.vectors(None)
+        await store.keeper.put_vectors(None, {second.recorded.seq: short, first.recorded.seq: long})
+        numbers, rows = await store.keeper.vectors(None)
         assert list(numbers) == [first.recorded.seq, second.recorded.seq]
         assert rows.dtype == np.float32
         np.testing.assert_allclose(rows, [_unit(long), _unit(short)], atol=1e-6)
 
     async def test_a_vector_can_come_with_its_assertion(self, store: Store) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         (receipt,) = await store.append(Append(assertion=said(LANGUAGES, "Thai"), vector=_vector(0, 0, 2, 0)))
-        numbers, rows = await store.vectors.vectors(None)
+        numbers, rows = await store.keeper.vectors(None)
         assert list(numbers) == [receipt.recorded.seq]
         np.testing.assert_allclose(rows, [[0, 0, 1, 0]], atol=1e-6)
 
     async def test_there_may_be_no_vectors(self, store: Store) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         await store.only(said(LANGUAGES, "Thai"))
-        numbers, rows = await store.vectors.vectors(None)
+        numbers, rows = await store.keeper.vectors(None)
         assert list(numbers) == []
         assert rows.shape == (0, 4)
 
     @pytest.mark.parametrize("wrong", _WRONG.values(), ids=_WRONG.keys())
     async def test_an_unfit_vector_is_refused_with_its_assertion(self, store: Store, wrong: list[float]) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         statements = [
             Append(assertion=said(LANGUAGES, "Thai"), vector=_vector(1, 0, 0, 0)),
             Append(assertion=said(LANGUAGES, "Ewe"), vector=_vector(*wrong)),
@@ -110,31 +110,31 @@ class VectorSpecs(ProviderCase):
 
     @pytest.mark.parametrize("wrong", _WRONG.values(), ids=_WRONG.keys())
     async def test_an_unfit_vector_is_refused_with_its_companions(self, store: Store, wrong: list[float]) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         first, second = await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         given = {first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)}
         with pytest.raises(InvalidVectorError):
-            await store.vectors.put_vectors(None, given)
+            await store.keeper.put_vectors(None, given)
         assert await store.embedded() == []
 
     async def test_a_vector_before_any_embedder_is_refused(self, store: Store) -> None:
         """A vector without an embedder's identity is refused, not dropped."""
         known = await store.only(said(LANGUAGES, "Thai"))
         with pytest.raises(InvalidVectorError):
-            await store.vectors.put_vectors(None, {known.seq: _vector(1, 0, 0, 0)})
+            await store.keeper.put_vectors(None, {known.seq: _vector(1, 0, 0, 0)})
         with pytest.raises(InvalidVectorError):
             await store.append(Append(assertion=said(LANGUAGES, "Ewe"), vector=_vector(1, 0, 0, 0)))
         assert await store.log() == [known]
         assert await store.embedded() == []
 
     async def test_vectors_of_unknown_numbers_are_passed_over(self, store: Store) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         known = await store.only(said(LANGUAGES, "Thai"))
-        await store.vectors.put_vectors(None, {known.seq: _vector(1, 0, 0, 0), 10**6: _vector(1, 0, 0, 0)})
+        await store.keeper.put_vectors(None, {known.seq: _vector(1, 0, 0, 0), 10**6: _vector(1, 0, 0, 0)})
         assert await store.embedded() == [known.seq]
 
     async def test_vectors_are_of_one_tenant_and_go_on_after_any_number(self, store: Store) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         mine = [await _embedded(store, f"{number}") for number in range(3)]
         theirs = await _embedded(store, "x", tenant="acme")
         assert await store.embedded() == mine
@@ -144,45 +144,45 @@ class VectorSpecs(ProviderCase):
 
     async def test_vectors_are_put_for_one_tenant(self, store: Store) -> None:
         """The same number of another tenant is another assertion."""
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         (here,) = await store.keep(said(LANGUAGES, "Thai"))
         (there,) = await store.keep(said(LANGUAGES, "Thai", scope=PLANNER.within("acme")))
         assert here.recorded.seq == there.recorded.seq
-        await store.vectors.put_vectors("acme", {there.recorded.seq: _vector(1, 0, 0, 0)})
+        await store.keeper.put_vectors("acme", {there.recorded.seq: _vector(1, 0, 0, 0)})
         assert await store.embedded() == []
         assert await store.embedded("acme") == [there.recorded.seq]
 
     async def test_another_embedder_is_refused(self, store: Store) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         seq = await _embedded(store, "Thai")
         same_width = EmbedderIdentity(name="three", dimension=4)
         for other in (_TWO, same_width):
             with pytest.raises(EmbedderMismatchError):
-                await store.vectors.use_embedder(other)
-        await store.vectors.use_embedder(_ONE)
-        assert await store.vectors.embedder() == _ONE
+                await store.keeper.use_embedder(other)
+        await store.keeper.use_embedder(_ONE)
+        assert await store.keeper.embedder() == _ONE
         assert await store.embedded() == [seq]
 
     async def test_replacing_the_embedder_drops_the_vectors_and_nothing_else(self, store: Store) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         seq = await _embedded(store, "Thai")
-        await store.vectors.use_embedder(_TWO, replace=True)
-        assert await store.vectors.embedder() == _TWO
-        numbers, rows = await store.vectors.vectors(None)
+        await store.keeper.use_embedder(_TWO, replace=True)
+        assert await store.keeper.embedder() == _TWO
+        numbers, rows = await store.keeper.vectors(None)
         assert list(numbers) == []
         assert rows.shape == (0, 3)
         assert len(await store.log()) == 1
-        await store.vectors.put_vectors(None, {seq: _vector(0, 1, 0)})
-        np.testing.assert_allclose((await store.vectors.vectors(None))[1], [[0, 1, 0]], atol=1e-6)
-        await store.vectors.use_embedder(_TWO, replace=True)
+        await store.keeper.put_vectors(None, {seq: _vector(0, 1, 0)})
+        np.testing.assert_allclose((await store.keeper.vectors(None))[1], [[0, 1, 0]], atol=1e-6)
+        await store.keeper.use_embedder(_TWO, replace=True)
         assert await store.embedded() == [], "the same one may be wanted to begin anew"
 
     async def test_vectors_are_there_when_it_is_opened_again(self, store: Store, tmp_path: Path) -> None:
-        await store.vectors.use_embedder(_ONE)
+        await store.keeper.use_embedder(_ONE)
         seq = await _embedded(store, "Thai", (1, 2, 3, 4))
         async with await self.reopened(store, tmp_path) as again:
-            assert await again.vectors.embedder() == _ONE
-            numbers, rows = await again.vectors.vectors(None)
+            assert await again.keeper.embedder() == _ONE
+            numbers, rows = await again.keeper.vectors(None)
             assert list(numbers) == [seq]
             np.testing.assert_allclose(rows, [_unit(_vector(1, 2, 3, 4))], atol=1e-6)
 
@@ -331,7 +331,7 @@ class ErasureSpecs(ProviderCase):
         assert await store.version() == before
 
     async def test_the_vector_of_a_single_assertion_is_erased_and_the_others_stay(self, store: Store) -> None:
-        await store.vectors.use_embedder(EmbedderIdentity(name="one", dimension=2))
+        await store.keeper.use_embedder(EmbedderIdentity(name="one", dimension=2))
         rows = [np.array(row, dtype=np.float32) for row in ([1, 0], [0, 1])]
         statements = [Append(assertion=said(CITY, f"{row}", minute), vector=row) for minute, row in enumerate(rows)]
         old, new = [receipt.recorded for receipt in await store.append(*statements)]
@@ -339,12 +339,12 @@ class ErasureSpecs(ProviderCase):
         assert await store.embedded() == [new.seq]
 
     async def test_vectors_are_erased_too(self, store: Store) -> None:
-        await store.vectors.use_embedder(EmbedderIdentity(name="one", dimension=2))
+        await store.keeper.use_embedder(EmbedderIdentity(name="one", dimension=2))
         row = np.array([1, 0], dtype=np.float32)
         (receipt,) = await store.append(Append(assertion=said(CITY, "Oslo"), vector=row))
         await store.erase([receipt.recorded.record_id])
         assert await store.embedded() == []
-        await store.vectors.put_vectors(None, {receipt.recorded.seq: row})
+        await store.keeper.put_vectors(None, {receipt.recorded.seq: row})
         assert await store.embedded() == []
 
     @pytest.mark.parametrize("singly", [False, True], ids=["the record", "its one revision"])
@@ -373,50 +373,50 @@ class AccessSpecs(ProviderCase):
 
     async def test_of_what_was_never_recalled_nothing_is_known(self, store: Store) -> None:
         record = (await store.only(said(SEATS, 4))).record_id
-        assert await store.counter.accesses(None, [record]) == {}
-        await store.counter.add_accesses(None, {})
-        assert await store.counter.accesses(None, []) == {}
+        assert await store.keeper.accesses(None, [record]) == {}
+        await store.keeper.add_accesses(None, {})
+        assert await store.keeper.accesses(None, []) == {}
 
     async def test_what_is_added_sums_up_and_the_latest_time_stands(self, store: Store) -> None:
         """Counts add up in any order."""
         seats, tea = [(await store.only(item)).record_id for item in (said(SEATS, 4), said(LANGUAGES, "Thai"))]
-        await store.counter.add_accesses(None, {seats: Access(count=2, last=at(9)), tea: Access(count=1, last=at(1))})
-        await store.counter.add_accesses(None, {seats: Access(count=3, last=at(5))})
+        await store.keeper.add_accesses(None, {seats: Access(count=2, last=at(9)), tea: Access(count=1, last=at(1))})
+        await store.keeper.add_accesses(None, {seats: Access(count=3, last=at(5))})
         expected = {seats: Access(count=5, last=at(9)), tea: Access(count=1, last=at(1))}
-        assert await store.counter.accesses(None, [seats, tea]) == expected
-        assert await store.counter.accesses(None, [tea]) == {tea: expected[tea]}
+        assert await store.keeper.accesses(None, [seats, tea]) == expected
+        assert await store.keeper.accesses(None, [tea]) == {tea: expected[tea]}
 
     async def test_it_belongs_to_the_tenant_of_the_record(self, store: Store) -> None:
         """Another tenant neither adds to a count nor reads it; ids that name no record are ignored."""
         record = (await store.only(said(SEATS, 4, scope=PLANNER.within("acme")))).record_id
-        await store.counter.add_accesses(
+        await store.keeper.add_accesses(
             "acme", {record: Access(count=1, last=at()), "nobody": Access(count=5, last=at())}
         )
-        await store.counter.add_accesses(None, {record: Access(count=9, last=at(9))})
-        assert await store.counter.accesses("acme", [record, "nobody"]) == {record: Access(count=1, last=at())}
-        assert await store.counter.accesses(None, [record, "nobody"]) == {}
-        assert await store.counter.accesses("other", [record]) == {}
+        await store.keeper.add_accesses(None, {record: Access(count=9, last=at(9))})
+        assert await store.keeper.accesses("acme", [record, "nobody"]) == {record: Access(count=1, last=at())}
+        assert await store.keeper.accesses(None, [record, "nobody"]) == {}
+        assert await store.keeper.accesses("other", [record]) == {}
 
     async def test_it_is_no_entry_of_the_log(self, store: Store) -> None:
         record = (await store.only(said(SEATS, 4))).record_id
         version, log = await store.version(), await store.changes()
-        await store.counter.add_accesses(None, {record: Access(count=1, last=at())})
+        await store.keeper.add_accesses(None, {record: Access(count=1, last=at())})
         assert (await store.version(), await store.changes()) == (version, log)
 
     async def test_it_goes_with_the_record(self, store: Store) -> None:
         """An erased count does not come back when an earlier one is written later."""
         gone, left = [(await store.only(said(LANGUAGES, name))).record_id for name in ("Thai", "Ewe")]
         counts = {gone: Access(count=1, last=at()), left: Access(count=2, last=at())}
-        await store.counter.add_accesses(None, counts)
+        await store.keeper.add_accesses(None, counts)
         await store.erase([gone])
-        await store.counter.add_accesses(None, counts)
-        assert await store.counter.accesses(None, [gone, left]) == {left: Access(count=4, last=at())}
+        await store.keeper.add_accesses(None, counts)
+        assert await store.keeper.accesses(None, [gone, left]) == {left: Access(count=4, last=at())}
 
     async def test_it_is_there_when_the_store_is_opened_again(self, store: Store, tmp_path: Path) -> None:
         record = (await store.only(said(SEATS, 4))).record_id
-        await store.counter.add_accesses(None, {record: Access(count=3, last=at())})
+        await store.keeper.add_accesses(None, {record: Access(count=3, last=at())})
         async with await self.reopened(store, tmp_path) as again:
-            assert await again.counter.accesses(None, [record]) == {record: Access(count=3, last=at())}
+            assert await again.keeper.accesses(None, [record]) == {record: Access(count=3, last=at())}
 
 
 _ACME = PLANNER.within("acme")
@@ -425,7 +425,7 @@ _IDENTITY = EmbedderIdentity(name="one", dimension=2)
 
 async def _filled(store: Store) -> Store:
     """Write a log with changes of state, tombstones, owners and vectors, for two tenants."""
-    await store.vectors.use_embedder(_IDENTITY)
+    await store.keeper.use_embedder(_IDENTITY)
     rows = np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32)
     assertions = [said(LANGUAGES, f"{number}", number) for number in range(3)]
     receipts = await store.append(
@@ -444,12 +444,12 @@ async def _filled(store: Store) -> Store:
 
 async def _put(source: Store, target: Store, tenant: str | None, *, limit: int = 2) -> None:
     while True:
-        copied = await target.copier.copied(tenant)
+        copied = await target.keeper.copied(tenant)
         assert copied is not None
-        part = await source.copier.log_part(tenant, copied, limit=limit)
+        part = await source.keeper.log_part(tenant, copied, limit=limit)
         if part.until == part.since:
             return
-        await target.copier.put_log_part(tenant, part)
+        await target.keeper.put_log_part(tenant, part)
 
 
 def _written(log: Sequence[LogEntry]) -> list[bytes]:
@@ -465,27 +465,27 @@ def _bytes(vectors: Iterable[tuple[int, NDArray[np.float32]]]) -> dict[int, byte
 
 
 async def _log(store: Store, tenant: str | None = None) -> LogPart:
-    return await store.copier.log_part(tenant, limit=1_000_000)
+    return await store.keeper.log_part(tenant, limit=1_000_000)
 
 
 async def _is_empty(store: Store, tenant: str | None = None) -> bool:
-    return (await store.copier.copied(tenant), [*(await _log(store, tenant)).entries]) == (0, [])
+    return (await store.keeper.copied(tenant), [*(await _log(store, tenant)).entries]) == (0, [])
 
 
 class CopySpecs(ProviderCase):
     """Specs of copies of logs; the other store is one in memory."""
 
     async def test_tenants_are_those_with_a_log(self, store: Store) -> None:
-        assert list(await store.copier.tenants()) == []
+        assert list(await store.keeper.tenants()) == []
         await _filled(store)
-        assert list(await store.copier.tenants()) == [None, "acme"]
+        assert list(await store.keeper.tenants()) == [None, "acme"]
 
     @pytest.mark.parametrize("limit", [1, 3, 100])
     async def test_parts_make_up_the_log(self, store: Store, limit: int) -> None:
         await _filled(store)
         entries: list[LogEntry] = []
         since = 0
-        while (part := await store.copier.log_part(None, since, limit=limit)).until > since:
+        while (part := await store.keeper.log_part(None, since, limit=limit)).until > since:
             assert len(part.entries) <= limit
             assert part.since == since
             assert part.vectors.keys() <= {entry.seq for entry in part.entries}
@@ -496,7 +496,7 @@ class CopySpecs(ProviderCase):
 
     async def test_parts_hold_the_vectors_as_they_are(self, store: Store) -> None:
         await _filled(store)
-        seqs, rows = await store.vectors.vectors(None)
+        seqs, rows = await store.keeper.vectors(None)
         found = (await _log(store)).vectors
         assert len(seqs) == 2
         assert _bytes(found.items()) == _bytes(zip(seqs, rows, strict=True))
@@ -508,15 +508,15 @@ class CopySpecs(ProviderCase):
         other = Store(InMemoryProvider())
         source, target = (other, store) if arriving else (store, other)
         await _filled(source)
-        await target.vectors.use_embedder(_IDENTITY)
-        await target.copier.begin_copy([None, "acme"])
+        await target.keeper.use_embedder(_IDENTITY)
+        await target.keeper.begin_copy([None, "acme"])
         for tenant in (None, "acme"):
             await _put(source, target, tenant, limit=limit)
             here, there = await _log(source, tenant), await _log(target, tenant)
             assert _written(there.entries) == _written(here.entries)
             assert there.until == here.until == await target.version(tenant)
             assert _bytes(there.vectors.items()) == _bytes(here.vectors.items())
-        await target.copier.end_copy([None, "acme"])
+        await target.keeper.end_copy([None, "acme"])
         assert await target.values(LANGUAGES) == ["Ewe"]
         recorded = _recorded(await _log(target))
         first, second, *_ = recorded
@@ -533,8 +533,8 @@ class CopySpecs(ProviderCase):
 
     async def test_a_tombstone_erases_what_an_earlier_part_brought(self, store: Store) -> None:
         source = await _filled(Store(InMemoryProvider()))
-        await store.vectors.use_embedder(_IDENTITY)
-        await store.copier.begin_copy([None])
+        await store.keeper.use_embedder(_IDENTITY)
+        await store.keeper.begin_copy([None])
         await _put(source, store, None)
         gone = [entry.id for entry in _recorded(await _log(source))][:2]
         await source.erase(assertions=gone)
@@ -550,45 +550,45 @@ class CopySpecs(ProviderCase):
         """Also when it is opened again, and for tenants of which nothing has arrived yet."""
         source = Store(InMemoryProvider())
         await source.only(said(SEATS, 4, scope=_ACME))
-        assert await store.copier.copied("acme") is None
-        await store.copier.begin_copy(["acme", "later"])
-        assert [await store.copier.copied(tenant) for tenant in ("acme", "later", None)] == [0, 0, None]
+        assert await store.keeper.copied("acme") is None
+        await store.keeper.begin_copy(["acme", "later"])
+        assert [await store.keeper.copied(tenant) for tenant in ("acme", "later", None)] == [0, 0, None]
         await _put(source, store, "acme")
-        await store.copier.begin_copy(["acme"])
-        assert await store.copier.copied("acme") == 1
-        assert list(await store.copier.tenants()) == ["acme", "later"]
+        await store.keeper.begin_copy(["acme"])
+        assert await store.keeper.copied("acme") == 1
+        assert list(await store.keeper.tenants()) == ["acme", "later"]
         if self.durable:
             store = await self.reopened(store, tmp_path)
-        assert (await store.copier.copied("acme"), await store.copier.copied("later")) == (1, 0)
-        await store.copier.end_copy(["acme", "later"])
-        await store.copier.end_copy(["acme"])
-        assert (await store.copier.copied("acme"), await store.copier.copied("later")) == (None, None)
-        assert list(await store.copier.tenants()) == ["acme"]
+        assert (await store.keeper.copied("acme"), await store.keeper.copied("later")) == (1, 0)
+        await store.keeper.end_copy(["acme", "later"])
+        await store.keeper.end_copy(["acme"])
+        assert (await store.keeper.copied("acme"), await store.keeper.copied("later")) == (None, None)
+        assert list(await store.keeper.tenants()) == ["acme"]
         await store.aclose()
 
     async def test_an_unfinished_copy_is_found_by_a_check(self, store: Store) -> None:
-        await store.copier.begin_copy(["acme"])
-        assert [found.kind for found in await store.checker.check()] == [FindingKind.UNFINISHED]
-        await store.copier.end_copy(["acme"])
-        assert not any(found.kind is FindingKind.UNFINISHED for found in await store.checker.check())
+        await store.keeper.begin_copy(["acme"])
+        assert [found.kind for found in await store.keeper.check()] == [FindingKind.UNFINISHED]
+        await store.keeper.end_copy(["acme"])
+        assert not any(found.kind is FindingKind.UNFINISHED for found in await store.keeper.check())
 
     async def test_a_part_that_does_not_continue_the_copy_is_refused(self, store: Store) -> None:
         """The copy was not begun, the part came before, an earlier one is missing, or somebody else wrote."""
         source = Store(InMemoryProvider())
         recorded = [await source.only(said(SEATS, number, number)) for number in range(4)]
-        one, two = await source.copier.log_part(None, limit=1), await source.copier.log_part(None, 1, limit=1)
+        one, two = await source.keeper.log_part(None, limit=1), await source.keeper.log_part(None, 1, limit=1)
         with pytest.raises(StateConflictError):
-            await store.copier.put_log_part(None, one)
-        await store.copier.begin_copy([None])
+            await store.keeper.put_log_part(None, one)
+        await store.keeper.begin_copy([None])
         with pytest.raises(StateConflictError):
-            await store.copier.put_log_part(None, two)
-        await store.copier.put_log_part(None, one)
+            await store.keeper.put_log_part(None, two)
+        await store.keeper.put_log_part(None, one)
         with pytest.raises(StateConflictError):
-            await store.copier.put_log_part(None, one)
+            await store.keeper.put_log_part(None, one)
         assert list((await _log(store)).entries) == recorded[:1]
         await store.save(said_fact := CITY.fact(["Oslo"], timestamp=at()))
         with pytest.raises(StateConflictError):
-            await store.copier.put_log_part(None, two)
+            await store.keeper.put_log_part(None, two)
         assert await store.value(CITY) == said_fact.values[0]
 
     @pytest.mark.parametrize("order", ["falling", "beyond", "of another tenant"])
@@ -603,9 +603,9 @@ class CopySpecs(ProviderCase):
             "of another tenant": part,
         }
         tenant = "acme" if order == "of another tenant" else None
-        await store.copier.begin_copy([None, "acme"])
+        await store.keeper.begin_copy([None, "acme"])
         with pytest.raises(InvalidDataError):
-            await store.copier.put_log_part(tenant, odd[order])
+            await store.keeper.put_log_part(tenant, odd[order])
         assert await _is_empty(store)
         assert await _is_empty(store, "acme")
 
@@ -614,27 +614,27 @@ class CopySpecs(ProviderCase):
         await source.only(said(SEATS, 4))
         part = await _log(source)
         astray = StateChange(assertion_id="0" * 32, state=RETRACTED, seq=2, recorded_at=at())
-        await store.copier.begin_copy([None])
+        await store.keeper.begin_copy([None])
         with pytest.raises(InvalidDataError):
-            await store.copier.put_log_part(None, attrs.evolve(part, entries=[*part.entries, astray], until=2))
+            await store.keeper.put_log_part(None, attrs.evolve(part, entries=[*part.entries, astray], until=2))
         assert await _is_empty(store)
 
     async def test_a_log_of_tombstones_and_a_gap_at_its_end_are_copied(self, store: Store) -> None:
         entries = [Tombstone(assertion_id="ab" * 16, seq=3), Tombstone(assertion_id="of another store", seq=5)]
-        await store.copier.begin_copy([None])
-        await store.copier.put_log_part(None, LogPart(since=0, until=9, entries=entries))
-        await store.copier.end_copy([None])
+        await store.keeper.begin_copy([None])
+        await store.keeper.put_log_part(None, LogPart(since=0, until=9, entries=entries))
+        await store.keeper.end_copy([None])
         assert await store.changes() == entries
-        assert (await store.version(), list(await store.copier.tenants())) == (9, [None])
+        assert (await store.version(), list(await store.keeper.tenants())) == (9, [None])
         assert (await store.only(said(SEATS, 4))).seq == 10
 
     async def test_accesses_are_counted_for_copied_records(self, store: Store) -> None:
         source = Store(InMemoryProvider())
         record_id = (await source.only(said(SEATS, 4))).record_id
-        await store.copier.begin_copy([None])
+        await store.keeper.begin_copy([None])
         await _put(source, store, None)
-        await store.counter.add_accesses(None, {record_id: Access(count=2, last=at())})
-        assert await store.counter.accesses(None, [record_id]) == {record_id: Access(count=2, last=at())}
+        await store.keeper.add_accesses(None, {record_id: Access(count=2, last=at())})
+        assert await store.keeper.accesses(None, [record_id]) == {record_id: Access(count=2, last=at())}
 
 
 class CheckSpecs(ProviderCase):
@@ -646,7 +646,7 @@ class CheckSpecs(ProviderCase):
         await store.save(multiple(LANGUAGES, "Thai", "Ewe"), USER, PLANNER.within("acme"))
         erased = await store.erase([gone.record_id])
         left = [FindingKind.PENDING_ERASURE] if erased.pending else []
-        assert [finding.kind for finding in await store.checker.check()] == left
+        assert [finding.kind for finding in await store.keeper.check()] == left
 
     async def test_what_waits_and_what_is_not_believed_is_counted_and_no_fault(self, store: Store) -> None:
         planted = said(CITY, "Oslo")
@@ -654,7 +654,7 @@ class CheckSpecs(ProviderCase):
             attrs.evolve(planted, state=QUARANTINED, details=attrs.evolve(planted.details, origin=Origin.TOOL))
         )
         await store.keep(attrs.evolve(said(SEATS, 4), job={"id": "1"}, state=PENDING))
-        found = {finding.kind: finding for finding in await store.checker.check()}
+        found = {finding.kind: finding for finding in await store.keeper.check()}
         assert found.keys() == {FindingKind.QUARANTINED, FindingKind.WAITING}
         assert {finding.severity for finding in found.values()} == {Severity.NOTE}
 
@@ -662,7 +662,7 @@ class CheckSpecs(ProviderCase):
         await store.keep(said(CITY, "Oslo"))
         before = await _contents(store)
         told: list[tuple[int, int]] = []
-        await store.checker.check(progress=lambda done, of: told.append((done, of)))
+        await store.keeper.check(progress=lambda done, of: told.append((done, of)))
         assert await _contents(store) == before
         assert told
         assert all(0 < done <= of for done, of in told)
@@ -696,7 +696,7 @@ async def _contents(store: Store) -> dict[Path, bytes]:
 
 async def _found_or_as_after_a_crash(store: Store, facts: list[Any]) -> bool:
     try:
-        if any(finding.severity is not Severity.NOTE for finding in await store.checker.check()):
+        if any(finding.severity is not Severity.NOTE for finding in await store.keeper.check()):
             return True
         # A log may end early, and then lacks whole facts.
         return all(fact in facts for fact in await store.load_all())

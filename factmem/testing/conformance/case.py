@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, NoReturn, Self
+from typing import Any, ClassVar, Final, Self
 
 import attrs
 import pytest
 
 from factmem.abc.capabilities import (
-    ChecksItself,
-    CopiesLogs,
     EraseReceipt,
-    Erases,
-    FeedsChanges,
-    KeepsAccesses,
-    KeepsHistory,
-    KeepsVectors,
+    KeepsLog,
     Receipt,
     Statement,
     StateRequest,
@@ -49,7 +43,7 @@ request: Final = StateRequest.of
 class Store:
     """The provider under test, at the usual place unless another is given.
 
-    A capability that the provider lacks skips the spec that asks for it.
+    A provider that keeps no log skips the specs that ask for one.
     """
 
     provider: AgentMemoryProvider
@@ -67,39 +61,11 @@ class Store:
         await self.provider.aclose()
 
     @property
-    def history(self) -> KeepsHistory:
-        """The provider as `KeepsHistory`."""
-        return self.provider if isinstance(self.provider, KeepsHistory) else self._skip(KeepsHistory)
-
-    @property
-    def feed(self) -> FeedsChanges:
-        """The provider as `FeedsChanges`."""
-        return self.provider if isinstance(self.provider, FeedsChanges) else self._skip(FeedsChanges)
-
-    @property
-    def vectors(self) -> KeepsVectors:
-        """The provider as `KeepsVectors`."""
-        return self.provider if isinstance(self.provider, KeepsVectors) else self._skip(KeepsVectors)
-
-    @property
-    def eraser(self) -> Erases:
-        """The provider as `Erases`."""
-        return self.provider if isinstance(self.provider, Erases) else self._skip(Erases)
-
-    @property
-    def counter(self) -> KeepsAccesses:
-        """The provider as `KeepsAccesses`."""
-        return self.provider if isinstance(self.provider, KeepsAccesses) else self._skip(KeepsAccesses)
-
-    @property
-    def copier(self) -> CopiesLogs:
-        """The provider as `CopiesLogs`."""
-        return self.provider if isinstance(self.provider, CopiesLogs) else self._skip(CopiesLogs)
-
-    @property
-    def checker(self) -> ChecksItself:
-        """The provider as `ChecksItself`."""
-        return self.provider if isinstance(self.provider, ChecksItself) else self._skip(ChecksItself)
+    def keeper(self) -> KeepsLog:
+        """The provider as `KeepsLog`; skips the spec if it keeps no log."""
+        if not isinstance(self.provider, KeepsLog):
+            pytest.skip(f"{type(self.provider).__name__} does not satisfy factmem.abc.capabilities.KeepsLog")
+        return self.provider
 
     async def save(self, fact: Fact[Any], subject: MemorySubject = USER, scope: MemoryScope = PLANNER) -> None:
         """Save a fact by the four verbs."""
@@ -131,15 +97,15 @@ class Store:
 
     async def append(self, *statements: Statement) -> Sequence[Receipt]:
         """Append statements in one transaction."""
-        return await self.history.append(statements)
+        return await self.keeper.append(statements)
 
     async def keep(self, *assertions: Assertion) -> Sequence[Receipt]:
         """Append assertions in one transaction."""
-        return await samples.keep(self.history, *assertions)
+        return await samples.keep(self.keeper, *assertions)
 
     async def only(self, assertion: Assertion) -> Recorded:
         """Append one assertion and return it as recorded."""
-        return await samples.only(self.history, assertion)
+        return await samples.only(self.keeper, assertion)
 
     async def change(self, recorded: Recorded, state: AssertionState, expected: AssertionState | None = None) -> None:
         """Change the state of an assertion."""
@@ -147,28 +113,25 @@ class Store:
 
     async def log(self, keyword: str | None = None) -> list[LogEntry]:
         """Return the entries of the usual place, or those of one keyword there."""
-        return list(await self.history.entries(Place(USER, PLANNER), keyword))
+        return list(await self.keeper.entries(Place(USER, PLANNER), keyword))
 
     async def changes(self, tenant: str | None = None, since: int = 0) -> list[LogEntry]:
         """Return the entries of a tenant after a number."""
-        return list(await self.feed.changes(tenant, since))
+        return list(await self.keeper.changes(tenant, since))
 
     async def version(self, tenant: str | None = None) -> int:
         """Return the newest number of a tenant."""
-        return await self.feed.version(tenant)
+        return await self.keeper.version(tenant)
 
     async def erase(
         self, records: Sequence[str] = (), *, tenant: str | None = None, assertions: Sequence[str] = ()
     ) -> EraseReceipt:
         """Erase records, and single assertions."""
-        return await self.eraser.erase(records, tenant=tenant, assertion_ids=assertions)
+        return await self.keeper.erase(records, tenant=tenant, assertion_ids=assertions)
 
     async def embedded(self, tenant: str | None = None, since: int = 0) -> list[int]:
         """Return the numbers of the assertions that have a vector."""
-        return list((await self.vectors.vectors(tenant, since))[0])
-
-    def _skip(self, capability: type) -> NoReturn:
-        pytest.skip(f"{type(self.provider).__name__} does not satisfy factmem.abc.{capability.__name__}")
+        return list((await self.keeper.vectors(tenant, since))[0])
 
 
 class ProviderCase:

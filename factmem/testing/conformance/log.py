@@ -1,4 +1,4 @@
-"""Specs of `KeepsHistory` and `FeedsChanges`: the log, states, quarantine, details, changes and recorded times."""
+"""Specs of `KeepsLog` and `KeepsLog`: the log, states, quarantine, details, changes and recorded times."""
 
 # ruff: noqa: D102  (a spec is named for what it proves)
 
@@ -15,7 +15,7 @@ import anyio.lowlevel
 import attrs
 import pytest
 
-from factmem.abc.capabilities import Append, Erases, Statement, StateRequest
+from factmem.abc.capabilities import Append, Statement, StateRequest
 from factmem.errors import ConceptConflictError, RecordNotFoundError, StateConflictError
 from factmem.facts import ClockTime, Concept
 from factmem.records import (
@@ -66,7 +66,7 @@ class HistorySpecs(ProviderCase):
         assertion = said(ADDRESS, Address("Weg", 1), scope=PLANNER / "child")
         recorded = await store.only(assertion)
         assert recorded.assertion == assertion
-        assert list(await store.history.entries(assertion.place)) == [recorded]
+        assert list(await store.keeper.entries(assertion.place)) == [recorded]
 
     async def test_entries_are_of_exactly_one_place_by_sequence_number(self, store: Store) -> None:
         places = [_HERE, Place(USER, PLANNER / "x"), Place(USER.individual("a"), PLANNER)]
@@ -74,7 +74,7 @@ class HistorySpecs(ProviderCase):
             place = places[minute % 3]
             await store.keep(said(SEATS, minute, -minute, subject=place.subject, scope=place.scope))
         for number, place in enumerate(places):
-            entries = [entry for entry in await store.history.entries(place) if isinstance(entry, Recorded)]
+            entries = [entry for entry in await store.keeper.entries(place) if isinstance(entry, Recorded)]
             assert [entry.assertion.data for entry in entries] == [number, number + 3]
             assert entries[0].seq < entries[1].seq
 
@@ -663,8 +663,7 @@ class FeedSpecs(ProviderCase):
         async def write() -> None:
             for batch in batches:
                 receipts = await store.keep(*batch)
-                if isinstance(store.provider, Erases):
-                    await store.erase(assertions=[receipts[0].recorded.id])
+                await store.erase(assertions=[receipts[0].recorded.id])
                 await store.only(said(CITY, "Rome", batches.index(batch), scope=_ACME))
             done.set()
 

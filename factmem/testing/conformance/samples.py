@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from factmem.abc.capabilities import Append, KeepsHistory, Receipt
+from factmem.abc.capabilities import Append, KeepsLog, Receipt
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.facts import Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.records import Assertion, FactDetails, Place, Recorded, assertions_of
@@ -94,12 +94,12 @@ def said(
     return attrs.evolve(assertion, revises=revises)
 
 
-async def keep(history: KeepsHistory, *assertions: Assertion) -> Sequence[Receipt]:
+async def keep(history: KeepsLog, *assertions: Assertion) -> Sequence[Receipt]:
     """Append assertions in one transaction."""
     return await history.append([Append(assertion=assertion) for assertion in assertions])
 
 
-async def only(history: KeepsHistory, assertion: Assertion) -> Recorded:
+async def only(history: KeepsLog, assertion: Assertion) -> Recorded:
     """Append one assertion and return it as recorded."""
     (receipt,) = await keep(history, assertion)
     return receipt.recorded

@@ -1,14 +1,11 @@
-"""Processes that work on an encrypted store and can be killed; they fork from one that has imported everything."""
+"""Work of other processes on an encrypted store; see `Child`."""
 
 from __future__ import annotations
 
-import multiprocessing
 import random
-import time
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 
@@ -16,71 +13,10 @@ from factmem.crypto.keys import Keyring, KeySource
 from factmem.testing import HashEmbedder
 from tests.providers.encrypted.worlds import DIMENSION, PLACES, opened, statements
 
-__all__ = ["Child", "Keys", "do_nothing", "erase_and_save", "rotate", "save_everywhere", "save_values"]
+__all__ = ["Keys", "do_nothing", "erase_and_save", "rotate", "save_everywhere", "save_values"]
 
 Keys: TypeAlias = tuple[dict[str, KeySource], str]
 """A keyring that can be passed to another process: its sources, and the id of the current one."""
-
-_FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload([__name__])
-
-
-class Child:
-    """A process that does some work and reports its progress; it is killed at the end of the context.
-
-    Args:
-        work: a function of this module.
-        arguments: its arguments after the connection for its reports; `Keys` for a keyring.
-    """
-
-    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
-        self._reports, reports = _FORKS.Pipe(duplex=False)
-        given = [(dict(one.sources), one.current) if isinstance(one, Keyring) else one for one in arguments]
-        self._process = _FORKS.Process(target=work, args=(reports, *given), daemon=True)
-        self._process.start()
-        reports.close()
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
-    def report(self, timeout: float = 120) -> Any:
-        """Wait for the next report.
-
-        Raises:
-            EOFError: the process has ended.
-        """
-        if not self._reports.poll(timeout):
-            raise TimeoutError("the process reports nothing")
-        return self._reports.recv()
-
-    def all_reports(self) -> list[Any]:
-        """Return everything the process reports until it ends."""
-        said = []
-        try:
-            while True:
-                said.append(self.report())
-        except EOFError:
-            return said
-
-    def kill_after(self, seconds: float) -> None:
-        """Let the process work for a while after its first report, and kill it."""
-        self.report()
-        time.sleep(seconds)
-        self.kill()
-
-    def kill(self) -> None:
-        """Kill the process with SIGKILL."""
-        self._process.kill()
-        self._process.join()
-
-    @property
-    def failed(self) -> bool:
-        """Whether the process ended by itself, with an error."""
-        self._process.join(60)
-        return self._process.exitcode not in (0, -9)
 
 
 def do_nothing(reports: Connection) -> None:

@@ -18,7 +18,8 @@ import pytest
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring
 from tests.conftest import Promise
-from tests.providers.encrypted.processes import Child, erase_and_save
+from tests.providers.children import Child
+from tests.providers.encrypted.processes import erase_and_save
 from tests.providers.encrypted.worlds import KEY, PLACES, Files, opened, remembering, save, save_fact
 
 pytestmark = pytest.mark.timeout(3_600)

@@ -17,7 +17,8 @@ from factmem.crypto.keys import Argon2id, Keyring
 from factmem.errors import FactMemError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
-from tests.providers.encrypted.processes import Child, save_everywhere, save_values
+from tests.providers.children import Child
+from tests.providers.encrypted.processes import save_everywhere, save_values
 from tests.providers.encrypted.worlds import (
     DIMENSION,
     KEY,

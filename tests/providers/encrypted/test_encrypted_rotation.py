@@ -24,7 +24,8 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
-from tests.providers.encrypted.processes import Child, rotate, save_values
+from tests.providers.children import Child
+from tests.providers.encrypted.processes import rotate, save_values
 from tests.providers.encrypted.worlds import (
     DIMENSION,
     KEY,

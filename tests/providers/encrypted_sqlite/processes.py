@@ -1,11 +1,9 @@
-"""Processes that work on a store and can be killed; they fork from one that has imported everything."""
+"""Work of other processes on an encrypted SQLite store; see `Child`."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +15,7 @@ from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring
 from tests.providers.encrypted_sqlite.worlds import append, opened
 
-__all__ = ["STAGES", "Child", "rotate", "save"]
-
-_FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload([__name__])
+__all__ = ["STAGES", "rotate", "save"]
 
 STAGES: Final = {
     "the key file has both keys": ("factmem_encrypted_sqlite.codec.replace_file", 1),
@@ -29,51 +24,6 @@ STAGES: Final = {
     "the key file has the new key": ("factmem_encrypted_sqlite.codec.replace_file", 2),
 }
 """Points at which a rotation is killed: after a number of returns of a function."""
-
-
-class Child:
-    """A process that does some work and reports its progress; it is killed at the end of the context.
-
-    Args:
-        work: a function of this module.
-        arguments: its arguments after the connection for its reports.
-    """
-
-    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
-        self._reports, reports = _FORKS.Pipe(duplex=False)
-        self.process = _FORKS.Process(target=work, args=(reports, *arguments), daemon=True)
-        self.process.start()
-        reports.close()
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
-    def report(self) -> Any:
-        """Wait for the next report.
-
-        Raises:
-            EOFError: the process has ended.
-        """
-        if not self._reports.poll(120):
-            raise TimeoutError("the process reports nothing")
-        return self._reports.recv()
-
-    def all_reports(self) -> list[Any]:
-        """Return everything the process reports until it ends."""
-        said = []
-        try:
-            while True:
-                said.append(self.report())
-        except EOFError:
-            return said
-
-    def kill(self) -> None:
-        """Kill the process with SIGKILL."""
-        self.process.kill()
-        self.process.join()
 
 
 def rotate(reports: Connection, path: Path, key: bytes, new: bytes | None, stage: str | None = None) -> None:

@@ -12,7 +12,8 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem.crypto import SecretKey
 from factmem.records import Recorded
 from tests.conftest import Promise
-from tests.providers.encrypted_sqlite.processes import Child, rotate, save
+from tests.providers.children import Child
+from tests.providers.encrypted_sqlite.processes import rotate, save
 from tests.providers.encrypted_sqlite.worlds import KEY, append, files_of, fill, numbers_in, opened, secrets
 
 COUNT = 40

@@ -20,7 +20,8 @@ from factmem.crypto.key_file import RotatesKeys
 from factmem.crypto.keys import Keyring
 from factmem.errors import StoreUnavailableError, WrongKeyError
 from tests.conftest import Promise
-from tests.providers.encrypted_sqlite.processes import STAGES, Child, rotate, save
+from tests.providers.children import Child
+from tests.providers.encrypted_sqlite.processes import STAGES, rotate, save
 from tests.providers.encrypted_sqlite.worlds import KEY, append, files_of, fill, numbers_in, opened
 
 PAGE = 4096

@@ -133,14 +133,10 @@ def test_an_option_that_cannot_be_read_is_refused(options: dict[str, Any], anyio
 
 def test_it_has_every_capability(anyio_backend: str) -> None:
     assert set(capabilities_of(SqliteVecMemoryProvider("facts.db"))) == {
-        "KeepsHistory",
-        "FeedsChanges",
-        "KeepsVectors",
-        "Erases",
+        "KeepsLog",
+        "KeepsOutlines",
+        "ScansVectors",
         "KeepsFiles",
-        "ChecksItself",
-        "CopiesLogs",
-        "BacksUp",
         "UpgradesFormat",
     }
 
