@@ -57,7 +57,8 @@ async def test_the_offline_default_knows_meaning_without_shared_words() -> None:
 def test_loading_the_default_leaves_the_programs_logging_alone() -> None:
     """Another package's logging setup must not make the whole program log its libraries."""
     code = (
-        "import logging, anyio; from factmem.recall import WordLlamaEmbedder as W; anyio.run(W().embed, ['tea']); "
+        "import logging, anyio; from factmem.recall.embedders import WordLlamaEmbedder as W; "
+        "anyio.run(W().embed, ['tea']); "
         "root = logging.getLogger(); print(root.handlers, root.level == logging.WARNING)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
