@@ -55,7 +55,9 @@ def people_of(count: int, rng: random.Random) -> list[MemorySubject]:
 async def fill(memory: Memory, people: Sequence[MemorySubject], facts: Sequence[dict[str, Any]]) -> None:
     """Save everybody's facts, and remember the sentences."""
     rng = random.Random(11)
-    sentences = [(None, pair["fact"]) for pair in json.loads((HERE / "plain_facts.json").read_text(encoding="utf-8"))]
+    sentences: list[tuple[str | None, str]] = [
+        (None, pair["fact"]) for pair in json.loads((HERE / "plain_facts.json").read_text(encoding="utf-8"))
+    ]
     for person in people:
         for fact in facts:
             value = rng.choice(fact["values"])

@@ -173,7 +173,7 @@ class CorpusQuery:
     query: Query
     terms: Sequence[QueryTerm]
     norms: Sequence[tuple[float, float]]
-    concepts: NDArray[np.float32] | None
+    concepts: NDArray[np.float64] | None
     dots: NDArray[np.float32] | None
     others: NDArray[np.bool_] | None
 
