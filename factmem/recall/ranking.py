@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from factmem.facts import STATEMENT, Concept
+from factmem.facts import Concept
 from factmem.fold import Current
 from factmem.recall import scoring
 from factmem.recall.filters import RecallFilter
@@ -69,9 +69,6 @@ _HIDDEN: Final = -1.0
 
 _POOL: Final = 8
 """Initial size of the pool for diverse results, as a multiple of the limit."""
-
-_LEAST_COVERED: Final = 1e-6
-"""Least share of the query that a named concept covers."""
 
 
 # The query
@@ -152,13 +149,11 @@ class QueryTerm:
     Attributes:
         term: The term.
         shares: Its weight at each level, as a share of the attainable score.
-        covers: Its weight as a share of the query's; a word that no document holds counts as the mean of the others.
         levels: Its occurrences by level; see `factmem.recall.index.corpus.Occurrences`.
     """
 
     term: Term
     shares: Sequence[float]
-    covers: float = attrs.field(kw_only=True)
     levels: tuple[Hits, Hits, Hits] = attrs.field(kw_only=True)
 
 
@@ -170,20 +165,17 @@ class CorpusQuery:
         query: The query.
         terms: The terms that visible documents hold.
         norms: BM25's norm of length at each level; see `scoring.length_norm`.
-        concepts: By head, the share of the query that the words of its concept cover; 0 if the query does not name
-            the concept. None if it names no concept.
+        concepts: By head, how far the query asks for its concept; None if it asks for none.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
-        others: By head, whether it is of facts about others, unless the query names their subject; None if none is.
-        named: Whether the query names anybody, so that the concepts that it names are theirs.
+        others: By head, whether it is of facts about others than the query asks about; None if none is.
     """
 
     query: Query
     terms: Sequence[QueryTerm]
     norms: Sequence[tuple[float, float]]
-    concepts: NDArray[np.float32] | None
+    concepts: NDArray[np.float64] | None
     dots: NDArray[np.float32] | None
     others: NDArray[np.bool_] | None
-    named: bool
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
@@ -196,15 +188,14 @@ class CorpusQuery:
         """
         seen = corpus.seen(query.sight)
         terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
-        named = bool(corpus.names_in([term.number for term in query.terms], query.sight))
+        concepts, others = _asked_about(corpus, query, seen) if terms else (None, None)
         return cls(
             query=query,
             terms=terms,
             norms=[scoring.length_norm(average) for average in seen.averages],
-            concepts=_named_concepts(corpus, query, terms) if query.lexical_weight else None,
+            concepts=concepts,
             dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
-            others=_about_others(corpus, query, named=named) if query.lexical_weight else None,
-            named=named,
+            others=others,
         )
 
 
@@ -217,10 +208,9 @@ def _weighed(corpus: Corpus, query: Query, seen: Seen, among: NDArray[np.bool_] 
     weights[[term.number in _asking_terms() for term in query.terms]] *= scoring.ASKING
     held = [known.documents[0] > 0 for known in found]
     shares = (weights / (weights.sum(0) + 1e-9)).tolist()
-    covers = (weights[:, 0] / max(weights[held, 0].sum() / max(sum(held), 1) * len(found), 1e-9)).tolist()
     return [
-        QueryTerm(term, share, covers=cover, levels=known.levels)
-        for term, known, share, cover, is_held in zip(query.terms, found, shares, covers, held, strict=True)
+        QueryTerm(term, share, levels=known.levels)
+        for term, known, share, is_held in zip(query.terms, found, shares, held, strict=True)
         if is_held
     ]
 
@@ -230,35 +220,37 @@ def _asking_terms() -> frozenset[int]:
     return frozenset(term_numbers(asking_words()))
 
 
-def _about_others(corpus: Corpus, query: Query, *, named: bool) -> NDArray[np.bool_] | None:
-    """Return which heads are of facts about others than the query asks about, unless it names their subject.
+def _asked_about(
+    corpus: Corpus, query: Query, seen: Seen
+) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_] | None]:
+    """Return how far a query asks for the concept of each head, and which heads are of facts about others.
 
-    These are all facts if it names somebody, and those about other individuals than the viewer if it names nobody.
+    If it names somebody, these are all facts about anybody else; if it names nobody, those about other individuals than
+    the viewer.
     """
     columns = corpus.columns
-    statement = columns.keywords.find(STATEMENT.keyword)
+    if not seen.concepts.any():
+        return None, None
     heads = columns.all_of_heads()  # of one length, while others append
-    typed: NDArray[np.bool_] = heads["keyword"] != (-1 if statement is None else statement)
-    if not typed.any():
-        return None
-    if named:
-        return typed
-    about_others: NDArray[np.bool_] = columns.other_individuals(query.sight.viewer)[heads["subject"]]
-    return typed & about_others
-
-
-def _named_concepts(corpus: Corpus, query: Query, weighed: Sequence[QueryTerm]) -> NDArray[np.float32] | None:
-    columns = corpus.columns
-    heads = columns.of_heads("keyword")
-    named = columns.concept_names.named(columns.keywords.texts, [term.number for term in query.terms])
-    if not named:
-        return None
-    covers = {item.term.number: item.covers for item in weighed}
-    covered = np.zeros(len(columns.keywords), np.float32)
-    for keyword, words in named.items():
-        covered[keyword] = max(sum(covers.get(word, 0.0) for word in words), _LEAST_COVERED)
-    of_heads: NDArray[np.float32] = covered[heads]
-    return of_heads
+    numbers = [term.number for term in query.terms]
+    subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects)
+    names |= corpus.names_in(numbers, query.sight)
+    if names:
+        about = np.zeros(len(columns.subjects), np.bool_)
+        about[subjects] = True
+    else:
+        about = ~columns.other_individuals(query.sight.viewer)
+    terms = [
+        (term, scoring.ASKING if term.number in _asking_terms() else 1.0)
+        for term in query.terms
+        if term.number not in names
+    ]
+    fit = columns.concept_index.fit(columns.concepts.texts, terms, seen.concepts)
+    of_heads = fit.take(heads["concept"], mode="clip")
+    others: NDArray[np.bool_] = ~about.take(heads["subject"], mode="clip") & seen.concepts.take(
+        heads["concept"], mode="clip"
+    )
+    return np.where(others, 0, of_heads), others
 
 
 # Evidence
@@ -276,7 +268,10 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     query, of = asked.query, slice(None) if rows is None else rows
     own, exchange, conversation = _shares(corpus, asked, rows)
     cosine, near = _cosines(corpus, asked, rows)
-    lead, concept, covered = _names(corpus, asked, rows)
+    lead = _lead(corpus, asked, of)
+    other = None if asked.others is None else asked.others[corpus.heads[of]]
+    if lead is not None and other is not None:
+        lead = lead & ~other
     question, question_cosine = (
         (None, None) if weights.answered is None else _questions(corpus, asked, rows, own, cosine)
     )
@@ -296,12 +291,11 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
         little=weights.little,
         misfit=_misfit(corpus, query, of),
         lead=lead,
-        concept=concept,
-        covered=covered,
+        concept=None if asked.concepts is None else asked.concepts[corpus.heads[of]].astype(weights.context.dtype),
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
         timed=query.timed,
         kind=(corpus.kinds[of] & query.kinds) != 0 if query.kinds else None,
-        other=_others(corpus, asked, of, lead),
+        other=other,
     )
 
 
@@ -313,41 +307,16 @@ def _misfit(corpus: Corpus, query: Query, of: Rows | slice) -> NDArray[np.bool_]
     return misfit
 
 
-def _others(
-    corpus: Corpus, asked: CorpusQuery, of: Rows | slice, lead: NDArray[np.bool_] | None
-) -> NDArray[np.bool_] | None:
-    """Return whether rows are facts about somebody whom the query does not ask about; None if none are."""
-    if asked.others is None:
-        return None
-    others: NDArray[np.bool_] = asked.others[corpus.heads[of]]
-    return others if lead is None else others & ~lead
-
-
-def _names(
-    corpus: Corpus, asked: CorpusQuery, rows: Rows | None
-) -> tuple[NDArray[np.bool_] | None, Floats | None, Floats | None]:
-    """Return whether the query names the speaker or subject of rows, and their concept, and how much names cover."""
-    lead, covered_by_lead, of = None, None, slice(None) if rows is None else rows
+def _lead(corpus: Corpus, asked: CorpusQuery, of: Rows | slice) -> NDArray[np.bool_] | None:
+    """Return whether the query holds the first term of rows, which names the speaker or the subject; None if none."""
     numbers = corpus.columns.leads
-    found = {number: item.covers for item in asked.terms if (number := numbers.get(item.term.number))}
-    precision: Any = np.float32 if rows is None else np.float64
-    if found:
-        covers = np.zeros(len(numbers), precision)
-        covers[list(found)] = list(found.values())
-        named = np.zeros(len(covers), np.bool_)
-        named[list(found)] = True
-        leads = corpus.leads[of]
-        lead, covered_by_lead = named[leads], covers[leads]
-    if asked.concepts is None:
-        return lead, None, None
-    covered: Floats = asked.concepts[corpus.heads[of]].astype(precision)
-    concept = (covered > 0).astype(precision)
-    if asked.named:  # a concept in a question about Ann is that of Ann's fact
-        concept *= False if lead is None else lead
-    if covered_by_lead is not None:
-        covered += covered_by_lead
-    np.minimum(covered, 1, out=covered)
-    return lead, concept, covered
+    found = [number for item in asked.terms if (number := numbers.get(item.term.number))]
+    if not found:
+        return None
+    named = np.zeros(len(numbers), np.bool_)
+    named[found] = True
+    lead: NDArray[np.bool_] = named[corpus.leads[of]]
+    return lead
 
 
 def _questions(

@@ -12,8 +12,7 @@ by names, times and kinds, and lowered where the query asks for somebody else's 
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
     signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
     answering  = signed · (1 - (1 - μ) · misfit) · (μ if little)
-    similarity = (1 - (1 - answering) · (1 - κ · concept) · (1 - β · lead · concept) · (1 - asked)) · (μ if other)
-    asked      = concept · (1 - (1 - covered)²)
+    similarity = (answering + κ · concept · (1 - answering)) · (½ if other)
 
 ``w``, the weight of words, belongs to the embedder, and so does ``unrelated``, the cosine of texts that have nothing to
 do with each other: see `Calibration`. Words of a record alone count half (`ALONE`): one text tells less than a talk.
@@ -33,11 +32,12 @@ the subject: if it holds the first word of the record's text. ``dated`` is the c
 of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A record is a ``misfit`` if it is
 the assistant's and the query asks for the user's words, or the reverse. A bare question or "Awww!" says hardly
 anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
-of an individual who is not the viewer.
+of an individual who is not the viewer. "Ann Berg" does not name Ann Dahl.
 
-``concept`` is 1 if the query holds all words of the fact's concept, and names its subject if it names anybody.
-``asked`` is how far the query asks for this very fact: ``covered`` is the share of the query's idf that the words of
-its concept and its subject have, where a word in no document weighs as much as the mean of the others.
+``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
+keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.
+So a fact is found by what it is about, as well as by its text, and its value cannot outweigh that. Facts about others
+gain nothing by their concept.
 
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``. A related
 word counts as a part of an occurrence, a fact's topic that the word belongs to as a whole one; see
@@ -74,7 +74,6 @@ __all__ = [
     "ASKING",
     "BM25_B",
     "BM25_K1",
-    "BOTH",
     "CALIBRATIONS",
     "CONCEPT",
     "CONTEXT_WORDS",
@@ -82,6 +81,7 @@ __all__ = [
     "FEW_WORDS",
     "LAG",
     "MISFIT",
+    "OTHER",
     "SIGN",
     "TIMED",
     "Additive",
@@ -140,10 +140,10 @@ ANSWERS: Final = 0.15
 """The least `confidence` that something answers."""
 
 CONCEPT: Final = 0.4
-"""``κ``: the gain if the query names the concept of a fact."""
+"""``κ``: the gain of a fact whose concept the query asks for."""
 
-BOTH: Final = 0.6
-"""``β``: the gain if the query names both the concept and the subject."""
+OTHER: Final = 0.5
+"""The weight of facts about others than the query asks about."""
 
 _BELOW: Final = 1e-6
 """Share by which the score of an overtaken statement is less than that of the newest at least."""
@@ -335,8 +335,7 @@ class Evidence(Generic[Floats]):
         little: Whether the record says hardly anything; see `says_little`.
         misfit: How far the record is of a role that the query does not ask for; None for no record.
         lead: Whether the query names the speaker or the subject; None for no record.
-        concept: 1 if the query names the concept, else 0; None for no record, as for ``covered``.
-        covered: Share of the query that the names cover.
+        concept: How far the query asks for the concept, 0 to 1; None for no record.
         dated: Closeness to a time in the query; None if the query names none.
         timed: ``t``, the part of the evidence of words that is the closeness to a time.
         kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
@@ -358,7 +357,6 @@ class Evidence(Generic[Floats]):
     misfit: Any = None
     lead: Any = None
     concept: Floats | None = None
-    covered: Floats | None = None
     dated: Floats | None = None
     timed: float = 0.0
     kind: Any = None
@@ -440,24 +438,18 @@ def raised(score: Floats, by: Any, weight: float) -> Floats:
 
 def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     """Return the similarity, 0 to 1."""
-    lead, concept, covered = evidence.lead, evidence.concept, evidence.covered
     answering: Any = evidence.fused(lexical_weight)
-    for sign in (lead, evidence.dated, evidence.kind):
+    for sign in (evidence.lead, evidence.dated, evidence.kind):
         if sign is not None:
             answering = raised(answering, sign, SIGN)
     for mark in (evidence.misfit, evidence.little):
         if mark is not None:
             answering = answering - (1 - MISFIT) * answering * mark
-    missing = 1 - answering
-    if concept is not None and covered is not None:
-        missing = missing * (1 - CONCEPT * concept)
-        if lead is not None:
-            missing = missing * (1 - BOTH * (lead * concept))
-        missing = missing * (1 - concept * (1 - (1 - covered) ** 2))
-    whole = 1 - missing
+    if evidence.concept is not None:
+        answering = answering + CONCEPT * evidence.concept * (1 - answering)
     if evidence.other is not None:
-        whole = whole - (1 - MISFIT) * whole * evidence.other
-    found: Floats = whole
+        answering = answering - (1 - OTHER) * answering * evidence.other
+    found: Floats = answering
     return found
 
 

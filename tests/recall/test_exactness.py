@@ -81,6 +81,13 @@ def naive_bm25(query: Sequence[str], documents: Sequence[list[str]]) -> list[flo
     return [score / attainable for score in scores]
 
 
+def naive_fit(asked: Sequence[str]) -> float:
+    """Return how far a query asks for the only concept, whose words are its one document."""
+    held = {term: min(max(occurrences(term, [word]) for word in ("trip", "note", "#travel")), 1.0) for term in asked}
+    idf = {term: math.log(1 + (1.5 - of) / (of + 0.5)) * (0.5 if term in ASKING else 1) for term, of in held.items()}
+    return sum(idf[term] * of for term, of in held.items()) / (sum(idf.values()) or 1.0)
+
+
 async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: RecallSettings) -> dict[str, float]:
     """Score every record that the viewer sees, one by one, by the written formula."""
     seen = [(seq, said) for seq, said in enumerate(store) if said.owner in (None, viewer)]
@@ -106,19 +113,12 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     whole = dict(zip(sessions, naive_bm25(asked, list(sessions.values())), strict=True))
     embedder = HashEmbedder()
     named = {said.leads for _, said in seen if said.typed and said.leads in asked}
-    names = bool(named)
     first, *others = query.split()
     short_query = " ".join([first, *(word for word in others if word != "Zoe")])
     full, short, *rows = await embedder.embed([query, short_query, *(said.indexed for _, said in seen)])
     asking = (full + short) / np.linalg.norm(full + short) if named else full
     cosines = {seq: max(float(np.dot(asking, row)), 0) for seq, row in zip(order, rows, strict=True)}
-    documents = [terms[seq] for seq in order]
-    known = {
-        term: weight(term, documents) * (0.5 if term in ASKING else 1)
-        for term in asked
-        if any(occurrences(term, of) for of in documents)
-    }
-    covers = {term: of / sum(known.values()) * len(known) / len(set(asked)) for term, of in known.items()}
+    fit = naive_fit([term for term in dict.fromkeys(asked) if term not in named])
     lexical_weight = 0.35 if weigh.lexical_weight is None else weigh.lexical_weight
     unrelated = weigh.unrelated or 0.0
     scores: dict[int, float] = {}
@@ -145,15 +145,13 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         by_words = lexical_weight > 0
         lead = by_words and said.leads in asked
         other = said.typed and not lead if named else said.typed and said.about not in (None, viewer)
-        concept = by_words and said.typed and {"trip", "note"} <= set(asked) and (lead or not names)
-        covered = min(covers["trip"] + covers["note"] + lead * covers.get(terms[seq][0], 0), 1) if concept else 0
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
         alike *= 0.75 if said.assistant else 1
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
-        alike = 1 - (1 - alike) * (1 - 0.4 * concept) * (1 - 0.6 * lead * concept) * (1 - covered) ** (2 * concept)
-        alike *= 0.75 if by_words and other else 1
+        if by_words and said.typed:
+            alike = alike * 0.5 if other else alike + 0.4 * fit * (1 - alike)
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
     return {

@@ -28,7 +28,7 @@ def columns_of(terms: list[list[int]]) -> Columns:
             ids=list(range(1, count + 1)),
             records=list(range(1, count + 1)),
             recorded_at=[0] * count,
-            shared=[b'["/agent/a","user",null,0,"word",null]'] * count,
+            shared=[b'["/agent/a","user",null,0,"word",null,""]'] * count,
             own=[
                 BODY.pack(0, 0, 0.5, *(0 for _ in range(len(BODY_FIELDS) - 3))) + struct.pack(f"<{len(held)}Q", *held)
                 for held in terms

@@ -10,8 +10,6 @@ import pytest
 
 from factmem import Conversation, Memory, Message
 from factmem.facts import STATEMENT, FactType
-from factmem.recall.index.columns import ConceptNames
-from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.text.signs import Kind, asks_for_assistant, capitalized, kinds_asked, kinds_held, nameless
 from factmem.records import Assertion, Place, assertions_of
 from factmem.scopes import MemoryScope
@@ -64,12 +62,6 @@ def test_a_question_word_asks_for_a_kind_of_value(query: str, kinds: list[Kind])
 )
 def test_a_fact_holds_the_kind_of_its_type_and_concept(said: Assertion, kinds: Kind) -> None:
     assert kinds_held(said) == kinds
-
-
-def test_a_concept_is_not_named_by_the_one_word_that_is_left_of_several() -> None:
-    keywords = ["on_call", "home_city", "seats"]
-    named = ConceptNames().named(keywords, term_numbers(["call", "home", "citi", "seat"]))
-    assert sorted(named) == [1, 2]
 
 
 async def test_a_short_statement_is_not_taken_for_small_talk() -> None:

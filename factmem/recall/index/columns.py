@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from factmem.facts import STATEMENT
 from factmem.names import folded_keyword
+from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import (
     BODY,
     BODY_FIELDS,
@@ -28,10 +28,8 @@ from factmem.recall.index.outline_codec import (
     read_head,
     read_labels,
     read_tail,
-    term_numbers,
 )
 from factmem.recall.index.sizes import OBJECT
-from factmem.recall.text.analysis import analyse, spaced
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.views import Sight, View
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
     from factmem.recall.index.outline_codec import Head
 
-__all__ = ["Columns", "ConceptNames", "Finder", "Growing", "Keywords", "Numbered", "Rows", "spread", "subject_text"]
+__all__ = ["Columns", "Finder", "Growing", "Keywords", "Numbered", "Rows", "spread", "subject_text"]
 
 _TYPES: Final = {
     "seq": np.int64,
@@ -78,6 +76,7 @@ _HEAD_TYPES: Final = {
     "scope": np.int32,
     "subject": np.int32,
     "keyword": np.int32,
+    "concept": np.int32,
     "owner": np.int32,
     "priority": np.int64,
 }
@@ -134,6 +133,7 @@ class Columns:
         self.scopes: Numbered = Numbered()
         self.subjects: Numbered = Numbered()
         self.keywords: Keywords = Keywords()
+        self.concepts: Numbered = Numbered()
         self.owners: Numbered = Numbered([""])
         self.labels: Numbered = Numbered([""])
         self.categories: Numbered = Numbered()
@@ -144,7 +144,8 @@ class Columns:
         self.metadata: dict[int, str] = {}
         self.leads: dict[int, int] = {0: 0}
         """Numbers of the first terms of rows, which name the speaker or the subject; 0 for none."""
-        self.concept_names: ConceptNames = ConceptNames()
+        self.concept_index: ConceptIndex = ConceptIndex()
+        self.subject_index: SubjectIndex = SubjectIndex()
         self._columns = Growing(_TYPES)
         self._of_heads = Growing(_HEAD_TYPES)
         self._terms = Growing({"terms": np.uint64})
@@ -162,7 +163,7 @@ class Columns:
         return self._columns[name]
 
     def of_heads(self, name: str) -> NDArray[Any]:
-        """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``owner`` or ``priority`` by head."""
+        """Return ``track``, ``place``, ``scope``, ``subject``, ``keyword``, ``concept`` or another column by head."""
         return self._of_heads[name]
 
     def all_of_heads(self) -> Mapping[str, NDArray[Any]]:
@@ -354,6 +355,7 @@ class Columns:
                 scope=[self.scopes.number(head.scope) for head in new],
                 subject=[self.subjects.number(subject_text(head.subject, head.individual)) for head in new],
                 keyword=[self.keywords.number(head.keyword) for head in new],
+                concept=[self.concepts.number(concept_text(head.keyword, head.description)) for head in new],
                 owner=[self.owners.number(head.owner or "") for head in new],
                 priority=[head.priority for head in new],
             )
@@ -591,40 +593,3 @@ def spread(starts: NDArray[Any], ends: NDArray[Any]) -> NDArray[np.intp]:
     numbers: NDArray[np.intp] = (starts - behind + counts).repeat(counts)
     numbers += np.arange(len(numbers))
     return numbers
-
-
-class ConceptNames:
-    """An index of concepts by the words of their keywords; statements have no words."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._terms: list[frozenset[int]] = []
-        self._holding: dict[int, list[int]] = {}
-
-    def named(self, keywords: Sequence[str], terms: Collection[int]) -> dict[int, frozenset[int]]:
-        """Return the places of the keywords whose words are all among some terms, with these words.
-
-        Args:
-            keywords: All keywords; those of the call before, and more.
-            terms: Numbers of terms; see `factmem.recall.index.outline_codec.term_numbers`.
-        """
-        with self._guard:
-            for place in range(len(self._terms), len(keywords)):
-                self._learn(keywords[place], place)
-        asked = set(terms)
-        near = {place for term in asked for place in self._holding.get(term, ())}
-        return {place: self._terms[place] for place in sorted(near) if self._terms[place] <= asked}
-
-    def _learn(self, keyword: str, place: int) -> None:
-        words = frozenset(term_numbers(_words(keyword)))
-        self._terms.append(words)
-        for word in words:
-            self._holding.setdefault(word, []).append(place)
-
-
-def _words(keyword: str) -> list[str]:
-    """Return the words that name a concept; none if only one of several is left, such as "call" of "on_call"."""
-    if keyword == STATEMENT.keyword:
-        return []
-    words = analyse(spaced(keyword))
-    return words if len(words) > 1 or len(spaced(keyword).split()) == 1 else []

@@ -210,6 +210,8 @@ class Seen:
         counts: Numbers of records, exchanges and conversations.
         averages: Mean numbers of terms in each of them.
         leads: Whether any visible record has each of the numbers of `Columns.leads`.
+        subjects: Whether any visible record is about each subject, by its number.
+        concepts: Whether any visible fact is of each concept, by its number.
         overtaken: The statements that others overtake.
     """
 
@@ -219,6 +221,8 @@ class Seen:
     counts: tuple[int, int, int]
     averages: tuple[float, float, float]
     leads: Mask
+    subjects: Mask
+    concepts: Mask
     overtaken: Overtaken
 
     @property
@@ -367,8 +371,16 @@ class Corpus:
         begins = rows[layout.session[rows] == rows]
         counts = (len(rows), len(rows), len(begins))
         sums = (self.lengths.own[rows], layout.exchanges[rows], layout.sessions[begins])
-        leads = np.zeros(len(self.columns.leads), np.bool_)
+        columns = self.columns
+        leads, subjects, concepts = (
+            np.zeros(len(of), np.bool_) for of in (columns.leads, columns.subjects, columns.concepts)
+        )
         leads[self.leads[rows]] = True
+        shown = np.unique(self.heads[rows])
+        subjects[columns.of_heads("subject")[shown]] = True
+        concepts[columns.of_heads("concept")[shown]] = True
+        if (statement := columns.concepts.find("")) is not None and statement < len(concepts):
+            concepts[statement] = False
         own, exchange, session = (
             int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in zip(sums, counts, strict=True)
         )
@@ -379,6 +391,8 @@ class Corpus:
             counts=counts,
             averages=(own, exchange, session),
             leads=leads,
+            subjects=subjects,
+            concepts=concepts,
             overtaken=self.overtaken.at(mask[self.overtaken.older]),
         )
 

@@ -63,7 +63,7 @@ __all__ = [
     "value_number",
 ]
 
-OUTLINE_VERSION: Final = 8
+OUTLINE_VERSION: Final = 9
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -135,9 +135,9 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND: Final = dt.timedelta(microseconds=1)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Head:
-    """The track of an assertion, with the priority of its subject."""
+    """The track of an assertion, with the priority of its subject and the description of its concept."""
 
     scope: str
     subject: str
@@ -145,6 +145,7 @@ class Head:
     priority: int
     keyword: str
     owner: str | None
+    description: str
 
 
 def outline_of(said: Assertion) -> Outline:
@@ -171,14 +172,14 @@ def outline_of(said: Assertion) -> Outline:
     )
     terms = term_numbers([*own, *_topics(said.keyword, said.description)])
     return Outline(
-        shared=_written_head(said.place, said.keyword, details.owner),
+        shared=_written_head(said.place, said.keyword, details.owner, _described(said)),
         own=body + struct.pack(f"<{len(terms)}Q", *terms) + tail,
         version=OUTLINE_VERSION,
     )
 
 
 @functools.lru_cache(maxsize=1024)
-def _written_head(place: Place, keyword: str, owner: str | None) -> bytes:
+def _written_head(place: Place, keyword: str, owner: str | None, description: str) -> bytes:
     """Return the JSON of a `Head`."""
     subject = place.subject
     head = [
@@ -188,8 +189,14 @@ def _written_head(place: Place, keyword: str, owner: str | None) -> bytes:
         subject.priority_level,
         keyword,
         owner,
+        description,
     ]
     return _written(head).encode(errors=_LONE)
+
+
+def _described(said: Assertion) -> str:
+    """Return the description of a fact's concept; none for a statement."""
+    return "" if said.keyword == STATEMENT.keyword else said.description
 
 
 def read_tail(tail: bytes) -> tuple[str, str, str]:
@@ -215,8 +222,7 @@ def _tail(conversation: str, labels: Sequence[object], metadata: Mapping[str, ob
 
 def read_head(text: str) -> Head:
     """Read the JSON of a `Head`."""
-    scope, subject, individual, priority, keyword, owner = json.loads(text)
-    return Head(scope=scope, subject=subject, individual=individual, priority=priority, keyword=keyword, owner=owner)
+    return Head(*json.loads(text))
 
 
 def read_labels(text: str) -> tuple[tuple[str, ...], tuple[str, ...], str | None, tuple[str, ...]]:

@@ -1,0 +1,113 @@
+"""Names in a query: the concepts and the subjects of typed facts, each an index of its own beside that of texts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from factmem.facts import STATEMENT
+from factmem.recall.index.outline_codec import term_numbers
+from factmem.recall.scoring import idf
+from factmem.recall.text.analysis import analyse, spaced
+from factmem.recall.text.related_words import Term, topics_of
+from factmem.subjects import MemorySubject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ConceptIndex", "SubjectIndex", "concept_text"]
+
+_SPLIT: Final = "\0"
+"""Sign between the parts of a text that stands for a concept or a subject; no keyword and no name holds it."""
+
+
+def concept_text(keyword: str, description: str) -> str:
+    """Return the text that stands for a concept; an empty one for statements."""
+    return "" if keyword == STATEMENT.keyword else f"{keyword}{_SPLIT}{description}"
+
+
+class ConceptIndex:
+    """An index of concepts by the terms and topics of their keywords and descriptions. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._known = 0
+        self._holding: dict[int, list[int]] = {}
+
+    def fit(
+        self, concepts: Sequence[str], terms: Iterable[tuple[Term, float]], visible: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Return the share of a query, 0 to 1, that each concept's words have, weighed by their idf among concepts.
+
+        Args:
+            concepts: All concepts by number, see `concept_text`; those of the call before, and more.
+            terms: The terms that ask for a concept, each with its weight beside the idf.
+            visible: Which concepts the caller sees, by number.
+        """
+        self._learn(concepts)
+        fit, attainable, count = np.zeros(len(visible)), 0.0, int(visible.sum())
+        for term, weight in terms:
+            held = np.zeros(len(visible))
+            for number, share in zip(term.numbers.tolist(), term.weights.tolist(), strict=True):
+                for concept in self._holding.get(number, ()):
+                    if concept < len(held):
+                        held[concept] = max(held[concept], share)
+            weighed = weight * idf(float(held[visible].sum()), count)
+            fit += weighed * held
+            attainable += weighed
+        return fit / (attainable or 1.0)
+
+    def _learn(self, concepts: Sequence[str]) -> None:
+        with self._guard:
+            for number in range(self._known, len(concepts)):
+                keyword, _, description = concepts[number].partition(_SPLIT)
+                terms = analyse(f"{description} {spaced(keyword)}")
+                for term in set(term_numbers([*terms, *topics_of(terms)])):
+                    self._holding.setdefault(term, []).append(number)
+            self._known = max(self._known, len(concepts))
+
+
+class SubjectIndex:
+    """An index of subjects by their names. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._known = 0
+        self._called: dict[int, list[tuple[int, frozenset[int]]]] = {}
+
+    def named(
+        self, subjects: Sequence[str], terms: Collection[int], visible: NDArray[np.bool_]
+    ) -> tuple[list[int], set[int]]:
+        """Return the subjects that a query names, by number, and the terms that name them.
+
+        A subject is named by the first word of its name, unless the query has more words of another one's name: "Ann
+        Berg" does not name Ann Dahl.
+
+        Args:
+            subjects: All subjects by number; see `factmem.recall.index.columns.subject_text`.
+            terms: The numbers of the query's terms.
+            visible: Which subjects the caller sees, by number.
+        """
+        self._learn(subjects)
+        said = frozenset(terms)
+        called = [
+            (number, words & said)
+            for term in said
+            for number, words in self._called.get(term, ())
+            if number < len(visible) and visible[number]
+        ]
+        names = {words for _, words in called}
+        whole = {words for words in names if not any(words < others for others in names)}
+        return [number for number, words in called if words in whole], set().union(*whole)
+
+    def _learn(self, subjects: Sequence[str]) -> None:
+        with self._guard:
+            for number in range(self._known, len(subjects)):
+                name, _, individual = subjects[number].partition(_SPLIT)
+                words = term_numbers(analyse(individual or spaced(name)))
+                if words and (individual or name != MemorySubject.EVERYTHING.name):
+                    self._called.setdefault(words[0], []).append((number, frozenset(words)))
+            self._known = max(self._known, len(subjects))

@@ -1,0 +1,61 @@
+"""Names in a query: of subjects, and of the concepts of typed facts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from factmem import Concept, Memory, MemorySubject, SingleFact
+from factmem.recall.index.columns import subject_text
+from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
+from factmem.recall.index.outline_codec import query_term, term_numbers
+from factmem.recall.text.analysis import analyse
+
+PERSON = MemorySubject("person")
+EMPLOYER = Concept.single("employer", "The company that the person works for")
+HOME = Concept.single("home_city", "The city where the person lives")
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("Where does Ann Berg live?", [0]),
+        ("Where does Ann live?", [0, 1]),
+        ("Where do Ann Berg and Ben live?", [0, 2]),
+        ("Where does Mr Berg live?", []),
+        ("Where does the user live?", [3]),
+    ],
+)
+def test_a_subject_is_named_by_the_first_word_of_its_name_and_by_the_most_words(query: str, named: list[int]) -> None:
+    subjects = [subject_text("person", name) for name in ("Ann Berg", "Ann Dahl", "Ben Dahl")] + ["user", "everything"]
+    found, _ = SubjectIndex().named(subjects, term_numbers(analyse(query)), np.ones(5, np.bool_))
+    assert sorted(found) == named
+
+
+def test_a_subject_that_the_caller_does_not_see_is_not_named() -> None:
+    subjects = [subject_text("person", "Ann Berg"), subject_text("person", "Ann Dahl")]
+    found, names = SubjectIndex().named(subjects, term_numbers(["ann", "berg"]), np.array([False, True]))
+    assert (found, names) == ([1], set(term_numbers(["ann"])))
+
+
+def test_a_concept_fits_by_its_words_and_its_topics_and_what_is_not_seen_counts_nothing() -> None:
+    concepts = [concept_text(of.keyword, of.description) for of in (EMPLOYER, HOME)]
+    terms = [(query_term(term), 1.0) for term in analyse("In which town does she live?")]
+    index = ConceptIndex()
+    employer, home = index.fit(concepts, terms, np.array([True, True]))
+    assert employer < 0.3
+    assert home == 1
+    unseen = index.fit(concepts, terms, np.array([False, True]))
+    assert unseen[1] == ConceptIndex().fit(concepts[1:], terms, np.array([True]))[0]
+
+
+async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> None:
+    async with Memory("memory:", viewer="Ann Berg") as memory:
+        for name, firm in (("Ann Berg", "Globex"), ("Ann Dahl", "Living Homes"), ("Ben Dahl", "City Living")):
+            await memory.save(SingleFact(EMPLOYER, firm), subject=PERSON.individual(name))
+            await memory.save(SingleFact(HOME, f"Oslo of {name}"), subject=PERSON.individual(name))
+        best = [
+            (await memory.recall(question, limit=1))[0].record.value
+            for question in ("Where do I live?", "Where does Ann Dahl live?", "Which company employs Ben?")
+        ]
+    assert best == ["Oslo of Ann Berg", "Oslo of Ann Dahl", "City Living"]
