@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 import typer
 
-from factmem.browse.texts import shown
+from factmem.browse.texts import counted, shown
 from factmem.cli.options import checked_address
-from factmem.cli.progress import counted, progress
+from factmem.cli.progress import progress
 from factmem.cli.session import Session
 from factmem.errors import InvalidDataError
 from factmem.json_form import attributes

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import attrs
 import typer
 
+from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids, lengthened, short_id
 from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_changes, record_block
-from factmem.cli.progress import Tally, Watch, counted, progress, tallied
+from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import FAILED, Session, in_words, report
 from factmem.errors import InvalidDataError, ModelError
 from factmem.json_form import attributes, record_json

@@ -16,9 +16,9 @@ import typer
 from anyio import to_thread
 from typing_extensions import override
 
-from factmem.browse.texts import escaped_json, shown
+from factmem.browse.texts import counted, escaped_json, shown
 from factmem.cli.options import ExactOption, key_in
-from factmem.cli.progress import counted, progress
+from factmem.cli.progress import progress
 from factmem.cli.session import Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
 from factmem.json_form import attributes
