@@ -261,7 +261,7 @@ _MUCH = """
 import sys
 import anyio
 from factmem.importers import move_in, read_system
-from factmem.memory import Memory
+from factmem import Memory
 
 async def main():
     async with Memory(f"sqlite-vec:{sys.argv[2]}") as memory:
