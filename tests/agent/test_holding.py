@@ -171,14 +171,7 @@ async def test_many_at_once_share_one_thread() -> None:
 
 ENDS = """
 import asyncio, sys
-from factmem.agent import (
-    AgentMemory,
-    AgentMemoryConfig,
-    FailurePolicy,
-    Loading,
-    load_all_facts_from_memory,
-    save_to_memory_auto_detect_facts,
-)
+from factmem import AgentMemory, AgentMemoryConfig
 from factmem.testing import HashEmbedder
 agent = AgentMemory(AgentMemoryConfig(store=sys.argv[1], embedder=HashEmbedder(), model=sys.argv[2] or None))
 async def main():
