@@ -25,9 +25,8 @@ from factmem.browse.charts import graph_of
 from factmem.browse.rows import value_of
 from factmem.browse.terminal import pages
 from factmem.browse.terminal.app import TerminalBrowser, help_page, run
-from factmem.browse.terminal.failures import sentence_of
-from factmem.browse.terminal.lists import RecordTable
 from factmem.browse.terminal.pictures import axis_of, bar, graph_lines, plain
+from factmem.browse.terminal.widgets import RecordTable, sentence_of
 from factmem.changes import Change
 from factmem.details import FactDetails
 from factmem.errors import CapabilityError, ModelUnavailableError

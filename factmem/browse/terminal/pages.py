@@ -30,9 +30,6 @@ from factmem.browse.browser import (
 from factmem.browse.past import Biography
 from factmem.browse.rows import is_current
 from factmem.browse.terminal.dialogs import EditDialog, ExportDialog, ForgetDialog, ReasonDialog
-from factmem.browse.terminal.failures import ProblemLine, sentence_of
-from factmem.browse.terminal.fields import FIELD_TO_FIELD, Field
-from factmem.browse.terminal.lists import Place, PlaceTree, Preview, RecordTable
 from factmem.browse.terminal.pictures import (
     axis_of,
     block_of,
@@ -45,6 +42,16 @@ from factmem.browse.terminal.pictures import (
     plain,
     revision_line,
     trail_of,
+)
+from factmem.browse.terminal.widgets import (
+    FIELD_TO_FIELD,
+    Field,
+    Place,
+    PlaceTree,
+    Preview,
+    ProblemLine,
+    RecordTable,
+    sentence_of,
 )
 from factmem.browse.texts import counted
 from factmem.changes import Change

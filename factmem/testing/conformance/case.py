@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, NoReturn, Self
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast
 
 import attrs
 import pytest
@@ -45,6 +45,22 @@ request: Final = StateRequest.of
 """Builds a request to change a state."""
 
 
+CapabilityT = TypeVar("CapabilityT")
+
+
+@attrs.frozen
+class _Capability(Generic[CapabilityT]):
+    """The provider of a `Store` as one of its capabilities; a spec that asks for one that it lacks is skipped."""
+
+    protocol: Any
+
+    def __get__(self, store: Store, kind: type[Store]) -> CapabilityT:
+        provider: Any = store.provider
+        if not isinstance(provider, self.protocol):
+            pytest.skip(f"{type(provider).__name__} does not satisfy factmem.abc.{self.protocol.__name__}")
+        return cast("CapabilityT", provider)
+
+
 @attrs.frozen
 class Store:
     """The provider under test, at the usual place unless another is given.
@@ -66,40 +82,13 @@ class Store:
         """Close the provider."""
         await self.provider.aclose()
 
-    @property
-    def history(self) -> KeepsHistory:
-        """The provider as `KeepsHistory`."""
-        return self.provider if isinstance(self.provider, KeepsHistory) else self._skip(KeepsHistory)
-
-    @property
-    def feed(self) -> FeedsChanges:
-        """The provider as `FeedsChanges`."""
-        return self.provider if isinstance(self.provider, FeedsChanges) else self._skip(FeedsChanges)
-
-    @property
-    def vectors(self) -> KeepsVectors:
-        """The provider as `KeepsVectors`."""
-        return self.provider if isinstance(self.provider, KeepsVectors) else self._skip(KeepsVectors)
-
-    @property
-    def eraser(self) -> Erases:
-        """The provider as `Erases`."""
-        return self.provider if isinstance(self.provider, Erases) else self._skip(Erases)
-
-    @property
-    def counter(self) -> KeepsAccesses:
-        """The provider as `KeepsAccesses`."""
-        return self.provider if isinstance(self.provider, KeepsAccesses) else self._skip(KeepsAccesses)
-
-    @property
-    def copier(self) -> CopiesLogs:
-        """The provider as `CopiesLogs`."""
-        return self.provider if isinstance(self.provider, CopiesLogs) else self._skip(CopiesLogs)
-
-    @property
-    def checker(self) -> ChecksItself:
-        """The provider as `ChecksItself`."""
-        return self.provider if isinstance(self.provider, ChecksItself) else self._skip(ChecksItself)
+    history: ClassVar[_Capability[KeepsHistory]] = _Capability(KeepsHistory)
+    feed: ClassVar[_Capability[FeedsChanges]] = _Capability(FeedsChanges)
+    vectors: ClassVar[_Capability[KeepsVectors]] = _Capability(KeepsVectors)
+    eraser: ClassVar[_Capability[Erases]] = _Capability(Erases)
+    counter: ClassVar[_Capability[KeepsAccesses]] = _Capability(KeepsAccesses)
+    copier: ClassVar[_Capability[CopiesLogs]] = _Capability(CopiesLogs)
+    checker: ClassVar[_Capability[ChecksItself]] = _Capability(ChecksItself)
 
     async def save(self, fact: Fact[Any], subject: MemorySubject = USER, scope: MemoryScope = PLANNER) -> None:
         """Save a fact by the four verbs."""
@@ -166,9 +155,6 @@ class Store:
     async def embedded(self, tenant: str | None = None, since: int = 0) -> list[int]:
         """Return the numbers of the assertions that have a vector."""
         return list((await self.vectors.vectors(tenant, since))[0])
-
-    def _skip(self, capability: type) -> NoReturn:
-        pytest.skip(f"{type(self.provider).__name__} does not satisfy factmem.abc.{capability.__name__}")
 
 
 class ProviderCase:

@@ -1,27 +1,159 @@
-"""The table of records, the tree of places and the lists that people move in."""
+"""Widgets: fields, the table of records, the tree of places, and the line that shows an error as a sentence."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import attrs
+from rich.highlighter import Highlighter
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import Binding, BindingsMap, BindingType
 from textual.message import Message
-from textual.widgets import DataTable, Static, Tree
+from textual.widgets import DataTable, Input, Static, TextArea, Tree
 from textual.widgets.tree import TreeNode
 
 from factmem.browse.browser import Narrowing, Overview
 from factmem.browse.rows import is_general, is_statement, largest, ranked, value_of
 from factmem.browse.terminal.pictures import bar, plain, preview_of
+from factmem.browse.texts import masked, shown
+from factmem.errors import FactMemError
 from factmem.memory.scope_tree import ScopeInfo, ScopeTree
 from factmem.recall.results import RecallMatch
 from factmem.records import AssertionState, FactRecord
 
-__all__ = ["Place", "PlaceTree", "Preview", "RecordTable"]
+__all__ = [
+    "FIELD_TO_FIELD",
+    "Field",
+    "Lines",
+    "Place",
+    "PlaceTree",
+    "Preview",
+    "ProblemLine",
+    "RecordTable",
+    "sentence_of",
+]
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return an error as a sentence: what factmem says of it, or where the browser itself went wrong.
+
+    An error of the browser's own is named by its type and place alone, because its message may hold a fact.
+    """
+    if isinstance(error, FactMemError):
+        text = shown(str(error))
+    elif isinstance(error, OSError):
+        text = f"that failed: {shown(error.strerror or type(error).__name__)}"
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1:]
+        where = f" at {last[0].name}:{last[0].lineno}" if last else ""
+        text = f"this is a fault of factmem itself ({type(error).__name__}{where}): please report it"
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+class ProblemLine(Static):
+    """A line for the error of a page or a dialog; hidden while there is none."""
+
+    def __init__(self) -> None:
+        super().__init__("", markup=False)
+        self.display = False
+
+    def present(self, error: BaseException | None) -> None:
+        """Show an error; None hides the line."""
+        self.update("" if error is None else sentence_of(error))
+        self.display = error is not None
+
+
+FIELD_TO_FIELD: Final = (
+    Binding("tab", "app.focus_next", show=False, priority=True),
+    Binding("shift+tab", "app.focus_previous", show=False, priority=True),
+)
+"""Keys between the fields of a page."""
+
+
+class Field(Input):
+    """A field of one line; in a dialog, Enter answers it.
+
+    Args:
+        value: The text at first.
+        id: Name of the field on its page.
+        placeholder: Shown while the field is empty.
+        whole_number: Whether only digits can be typed.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,ctrl+s", "screen.answer", show=False)]
+    _KEYS: ClassVar = BindingsMap([*BINDINGS, *Input.BINDINGS])
+
+    def __init__(self, value: str = "", *, id: str, placeholder: str = "", whole_number: bool = False) -> None:
+        super().__init__(
+            value,
+            id=id,
+            placeholder=placeholder,
+            type="integer" if whole_number else "text",
+            highlighter=_Visible(),
+            compact=True,
+            select_on_focus=False,
+        )
+
+    async def on_key(self, event: events.Key) -> None:
+        """Obey a key before the next one is read."""
+        await _obey(self, self._KEYS, event)
+
+
+class Lines(TextArea):
+    """A field of several lines.
+
+    Args:
+        text: The text at first.
+        id: Name of the field on its page.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "screen.answer", show=False)]
+    _KEYS: ClassVar = BindingsMap([*BINDINGS, *TextArea.BINDINGS])
+
+    def __init__(self, text: str, *, id: str) -> None:
+        super().__init__(text, id=id, compact=True, highlight_cursor_line=False)
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line with its hidden characters visible."""
+        return Text(masked(self.document.get_line(line_index)), end="", no_wrap=True)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Obey a key before the next one is read."""
+        await _obey(self, self._KEYS, event)
+
+
+async def _obey(field: Input | TextArea, keys: BindingsMap, event: events.Key) -> None:
+    """Run the action of a key that is the field's own; a disabled field takes no keys.
+
+    Textual inserts a character when the field reads it, but hands every other key on to the app first. Fast typing, or
+    slow drawing, then turns "End, Backspace, 5" into "5, End, Backspace"; see
+    https://github.com/Textualize/textual/issues/6605. So a field runs the actions of its own keys itself, and keys that
+    leave a field have priority: the app obeys them before it hands the next key to anybody.
+    """
+    if field.is_disabled:  # the key was pressed after the one that answered the dialog
+        event.prevent_default()
+    elif bound := keys.key_to_bindings.get(event.key):
+        event.stop()
+        event.prevent_default()
+        await field.app.run_action(bound[0].action, field)
+
+
+class _Visible(Highlighter):
+    """Shows hidden characters of a field as such."""
+
+    def __call__(self, text: str | Text) -> Text:
+        """Return a text of the same length without hidden characters."""
+        plain_text = text if isinstance(text, str) else text.plain
+        return Text(masked(plain_text), no_wrap=True, overflow="ignore", end="")
+
+    def highlight(self, text: Text) -> None:
+        """Highlight nothing."""
+
 
 _MOST_NAMES: Final = 100
 """Maximum number of names of one kind: the rest is counted."""
