@@ -242,15 +242,7 @@ class Lessons:
             MissingUserError: The run names no user, the memory separates users, and lessons are not shared.
             FactMemError: Nothing could be loaded, and the policy is `FailurePolicy.RAISE`.
         """
-        run = self._memory.for_run(identity)
-        if not self._takes_part(run, wanted=run.identity.load):
-            return MemoryBlock()
-        return await run.attempt(
-            partial(self._recalled, run, task=task, about=about),
-            _NOT_LOADED,
-            run.config.loading.on_failure,
-            MemoryBlock(),
-        )
+        return await self._recall(self._memory.for_run(identity), task, about)
 
     def recall_blocking(self, task: str, about: str = "", *, identity: RunIdentity = _NOBODY) -> MemoryBlock:
         """Recall like `recall`, without an event loop.
@@ -259,14 +251,15 @@ class Lessons:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
+        policy = run.config.loading.on_failure
+        found = run.use_blocking(lambda run: self._recall(run, task, about), _NOT_LOADED, policy)
+        return MemoryBlock() if found is None else found
+
+    async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
         if not self._takes_part(run, wanted=run.identity.load):
             return MemoryBlock()
-        return run.attempt_blocking(
-            partial(self._recalled, run, task=task, about=about),
-            _NOT_LOADED,
-            run.config.loading.on_failure,
-            MemoryBlock(),
-        )
+        recall = partial(self._recalled, run, task=task, about=about)
+        return await run.attempt(recall, _NOT_LOADED, run.config.loading.on_failure, MemoryBlock())
 
     async def apply(self, task: str, output: str, *, identity: RunIdentity = _NOBODY) -> str:
         """Return an output with the lessons of its task applied by the language model.
@@ -282,17 +275,15 @@ class Lessons:
             CapabilityError: There is no language model.
             FactMemError: See `recall`; the model's failure is treated in the same way.
         """
-        run = self._memory.for_run(identity)
-        apply = self._applying(run, task, output)
-        return await run.attempt(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
+        return await self._apply(self._memory.for_run(identity), task, output)
 
     def _apply_blocking(self, task: str, output: str) -> str:
         run = self._memory.for_run()
-        apply = self._applying(run, task, output)
-        return run.attempt_blocking(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
+        policy = run.config.loading.on_failure
+        applied = run.use_blocking(lambda run: self._apply(run, task, output), _NOT_APPLIED, policy)
+        return output if applied is None else applied
 
-    def _applying(self, run: MemoryRun, task: str, output: str) -> Callable[[Memory], Awaitable[str]]:
-        """Return a function that applies the lessons of a task to an output."""
+    async def _apply(self, run: MemoryRun, task: str, output: str) -> str:
         if (model := self._model) is None:
             raise CapabilityError(
                 "there is no language model to rewrite an output: give one to Lessons(model=...) or to the agent's "
@@ -306,7 +297,7 @@ class Lessons:
                 return output
             return await _rewritten(model, output, [str(record.value) for record in block.records])
 
-        return apply
+        return await run.attempt(apply, _NOT_APPLIED, run.config.loading.on_failure, output)
 
     async def learn(
         self,
@@ -332,11 +323,7 @@ class Lessons:
             CapabilityError: The provider cannot keep lessons.
             FactMemError: Nothing could be saved, and the policy is `FailurePolicy.RAISE`.
         """
-        run = self._memory.for_run(identity)
-        if not self._takes_part(run, wanted=run.identity.save):
-            return ()
-        learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
-        return await run.attempt(learn, _NOT_SAVED, run.config.saving.on_failure, ())
+        return await self._learn(self._memory.for_run(identity), task, output, feedback, taught)
 
     def learn_blocking(
         self,
@@ -353,10 +340,17 @@ class Lessons:
             CapabilityError: The program opened the memory, in an event loop.
         """
         run = self._memory.for_run(identity)
+        policy = run.config.saving.on_failure
+        learnt = run.use_blocking(lambda run: self._learn(run, task, output, feedback, taught), _NOT_SAVED, policy)
+        return () if learnt is None else learnt
+
+    async def _learn(
+        self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None
+    ) -> tuple[FactRecord[str], ...]:
         if not self._takes_part(run, wanted=run.identity.save):
             return ()
         learn = partial(self._learnt, run, task=task, output=output, feedback=feedback, taught=taught)
-        return run.attempt_blocking(learn, _NOT_SAVED, run.config.saving.on_failure, ())
+        return await run.attempt(learn, _NOT_SAVED, run.config.saving.on_failure, ())
 
     @overload
     def reviewed(

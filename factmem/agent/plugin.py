@@ -233,14 +233,18 @@ class AgentMemory:
         if len(declared) > len(self.config.concepts):
             self.config = attrs.evolve(self.config, concepts=declared)
 
-    def for_run(self, identity: RunIdentity = _NOBODY) -> MemoryRun:
+    def for_run(self, identity: RunIdentity = _NOBODY, *, product: str | None = None) -> MemoryRun:
         """Return one run of the agent.
 
         Args:
             identity: The identity according to the host; that of `run` takes precedence.
+            product: The product of the facts, if the settings name no agent, feature or product.
         """
+        config = self.config
+        if product is not None and not (config.agent_name or config.feature_name or config.product_name):
+            config = attrs.evolve(config, product_name=product)
         return MemoryRun(
-            config=self.config,
+            config=config,
             identity=self._running.get().or_else(self.config.identified(identity)),
             held=self._held,
             hearing=self._hearing,

@@ -126,6 +126,7 @@ class MemoryRun:
         concepts: Concept[Any, Any] | Iterable[Concept[Any, Any] | str] | None = None,
         subjects: Iterable[MemorySubject] | None = None,
         scopes: Iterable[MemoryScope | str] | None = None,
+        known: MemoryBlock | None = None,
     ) -> MemoryBlock:
         """Return the best facts for the current conversation, rendered for a prompt.
 
@@ -139,6 +140,8 @@ class MemoryRun:
             concepts: Only facts of this concept, or of these (default: `Loading.concepts`).
             subjects: Only facts about these (default: the user and `AgentMemoryConfig.subjects`).
             scopes: Only facts in these (default: all scopes of the agent).
+            known: The block that an earlier request of this run has got, which is returned again: a host loads once a
+                run, and passes its history at each request, so that everything is heard.
 
         Raises:
             MissingUserError: The user is unknown.
@@ -148,6 +151,8 @@ class MemoryRun:
         """
         hooks, loading = self.config.hooks, self.config.loading
         self.hear(history)
+        if known is not None:
+            return known
         if not self.identity.load or self.config.keeps_nothing:
             return MemoryBlock()
         self.check_user()
@@ -171,7 +176,7 @@ class MemoryRun:
         """Keep in mind what is said in the conversation, results of tools among it, before the model goes on.
 
         What the model then writes with its tools or in files, and only repeats from untrusted messages, is quarantined.
-        `load` does this too; a host that loads once calls it at every further request of a run.
+        `load` and `save` do this too.
 
         Args:
             history: The conversation so far.
@@ -240,12 +245,25 @@ class MemoryRun:
             await hooks.after_save(self.identity, saved)
         return saved
 
-    def load_blocking(self, history: Sequence[Message] = ()) -> MemoryBlock:
+    async def finish(self, history: Sequence[Message]) -> None:
+        """Save the history of a run that has succeeded, unless the program saves by itself; see `save`."""
+        if self.config.saving.after_run:
+            await self.save(history)
+
+    def finish_blocking(self, history: Sequence[Message]) -> None:
+        """Save like `finish`, without an event loop."""
+        if self.config.saving.after_run:
+            self.save_blocking(history)
+
+    def load_blocking(self, history: Sequence[Message] = (), *, known: MemoryBlock | None = None) -> MemoryBlock:
         """Load like `load`, without an event loop; hooks run in the memory's loop.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
         """
+        if known is not None:
+            self.hear(history)
+            return known
         loading = self.config.loading
         block = self.use_blocking(lambda run: run.load(history), "nothing could be loaded", loading.on_failure)
         return MemoryBlock() if block is None else block
@@ -300,22 +318,6 @@ class MemoryRun:
         try:
             return await self.held.use(work)
         except (CapabilityError, InvalidDataError):  # permanent: it would never work
-            raise
-        except FactMemError as error:
-            self.failed(what, error, policy)
-            return otherwise
-
-    def attempt_blocking(
-        self, work: Callable[[Memory], Awaitable[T]], what: str, policy: FailurePolicy, otherwise: T
-    ) -> T:
-        """Run a function on the memory like `attempt`, without an event loop.
-
-        Raises:
-            CapabilityError: The program opened the memory, in an event loop.
-        """
-        try:
-            return self.held.use_blocking(work)
-        except (CapabilityError, InvalidDataError):
             raise
         except FactMemError as error:
             self.failed(what, error, policy)

@@ -6,7 +6,6 @@ nothing else: a memory of one viewer, or a view of some scopes, makes a browser 
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,60 +17,42 @@ from factmem.abc.detector import Message
 from factmem.agent import Loading
 from factmem.agent.config import AgentMemoryConfig, UserPolicy
 from factmem.agent.plugin import AgentMemory
-from factmem.browse.charts import (
-    Bar,
-    Graph,
-    Mark,
-    Tally,
-    bars_of,
-    graph_of,
-    marks_of,
-    tallies_of,
-)
-from factmem.browse.past import biography_of, undo_last
-from factmem.browse.rows import RecordRow, row_of
+from factmem.agent.rendering import MemoryBlock
+from factmem.browse.charts import Graph, graph_of
+from factmem.browse.past import Biography, biography_of, undo_last
+from factmem.browse.rows import is_statement
 from factmem.browse.texts import shown, typed_value, value_text
 from factmem.changes import Change
 from factmem.errors import CapabilityError, InvalidDataError, ModelError, OutOfViewError, StateConflictError
-from factmem.facts import FactType
 from factmem.json_form import value_json
-from factmem.memory.audit import AuditEntry
 from factmem.memory.facade import Memory
-from factmem.memory.filters import Filters, RecordOrder
+from factmem.memory.filters import Filters, RecordOrder, RecordPage
 from factmem.memory.review import DeadLetter
-from factmem.memory.scope_tree import ScopeTree
-from factmem.recall.results import RecallMatch
+from factmem.memory.scope_tree import ScopeInfo, ScopeTree
+from factmem.recall.results import RecallMatches
 from factmem.records import FactRecord
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.values import Json
 
 __all__ = [
     "Asked",
-    "Branch",
     "Browser",
     "Comparison",
     "Difference",
     "Doomed",
-    "Dossier",
     "Draft",
-    "Found",
-    "Hit",
     "InboxPage",
-    "Listing",
     "Narrowing",
     "Opened",
     "Overview",
     "SubjectPage",
     "Told",
+    "draft_of",
 ]
 
 _PAGE_SIZE: Final = 50
 _MOST_OF_A_SUBJECT: Final = 500
 _MOST_WAITING: Final = 200
-_MOST_DOOMED: Final = 100
-_MOST_CHILDREN: Final = 100
-"""Maximum number of scopes shown below one."""
 _USER: Final = MemorySubject("user")
 
 
@@ -140,110 +121,22 @@ class Narrowing:
 
 
 @attrs.frozen(kw_only=True)
-class Branch:
-    """One node of the tree of scopes.
-
-    Attributes:
-        name: Last segment of the path.
-        path: Path of the scope, or of a whole branch such as ``/product``.
-        records: Number of records here and below.
-        share: The number as a share of all records, from 0 to 1.
-        children: The nodes one level down, by name; of many, those that hold the most records.
-        left_out: Number of nodes one level down that are left out.
-    """
-
-    name: str
-    path: str
-    records: int
-    share: float
-    children: tuple[Branch, ...] = ()
-    left_out: int = 0
-
-
-@attrs.frozen(kw_only=True)
 class Overview:
     """The first page: the memory at a glance.
 
     Attributes:
-        records: Number of current records.
-        oldest: Time when the oldest one was said, in UTC.
-        newest: Time when the newest one was said, in UTC.
-        branches: The tree of scopes, below its root.
-        subjects: Records by subject, most first.
-        keywords: Records by keyword, most first.
-        categories: Records by category, most first.
+        info: Summary of the current records.
+        tree: The tree of scopes.
         recent: The records recorded last, newest first.
         waiting: Number of statements in quarantine.
         unread: Number of dead letters.
     """
 
-    records: int
-    oldest: dt.datetime | None
-    newest: dt.datetime | None
-    branches: tuple[Branch, ...]
-    subjects: tuple[Tally, ...]
-    keywords: tuple[Tally, ...]
-    categories: tuple[Tally, ...]
-    recent: tuple[RecordRow, ...]
+    info: ScopeInfo
+    tree: ScopeTree
+    recent: Sequence[FactRecord[Any]]
     waiting: int
     unread: int
-
-
-@attrs.frozen(kw_only=True)
-class Listing:
-    """One page of current records.
-
-    Attributes:
-        narrowing: The conditions.
-        rows: The records, newest first.
-        next_page: Token of the next page; None after the last one.
-    """
-
-    narrowing: Narrowing
-    rows: tuple[RecordRow, ...]
-    next_page: str | None
-
-
-@attrs.frozen(kw_only=True)
-class Hit:
-    """One result of a search.
-
-    Attributes:
-        row: The record.
-        score: From 0 to 1.
-        bars: Parts of the score.
-        reasons: Reasons for the match; see `factmem.RecallMatch`.
-        newer: The newer record that overtakes it, if there is one.
-        retracted: Whether a fact that was found in the same words was retracted.
-        earlier: Earlier revisions, newest first.
-    """
-
-    row: RecordRow
-    score: float
-    bars: tuple[Bar, ...]
-    reasons: tuple[str, ...]
-    newer: RecordRow | None = None
-    retracted: bool = False
-    earlier: tuple[RecordRow, ...] = ()
-
-
-@attrs.frozen(kw_only=True)
-class Found:
-    """Results of a search.
-
-    Attributes:
-        query: The query.
-        narrowing: The conditions.
-        hits: The results, best first.
-        answers: Whether any of them answers.
-        failure: The reason why meaning did not count or results are not reranked, if so.
-    """
-
-    query: str
-    narrowing: Narrowing
-    hits: tuple[Hit, ...]
-    answers: bool = True
-    failure: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -275,31 +168,6 @@ class Draft:
 
 
 @attrs.frozen(kw_only=True)
-class Dossier:
-    """All about one record.
-
-    Attributes:
-        row: The record as it is now, or as it was last.
-        description: Description of its concept.
-        single: Whether its concept has one value at a time.
-        draft: Its edit form before anything is edited.
-        details: Further details, by name.
-        revisions: Its revisions on a timeline, oldest first.
-        trail: The actions on it, oldest first.
-        apart: Whether it was never accepted from quarantine: it can be accepted or rejected, and nothing else.
-    """
-
-    row: RecordRow
-    description: str
-    single: bool
-    draft: Draft
-    details: Mapping[str, str]
-    revisions: tuple[Mark, ...]
-    trail: tuple[AuditEntry, ...]
-    apart: bool
-
-
-@attrs.frozen(kw_only=True)
 class SubjectPage:
     """The facts of one subject.
 
@@ -307,14 +175,14 @@ class SubjectPage:
         subject: The subject, with the individual after a colon.
         description: Description of the subject.
         records: Number of records about it.
-        rows: Its typed facts by keyword, then its statements; the newest ones first.
+        facts: Its typed facts by keyword, then its statements; the newest ones first.
         graph: Its typed facts as a graph.
     """
 
     subject: str
     description: str
     records: int
-    rows: tuple[RecordRow, ...]
+    facts: Sequence[FactRecord[Any]]
     graph: Graph
 
 
@@ -329,8 +197,8 @@ class InboxPage:
         left_out: Number of quarantined records that are not on the page.
     """
 
-    waiting: tuple[RecordRow, ...]
-    rejected: tuple[RecordRow, ...]
+    waiting: Sequence[FactRecord[Any]]
+    rejected: Sequence[FactRecord[Any]]
     letters: tuple[DeadLetter, ...]
     left_out: int = 0
 
@@ -363,17 +231,13 @@ class Told:
 
     Attributes:
         asked: The question.
-        text: The block, exactly as the model gets it; empty if nothing is known.
-        rows: The records in it.
-        left_out: Number of records that did not fit.
+        block: The block, exactly as the model gets it.
         tokens: Estimated number of tokens of the block.
         scopes: The scopes that were looked in.
     """
 
     asked: Asked
-    text: str
-    rows: tuple[RecordRow, ...]
-    left_out: int
+    block: MemoryBlock
     tokens: int
     scopes: tuple[str, ...]
 
@@ -405,35 +269,40 @@ class Comparison:
         differences: The fields that are not the same everywhere.
     """
 
-    page: Dossier
+    page: Biography
     draft: Draft
     differences: tuple[Difference, ...]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Doomed:
     """A dry run of `Browser.forget`.
 
     Attributes:
-        records: Number of records that would be erased, with all their history.
-        rows: Some of them, oldest first.
-        phrase: The words that a person must type to confirm it.
-        seal: A mark of exactly these revisions: if anything else would be erased by then, nothing is.
+        records: The records that would be erased, with all their history, oldest first.
     """
 
-    records: int
-    rows: tuple[RecordRow, ...]
-    phrase: str
-    seal: str
+    records: Sequence[FactRecord[Any]]
+
+    @property
+    def phrase(self) -> str:
+        """The words that a person must type to confirm it."""
+        number = len(self.records)
+        return f"forget {number} {'record' if number == 1 else 'records'}"
+
+    @property
+    def seal(self) -> str:
+        """A mark of exactly these revisions: if anything else would be erased by then, nothing is."""
+        seen = sorted(f"{record.id} {record.revision}" for record in self.records)
+        return hashlib.blake2b("\n".join(seen).encode(), digest_size=12).hexdigest()
 
 
 class Browser:
     """The pages over one memory.
 
         browser = Browser(memory)
-        page = await browser.search("Where does Maya live?")
-        for hit in page.hits:
-            print(hit.row.value, hit.score)
+        for match in await browser.search("Where does Maya live?"):
+            print(match.record.value, match.score)
 
     Args:
         memory: An open memory, or a view of one. Its viewer and its walls are those of every page.
@@ -463,37 +332,29 @@ class Browser:
 
     async def overview(self) -> Overview:
         """Return the first page."""
-        info, tree = await self._memory.admin.info(), await self._memory.admin.tree()
-        recent = await self._memory.list_records(limit=10, order_by=RecordOrder.RECORDED)
         return Overview(
-            records=info.records,
-            oldest=info.oldest,
-            newest=info.newest,
-            branches=tuple(_branch(child, max(1, info.records)) for child in tree.children),
-            subjects=tallies_of(info.subjects),
-            keywords=tallies_of(info.keywords),
-            categories=tallies_of(info.categories),
-            recent=tuple(map(row_of, recent)),
+            info=await self._memory.admin.info(),
+            tree=await self._memory.admin.tree(),
+            recent=await self._memory.list_records(limit=10, order_by=RecordOrder.RECORDED),
             waiting=await self.waiting(),
             unread=len(await self._memory.inbox.dead_letters.list()),
         )
 
-    async def listing(self, narrowing: Narrowing, *, page: str | None = None, size: int = _PAGE_SIZE) -> Listing:
+    async def listing(self, narrowing: Narrowing, *, page: str | None = None, size: int = _PAGE_SIZE) -> RecordPage:
         """Return one page of current records, newest first.
 
         Args:
             narrowing: The conditions.
-            page: `Listing.next_page` of the page before; None for the first one.
+            page: `RecordPage.next_page` of the page before; None for the first one.
             size: Maximum number of records of the page.
 
         Raises:
             InvalidDataError: A condition or the page is not legal.
             OutOfViewError: The scope or the subject lies outside of the memory's view.
         """
-        found = await self._memory.list_records(limit=size, page=page, **narrowing.filters())
-        return Listing(narrowing=narrowing, rows=tuple(map(row_of, found)), next_page=found.next_page)
+        return await self._memory.list_records(limit=size, page=page, **narrowing.filters())
 
-    async def search(self, query: str, narrowing: Narrowing | None = None, *, limit: int = 20) -> Found:
+    async def search(self, query: str, narrowing: Narrowing | None = None, *, limit: int = 20) -> RecallMatches:
         """Return the best records for a query, each with the parts of its score.
 
         Args:
@@ -505,17 +366,9 @@ class Browser:
             InvalidDataError: The query is blank, or a condition is not legal.
             OutOfViewError: The scope or the subject lies outside of the memory's view.
         """
-        given = narrowing or Narrowing()
-        matches = await self._memory.recall(query, limit=limit, history=True, **given.filters())
-        return Found(
-            query=query,
-            narrowing=given,
-            hits=tuple(map(_hit, matches)),
-            answers=matches.answers,
-            failure=matches.failure,
-        )
+        return await self._memory.recall(query, limit=limit, history=True, **(narrowing or Narrowing()).filters())
 
-    async def record(self, id: str) -> Dossier:
+    async def record(self, id: str) -> Biography:
         """Return all about one record, whatever its state.
 
         Args:
@@ -524,18 +377,7 @@ class Browser:
         Raises:
             RecordNotFoundError: No visible record has this id.
         """
-        found = await biography_of(self._memory, id)
-        concept = found.record.concept
-        return Dossier(
-            row=row_of(found.record),
-            description=shown(concept.description),
-            single=concept.fact_type is FactType.SINGLE,
-            draft=_draft_of(found.record),
-            details=_details(found.record),
-            revisions=marks_of([row_of(revision) for revision in found.revisions]),
-            trail=tuple(found.trail),
-            apart=not found.revisions,
-        )
+        return await biography_of(self._memory, id)
 
     async def subject(self, subject: str) -> SubjectPage:
         """Return the facts of one subject.
@@ -548,14 +390,14 @@ class Browser:
             OutOfViewError: The subject lies outside of the memory's view.
         """
         found = await self._memory.list_records(subject=subject, limit=_MOST_OF_A_SUBJECT)
-        rows = sorted(map(row_of, found), key=lambda row: (row.statement, row.keyword))
+        facts = sorted(found, key=lambda record: (is_statement(record), record.concept.keyword))
         info = await self._memory.admin.info(subjects=[subject])
         return SubjectPage(
             subject=subject,
             description=shown(found[0].subject.prompt_description) if found else "",
             records=info.records,
-            rows=tuple(rows),
-            graph=graph_of(shown(subject), [row for row in rows if not row.statement]),
+            facts=facts,
+            graph=graph_of(shown(subject), [record for record in facts if not is_statement(record)]),
         )
 
     async def inbox(self) -> InboxPage:
@@ -563,8 +405,8 @@ class Browser:
         waiting = await self._memory.inbox.quarantine.list()
         rejected = await self._memory.inbox.quarantine.list(rejected=True)
         return InboxPage(
-            waiting=tuple(map(row_of, waiting[:_MOST_WAITING])),
-            rejected=tuple(map(row_of, rejected[: -_MOST_WAITING - 1 : -1])),
+            waiting=waiting[:_MOST_WAITING],
+            rejected=rejected[: -_MOST_WAITING - 1 : -1],
             letters=await self._memory.inbox.dead_letters.list(),
             left_out=max(0, len(waiting) - _MOST_WAITING),
         )
@@ -594,9 +436,7 @@ class Browser:
         block = await AgentMemory(config).for_run().load(said, subjects=subjects)
         return Told(
             asked=asked,
-            text=block.text,
-            rows=tuple(map(row_of, block.records)),
-            left_out=block.left_out,
+            block=block,
             tokens=config.loading.count_tokens(block.text),
             scopes=tuple(map(str, config.scopes)),
         )
@@ -639,7 +479,7 @@ class Browser:
                 "the record was changed since this form was opened: compare both, and save again what is to hold; "
                 "nothing was changed"
             )
-        edits = draft.edits(_draft_of(present))
+        edits = draft.edits(draft_of(present))
         if not edits:
             raise InvalidDataError("nothing is changed: edit a field first")
         return await self._memory.update(id, **_changes(present, edits))
@@ -651,13 +491,13 @@ class Browser:
             RecordNotFoundError: No visible record has this id.
         """
         page = await self.record(id)
-        found = await self._memory.history(id)
-        seen = next((_draft_of(record) for record in found if record.revision == revision), None)
-        edits = draft.edits(seen or page.draft)
-        was, now, yours = (attrs.asdict(item) if item else {} for item in (seen, page.draft, draft))
+        present = draft_of(page.record)
+        seen = next((draft_of(record) for record in page.revisions if record.revision == revision), None)
+        edits = draft.edits(seen or present)
+        was, now, yours = (attrs.asdict(item) if item else {} for item in (seen, present, draft))
         return Comparison(
             page=page,
-            draft=attrs.evolve(page.draft, **edits),
+            draft=attrs.evolve(present, **edits),
             differences=tuple(
                 Difference(name=name, was=was.get(name, ""), now=text, yours=yours[name])
                 for name, text in now.items()
@@ -722,7 +562,7 @@ class Browser:
             InvalidDataError: There is neither a condition nor an id.
             OutOfViewError: The scope or the subject lies outside of the memory's view.
         """
-        return _doomed(await self._dry_run(narrowing, ids))
+        return Doomed(await self._dry_run(narrowing, ids))
 
     async def _dry_run(self, narrowing: Narrowing | None, ids: Sequence[str]) -> Sequence[FactRecord[Any]]:
         filters = (narrowing or Narrowing()).filters()
@@ -747,73 +587,18 @@ class Browser:
             StateConflictError: Other records or revisions than those seen would be erased; nothing was.
             ReadOnlyError: The memory is read-only.
         """
-        found = await self._dry_run(narrowing, ids)
-        doomed = _doomed(found)
+        doomed = Doomed(await self._dry_run(narrowing, ids))
         if doomed.seal != seal:
             raise StateConflictError("something else would be erased by now: look again; nothing was erased")
         if " ".join(typed.split()).casefold() != doomed.phrase:
             raise InvalidDataError(f"to erase them for good, type: {doomed.phrase}; nothing was erased")
-        if found:
-            await self._memory.forget(*[record.id for record in found])
+        if doomed.records:
+            await self._memory.forget(*[record.id for record in doomed.records])
         return doomed
 
 
-def _branch(node: ScopeTree, all_records: int) -> Branch:
-    largest = sorted(node.children, key=lambda child: -child.records)[:_MOST_CHILDREN]
-    return Branch(
-        name=node.name,
-        path=str(node.scope),
-        records=node.records,
-        share=node.records / all_records,
-        children=tuple(_branch(child, all_records) for child in sorted(largest, key=lambda child: child.name)),
-        left_out=len(node.children) - len(largest),
-    )
-
-
-def _hit(match: RecallMatch) -> Hit:
-    return Hit(
-        row=row_of(match.record),
-        score=match.score,
-        bars=bars_of(match.parts),
-        reasons=match.reasons,
-        newer=None if match.newer is None else row_of(match.newer),
-        retracted=match.retracted,
-        earlier=tuple(map(row_of, match.earlier)),
-    )
-
-
-def _doomed(found: Sequence[FactRecord[Any]]) -> Doomed:
-    seen = sorted(f"{record.id} {record.revision}" for record in found)
-    return Doomed(
-        records=len(found),
-        rows=tuple(map(row_of, found[:_MOST_DOOMED])),
-        phrase=f"forget {len(found)} {'record' if len(found) == 1 else 'records'}",
-        seal=hashlib.blake2b("\n".join(seen).encode(), digest_size=12).hexdigest(),
-    )
-
-
-def _details(record: FactRecord[Any]) -> dict[str, str]:
-    """Return the details that a row does not have, as lines of text."""
-    details, fact = record.details, record.fact
-    found = {
-        "metadata": _listed(details.metadata),
-        "labels": _listed(details.labels),
-        "valid from": _moment(fact.valid_from),
-        "valid to": _moment(fact.valid_to),
-        "expires": _moment(details.expires_at),
-    }
-    return {name: shown(text) for name, text in found.items() if text}
-
-
-def _listed(items: Mapping[str, Json]) -> str:
-    return ", ".join(f"{key}={value_text(value)}" for key, value in items.items())
-
-
-def _moment(moment: dt.datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
-
-
-def _draft_of(record: FactRecord[Any]) -> Draft:
+def draft_of(record: FactRecord[Any]) -> Draft:
+    """Return the edit form of a record before anything is edited."""
     details = record.details
     return Draft(
         value=value_text(value_json(record)),

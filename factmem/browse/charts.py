@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import attrs
 
-from factmem.browse.rows import RecordRow
+from factmem.browse.rows import value_of
 from factmem.recall.results import ScoreParts
+from factmem.records import FactRecord
 
 __all__ = [
     "Bar",
     "Graph",
     "GraphEdge",
     "GraphNode",
-    "Mark",
-    "Tally",
     "bars_of",
     "graph_of",
     "marks_of",
-    "tallies_of",
 ]
 
 _MEANINGS: Final = {
@@ -54,34 +52,6 @@ class Bar:
     name: str
     share: float
     meaning: str
-
-
-@attrs.frozen(kw_only=True)
-class Tally:
-    """A name and the number of records that have it.
-
-    Attributes:
-        name: The name.
-        records: Number of records.
-        share: The number as a share of the largest one of its list, from 0 to 1.
-    """
-
-    name: str
-    records: int
-    share: float
-
-
-@attrs.frozen(kw_only=True)
-class Mark:
-    """One revision on a timeline.
-
-    Attributes:
-        row: The revision.
-        position: Its place between the first revision and the last one, from 0 to 1.
-    """
-
-    row: RecordRow
-    position: float
 
 
 @attrs.frozen(kw_only=True)
@@ -134,35 +104,31 @@ def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
     )
 
 
-def tallies_of(counts: Mapping[str, int]) -> tuple[Tally, ...]:
-    """Return counts by name as tallies, largest first."""
-    most = max(counts.values(), default=1)
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Tally(name=name, records=count, share=count / most) for name, count in ordered)
+def marks_of(revisions: Sequence[FactRecord[Any]]) -> tuple[tuple[FactRecord[Any], float], ...]:
+    """Return the revisions of a record with their places on a timeline from 0 to 1, oldest first.
 
-
-def marks_of(revisions: Sequence[RecordRow]) -> tuple[Mark, ...]:
-    """Return the revisions of a record on a timeline, oldest first; equally spaced if all were said at one time."""
-    if not revisions:
+    They are equally spaced if all were said at one time.
+    """
+    times = [record.timestamp for record in revisions]
+    if not times:
         return ()
-    first = min(row.said_at for row in revisions)
-    span = max(row.said_at for row in revisions) - first
+    span = max(times) - min(times)
     if span <= dt.timedelta():
-        steps = max(1, len(revisions) - 1)
-        return tuple(Mark(row=row, position=number / steps) for number, row in enumerate(revisions))
-    return tuple(Mark(row=row, position=(row.said_at - first) / span) for row in revisions)
+        steps = max(1, len(times) - 1)
+        return tuple((record, number / steps) for number, record in enumerate(revisions))
+    return tuple((record, (record.timestamp - min(times)) / span) for record in revisions)
 
 
-def graph_of(subject: str, rows: Sequence[RecordRow]) -> Graph:
+def graph_of(subject: str, records: Sequence[FactRecord[Any]]) -> Graph:
     """Return the facts of a subject as a graph: concepts around it, and values around each concept.
 
     Args:
         subject: Name of the subject.
-        rows: Its facts, the most important first; those of the first concepts are drawn.
+        records: Its facts, the most important first; those of the first concepts are drawn.
     """
-    by_concept: dict[str, list[RecordRow]] = {}
-    for row in rows:
-        by_concept.setdefault(row.keyword, []).append(row)
+    by_concept: dict[str, list[FactRecord[Any]]] = {}
+    for record in records:
+        by_concept.setdefault(record.concept.keyword, []).append(record)
     drawn = list(by_concept.items())[:_MOST_CONCEPTS]
     middle = GraphNode(label=subject, ring=0, x=0.0, y=0.0)
     nodes, edges = [middle], []
@@ -182,8 +148,8 @@ def graph_of(subject: str, rows: Sequence[RecordRow]) -> Graph:
     return Graph(nodes=tuple(nodes), edges=tuple(edges), left_out=len(by_concept) - len(drawn))
 
 
-def _leaves(values: Sequence[RecordRow]) -> list[tuple[str, str | None]]:
+def _leaves(values: Sequence[FactRecord[Any]]) -> list[tuple[str, str | None]]:
     """Return the labels and ids of the values of one concept; the last one counts those that are not drawn."""
-    named: list[tuple[str, str | None]] = [(row.value, row.id) for row in values[:_MOST_VALUES]]
+    named: list[tuple[str, str | None]] = [(value_of(it), it.id) for it in values[:_MOST_VALUES]]
     rest = len(values) - len(named)
     return [*named, (f"and {rest} more", None)] if rest else named

@@ -32,6 +32,11 @@ class Biography:
     revisions: Sequence[FactRecord[Any]]
     trail: Sequence[AuditEntry]
 
+    @property
+    def apart(self) -> bool:
+        """Whether it was never accepted from quarantine: it can be accepted or rejected, and nothing else."""
+        return not self.revisions
+
 
 async def biography_of(memory: Memory, id: str) -> Biography:
     """Return a record with its past; a quarantined or retracted one as well.

@@ -1,4 +1,4 @@
-"""Records as rows: plain data to show.
+"""Records as people see them, in a terminal, on a page and on the command line.
 
 Values, quotes and speakers are on one line, with hidden characters made visible. Names (keyword, subject, scope,
 source, labels) are as the store has them, so that a page can link to them: a browser shows them through
@@ -7,22 +7,40 @@ source, labels) are as the store has them, so that a page can link to them: a br
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from factmem.browse.texts import shown, value_text
+from factmem.browse.texts import moment, shown, value_text
 from factmem.facts import STATEMENT
 from factmem.json_form import value_json
 from factmem.records import AssertionState, Evidence, FactRecord, Origin
 from factmem.subjects import MemorySubject
 
-__all__ = ["Quote", "RecordRow", "cited", "row_of", "value_of"]
+if TYPE_CHECKING:
+    from factmem.memory.scope_tree import ScopeTree
+
+__all__ = [
+    "Quote",
+    "cited",
+    "details_of",
+    "is_current",
+    "is_general",
+    "is_statement",
+    "largest",
+    "quotes_of",
+    "ranked",
+    "shape_of",
+    "value_of",
+]
 
 _DERIVED: Final = re.compile(r"content:[0-9a-f]{32}|conversation-[0-9a-f]{24}|[0-9a-f]{24}-[0-9]+")
 """Ids that were made of the content, where the caller gave none: they tell a person nothing."""
+
+_MOST_CHILDREN: Final = 100
+"""Maximum number of scopes shown below one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -42,89 +60,19 @@ class Quote:
     repeats: bool
 
 
-@attrs.frozen(kw_only=True)
-class RecordRow:
-    """A record as one row of a page.
-
-    Attributes:
-        id: Id of the record; of a quarantined one, its id in the quarantine.
-        keyword: Keyword of its concept.
-        statement: Whether it is a free statement, whose keyword says nothing.
-        value: Its value, as text: strings as they are, anything else as JSON.
-        shape: Its type, as people write it.
-        subject: The subject, and the individual after a colon.
-        general: Whether it is about no subject of its own.
-        scope: Path of its scope.
-        said_at: Time when it was said, in UTC.
-        recorded_at: Time when the store recorded it, in UTC.
-        revision: Number of the revision that is shown.
-        state: Its state.
-        origin: Origin of its words.
-        importance: From 0 to 1.
-        private: Whether its owner alone sees it.
-        source: Name of the source; empty if it has none.
-        categories: Labels given by callers.
-        topics: Topics found by a detector.
-        flags: Reasons for suspicion.
-        waits: Why it waits in quarantine; empty unless it does.
-        quotes: The words it comes from.
-    """
-
-    id: str
-    keyword: str
-    statement: bool
-    value: str
-    shape: str
-    subject: str
-    general: bool
-    scope: str
-    said_at: dt.datetime
-    recorded_at: dt.datetime
-    revision: int
-    state: AssertionState
-    origin: Origin
-    importance: float
-    private: bool
-    source: str = ""
-    categories: tuple[str, ...] = ()
-    topics: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    waits: str = ""
-    quotes: tuple[Quote, ...] = ()
-
-    @property
-    def current(self) -> bool:
-        """Whether it counts now."""
-        return self.state in (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
+def is_statement(record: FactRecord[Any]) -> bool:
+    """Return whether a record is a free statement, whose keyword says nothing."""
+    return record.concept.keyword == STATEMENT.keyword
 
 
-def row_of(record: FactRecord[Any]) -> RecordRow:
-    """Return a record as a row."""
-    details = record.details
-    value = value_json(record)
-    return RecordRow(
-        id=record.id,
-        keyword=record.concept.keyword,
-        statement=record.concept.keyword == STATEMENT.keyword,
-        value=value_of(record),
-        shape=shown(value_text(record.concept.shape)),
-        subject=str(record.subject),
-        general=record.subject.key == MemorySubject.EVERYTHING.key,
-        scope=str(record.scope),
-        said_at=record.timestamp,
-        recorded_at=record.recorded_at,
-        revision=record.revision,
-        state=record.state,
-        origin=details.origin,
-        importance=details.importance,
-        private=record.private,
-        source=details.source or "",
-        categories=details.categories,
-        topics=details.topics,
-        flags=details.flags,
-        waits=shown(record.quarantine_reason),
-        quotes=tuple(_quote(item, repeats=item.quote == value) for item in details.evidence),
-    )
+def is_general(record: FactRecord[Any]) -> bool:
+    """Return whether a record is about no subject of its own."""
+    return record.subject.key == MemorySubject.EVERYTHING.key
+
+
+def is_current(record: FactRecord[Any]) -> bool:
+    """Return whether a record counts now."""
+    return record.state in (AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.FAILED)
 
 
 def value_of(record: FactRecord[Any]) -> str:
@@ -132,9 +80,41 @@ def value_of(record: FactRecord[Any]) -> str:
     return shown(value_text(value_json(record)))
 
 
-def _quote(item: Evidence, *, repeats: bool) -> Quote:
-    speaker, place = cited(item)
-    return Quote(text=shown(item.quote), speaker=speaker, place=place, repeats=repeats)
+def shape_of(record: FactRecord[Any]) -> str:
+    """Return the type of a record's value, as people write it."""
+    return shown(value_text(record.concept.shape))
+
+
+def details_of(record: FactRecord[Any]) -> dict[str, str]:
+    """Return the details of a record as lines of text by their names, without those that it does not have."""
+    details, fact = record.details, record.fact
+    found = {
+        "importance": f"{details.importance:g}",
+        "origin": details.origin.value,
+        "recorded": f"{moment(record.recorded_at)} UTC",
+        "topics": ", ".join(details.topics),
+        "metadata": _listed(details.metadata),
+        "labels": _listed(details.labels),
+        "valid from": moment(fact.valid_from),
+        "valid to": moment(fact.valid_to),
+        "expires": moment(details.expires_at),
+        "id": record.id,
+    }
+    return {name: shown(text) for name, text in found.items() if text}
+
+
+def _listed(items: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value_text(value)}" for key, value in items.items())
+
+
+def quotes_of(record: FactRecord[Any]) -> tuple[Quote, ...]:
+    """Return the words that a record comes from."""
+    value = value_json(record)
+    quoted = ((item, *cited(item)) for item in record.evidence)
+    return tuple(
+        Quote(text=shown(item.quote), speaker=speaker, place=place, repeats=item.quote == value)
+        for item, speaker, place in quoted
+    )
 
 
 def cited(item: Evidence) -> tuple[str, str]:
@@ -152,3 +132,14 @@ def cited(item: Evidence) -> tuple[str, str]:
     talk, words = ("", "") if item.role == Origin.DOCUMENT.value else ("conversation ", "message ")
     where = [f"{what}{id}" for what, id in ((talk, conversation), (words, message)) if id]
     return speaker, shown(", ".join(where))
+
+
+def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return names and their numbers of records, most first."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def largest(node: ScopeTree) -> tuple[ScopeTree, ...]:
+    """Return the nodes below one by their names; of many, those that hold the most records."""
+    most = sorted(node.children, key=lambda child: -child.records)[:_MOST_CHILDREN]
+    return tuple(sorted(most, key=lambda child: child.name))

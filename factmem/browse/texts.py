@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import unicodedata
 from typing import Any, Final
@@ -11,7 +12,7 @@ from factmem.hidden import HIDDEN
 from factmem.scalars import JSON_SHAPE, Scalar, scalar_named, scalar_of
 from factmem.values import Json, decode_value
 
-__all__ = ["escaped_json", "masked", "parsed_value", "shown", "typed_value", "value_text"]
+__all__ = ["counted", "escaped_json", "masked", "moment", "parsed_value", "shown", "typed_value", "value_text"]
 
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Categories of control characters, of those that format or change the direction, and of odd line ends."""
@@ -40,6 +41,16 @@ def escaped_json(text: str) -> str:
 def shown(text: str) -> str:
     """Return a text as one line, with control and hidden characters made visible."""
     return masked(" ".join(text.split()))
+
+
+def moment(at: dt.datetime | None) -> str:
+    """Return a time in UTC to the minute; empty for none."""
+    return f"{at:%Y-%m-%d %H:%M}" if at else ""
+
+
+def counted(number: int, what: str, many: str | None = None) -> str:
+    """Return a number with its noun: ``1 record``, ``2,000 records``."""
+    return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
 def value_text(value: Json) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
 from factmem.cli.output import console, print_block, record_block
-from factmem.cli.progress import counted
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.json_form import attributes, record_json

@@ -11,9 +11,9 @@ from typing import IO, TYPE_CHECKING, Annotated
 import attrs
 import typer
 
-from factmem.browse.texts import shown
+from factmem.browse.texts import counted, shown
 from factmem.cli.options import OriginNameOption, ScopeOption, SubjectOption, from_day, key_in
-from factmem.cli.progress import counted, progress
+from factmem.cli.progress import progress
 from factmem.cli.session import FAILED, STDIN, Session
 from factmem.errors import InvalidDataError
 from factmem.importers.systems import SYSTEMS, Reading, read_system

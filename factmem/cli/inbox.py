@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import attrs
 import typer
 
+from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids, lengthened, short_id
 from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_changes, record_block
-from factmem.cli.progress import Tally, Watch, counted, progress, tallied
+from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import FAILED, Session, in_words, report
 from factmem.errors import InvalidDataError, ModelError
 from factmem.json_form import attributes, record_json
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factmem.memory.background import Remembered
-    from factmem.memory.facade import Memory
-    from factmem.memory.filters import Filters
-    from factmem.memory.review import DeadLetter
+    from factmem.memory.review import DeadLetter, Quarantine
     from factmem.records import FactRecord
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
@@ -144,10 +143,8 @@ async def accept(
     reason: ReasonOption = None,
 ) -> None:
     """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
-    chosen = _Chosen(ids, everything, selection.filters())
-    async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
-        changes = await memory.inbox.quarantine.accept(*await chosen.ids(memory), reason=reason)
-    session.show_changes(changes, "accepted")
+    async with _quarantined(session, ids, everything, selection) as (quarantine, chosen):
+        session.show_changes(await quarantine.accept(*chosen, reason=reason), "accepted")
 
 
 async def reject(
@@ -158,28 +155,24 @@ async def reject(
     reason: ReasonOption = None,
 ) -> None:
     """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""
-    chosen = _Chosen(ids, everything, selection.filters())
+    async with _quarantined(session, ids, everything, selection) as (quarantine, chosen):
+        session.show_changes(await quarantine.reject(*chosen, reason=reason), "rejected")
+
+
+@contextlib.asynccontextmanager
+async def _quarantined(
+    session: Session, named: Sequence[str] | None, everything: bool, selection: Selection
+) -> AsyncIterator[tuple[Quarantine, Sequence[str]]]:
+    """Open the quarantine, with the ids of the records that are named, or of all that the filters leave.
+
+    Raises:
+        InvalidDataError: Neither or both are given.
+    """
+    filters = selection.filters()
+    if named and (everything or any(filters.values())):
+        raise InvalidDataError("name ids, or give --all with filters: not both")
+    if not named and not everything:
+        raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")
     async with session.memory(subject=selection.subject, scope=selection.scope, read_only=False) as memory:
-        changes = await memory.inbox.quarantine.reject(*await chosen.ids(memory), reason=reason)
-    session.show_changes(changes, "rejected")
-
-
-@attrs.frozen
-class _Chosen:
-    """The quarantined records that a command is for: those named, or all that pass the filters."""
-
-    named: Sequence[str] | None
-    everything: bool
-    filters: Filters
-
-    def __attrs_post_init__(self) -> None:
-        filtered = any(self.filters.values())
-        if self.named and (self.everything or filtered):
-            raise InvalidDataError("name ids, or give --all with filters: not both")
-        if not self.named and not self.everything:
-            raise InvalidDataError("name the ids that `factmem quarantine list` shows, or add --all")
-
-    async def ids(self, memory: Memory) -> Sequence[str]:
-        if self.named:
-            return await full_ids(memory, self.named)
-        return [record.id for record in await memory.inbox.quarantine.list(**self.filters)]
+        quarantine = memory.inbox.quarantine
+        yield quarantine, await full_ids(memory, named) if named else [it.id for it in await quarantine.list(**filters)]

@@ -21,7 +21,7 @@ from factmem.abc.capabilities import KeepsLog
 from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.abc.topics import MANAGED_TOPICS, Topic
-from factmem.browse.texts import shown
+from factmem.browse.texts import counted, shown
 from factmem.cli.options import (
     BudgetOption,
     OriginNameOption,
@@ -30,7 +30,7 @@ from factmem.cli.options import (
     SubjectOption,
     schema_named,
 )
-from factmem.cli.progress import Tally, Watch, counted, progress, tallied
+from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import FAILED, STDIN, Session, report
 from factmem.errors import FactMemError, InvalidDataError, RecordNotFoundError
 from factmem.json_form import attributes

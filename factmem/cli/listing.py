@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import attrs
@@ -12,7 +11,8 @@ import typer
 from rich.text import Text
 
 from factmem.browse.past import Biography, biography_of
-from factmem.browse.texts import shown, value_text
+from factmem.browse.rows import details_of, shape_of
+from factmem.browse.texts import shown
 from factmem.cli.ids import full_ids
 from factmem.cli.options import PageOption, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_records, record_block
@@ -127,29 +127,12 @@ def _print_biography(out: Console, found: Biography) -> None:
 
 
 def _details(record: FactRecord[Any]) -> list[Text]:
-    details = record.details
     listed = {
-        "id": record.id,
-        "description": record.concept.description,
-        "type": value_text(record.concept.shape),
-        "importance": f"{details.importance:g}",
-        "origin": details.origin.value,
-        "topics": ", ".join(details.topics),
-        "metadata": _listed(details.metadata),
-        "labels": _listed(details.labels),
-        "valid from": _day(record.fact.valid_from),
-        "valid to": _day(record.fact.valid_to),
-        "expires": _day(details.expires_at),
+        "description": shown(record.concept.description),
+        "type": shape_of(record),
+        **details_of(record),
     }
-    return [Text.assemble((f"{name:<12}", "dim"), shown(text)) for name, text in listed.items() if text]
-
-
-def _listed(items: Mapping[str, Json]) -> str:
-    return ", ".join(f"{key}={value_text(value)}" for key, value in items.items())
-
-
-def _day(moment: dt.datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
+    return [Text.assemble((f"{name:<12}", "dim"), text) for name, text in listed.items() if text]
 
 
 def _happened(entry: AuditEntry) -> str:

@@ -11,6 +11,7 @@ import anyio
 import attrs
 
 from factmem.abc.detector import DropReason
+from factmem.browse.texts import counted, shown
 from factmem.changes import ChangeKind
 from factmem.cli.session import Session, sentence
 from factmem.errors import FactMemError, ModelError
@@ -20,7 +21,7 @@ from factmem.values import Json
 if TYPE_CHECKING:
     from factmem.memory.background import MemoryEvent, Remembered, Submission, Unrepresented
 
-__all__ = ["Tally", "Watch", "counted", "progress", "tallied"]
+__all__ = ["Tally", "Watch", "progress", "tallied"]
 
 
 @attrs.frozen(kw_only=True)
@@ -87,11 +88,6 @@ class Tally:
             ),
             *(f"{counted(count, 'finding')} {lack.value}" for lack, count in self.unrepresented.most_common()),
         )
-
-
-def counted(count: int, what: str) -> str:
-    """Return a count with its noun: ``1 fact``, ``2 facts``."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def tallied(submissions: Sequence[Submission]) -> Tally:
@@ -189,7 +185,6 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[..., None]]:
     """
     from rich.progress import Progress
 
-    from factmem.browse.texts import shown
     from factmem.cli.output import console
 
     out = console(stderr=True)

@@ -1,4 +1,4 @@
-"""The commands on the store as a whole: `tree`, `info`, `providers`, `export`, `reembed`, `calibrate` and keys."""
+"""The commands on the store as a whole: its tree, its figures, checks, copies, exports, vectors and keys."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import io
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO, cast
+from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Literal, TextIO, cast
 
 import attrs
 import typer
 from anyio import to_thread
 from typing_extensions import override
 
-from factmem.browse.texts import escaped_json, shown
-from factmem.cli.options import ExactOption, key_in
-from factmem.cli.progress import counted, progress
-from factmem.cli.session import Session
+from factmem.browse.texts import counted, escaped_json, shown
+from factmem.cli.options import ExactOption, checked_address, key_in
+from factmem.cli.progress import progress
+from factmem.cli.session import FAILED, Session
 from factmem.errors import CapabilityError, InvalidDataError, StoreUnavailableError
+from factmem.findings import Finding, Severity
 from factmem.json_form import attributes
 from factmem.values import Json
 
@@ -28,12 +30,29 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.tree import Tree
 
+    from factmem.abc.capabilities import KeepsLog
     from factmem.crypto.keys import KeySource
     from factmem.memory.facade import Memory
+    from factmem.memory.moves import MoveReceipt
     from factmem.memory.scope_tree import ScopeTree
+    from factmem.providers.backups import Backup
     from factmem.scopes import MemoryScope
 
-__all__ = ["calibrate", "export", "info", "new_key", "providers", "reembed", "rotate_key", "tree"]
+__all__ = [
+    "backup",
+    "calibrate",
+    "check",
+    "export",
+    "info",
+    "move",
+    "new_key",
+    "providers",
+    "reembed",
+    "restore",
+    "rotate_key",
+    "tree",
+    "upgrade",
+]
 
 
 async def tree(
@@ -318,11 +337,7 @@ async def rotate_key(
             )
         with progress("encrypting", quiet=session.as_json) as advance:
             await provider.rotate(key, progress=advance)
-
-    def render(out: Console) -> None:
-        out.print("the store has its new key; the old one no longer opens it")
-
-    session.show({"rotated": True}, render)
+    session.show_line({"rotated": True}, "the store has its new key; the old one no longer opens it")
 
 
 def _key_source(
@@ -338,3 +353,238 @@ def _key_source(
         case None, None, str():
             return OsKeyringKey(os_keyring)
     raise InvalidDataError("name the new key with one of --key-env, --passphrase-env and --os-keyring, or --resume")
+
+
+_STYLES: Final = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+_ORDER: Final = list(Severity)
+
+
+async def check(session: Session) -> None:
+    """Verify the whole store without changing it, and show what is wrong and what to do.
+
+    Formats, checksums and seals, references, vectors, pending erasures and rotations, and the modes of files are
+    checked for every tenant; what waits for the model or in quarantine is counted. The exit code is 1 if there is an
+    error or a warning.
+    """
+    from factmem.abc.capabilities import KeepsLog
+    from factmem.providers.registry import open_provider
+
+    provider = open_provider(session.address)
+    async with provider:
+        if not isinstance(provider, KeepsLog):
+            raise CapabilityError(f"{session.shown_address} cannot check itself: its provider has no such capability")
+        found = await _found(session, provider)
+    _show(session, found, {}, lambda out: None)
+
+
+async def upgrade(
+    session: Session,
+    create: bool = False,
+) -> None:
+    """Upgrade a store that an older factmem wrote to the newest format, and check it.
+
+    The first write does that by itself; this command does it now, before a large store is used again. Keep a backup:
+    an older factmem does not open the new format.
+
+    Options:
+        create: Create an empty store where there is none.
+    """
+    from factmem.abc.capabilities import KeepsLog, UpgradesFormat
+    from factmem.providers.registry import open_provider
+
+    provider = open_provider(session.address)
+    async with provider:
+        if not isinstance(provider, UpgradesFormat) or not isinstance(provider, KeepsLog):
+            raise CapabilityError(f"{session.shown_address} needs no upgrade: stores of its kind have one format")
+        before, newest = await provider.format_versions()
+        if not (before or create):
+            raise StoreUnavailableError(
+                f"there is no store {session.shown_address}: check its address, or create one with --create"
+            )
+        if before < newest:
+            with progress("upgrading", quiet=session.as_json) as advance:
+                await provider.upgrade(create=create, progress=advance)
+        after, _ = await provider.format_versions()
+        found = await _found(session, provider)
+
+    def render(out: Console) -> None:
+        done = f"was upgraded from format {before} to {after}" if before < after else f"has the newest format, {after}"
+        done = done if before else f"was created, in format {after}"
+        out.print(shown(f"{session.shown_address} {done}"))
+
+    _show(session, found, {"before": before, "after": after}, render)
+
+
+async def _found(session: Session, provider: KeepsLog) -> list[Finding]:
+    with progress("checking", quiet=session.as_json) as advance:
+        found = await provider.check(progress=advance)
+    return sorted(found, key=lambda finding: _ORDER.index(finding.severity))
+
+
+def _show(
+    session: Session, found: Sequence[Finding], also: Mapping[str, Json], before: Callable[[Console], None]
+) -> None:
+    """Print findings, and exit with an error code unless the store is sound."""
+    sound = all(finding.severity is Severity.NOTE for finding in found)
+    data: dict[str, Json] = {
+        "store": session.shown_address,
+        **also,
+        "sound": sound,
+        "findings": [attributes(item, "severity", "kind", "part", "problem", "advice") for item in found],
+    }
+
+    def render(out: Console) -> None:
+        before(out)
+        _print_findings(out, found, session.shown_address)
+
+    session.show(data, render)
+    if not sound:
+        raise typer.Exit(FAILED)
+
+
+def _print_findings(out: Console, found: Sequence[Finding], address: str) -> None:
+    from rich.text import Text
+
+    for finding in found:
+        label = (f"{finding.severity.value:<9}", _STYLES[finding.severity])
+        problem = shown(f"{finding.part}: {finding.problem}")
+        out.print(Text.assemble(label, (finding.kind.value, "bold"), "  ", problem))
+        out.print(Text.assemble(" " * 9, shown(finding.advice)))
+    counts = Counter(finding.severity for finding in found)
+    if counts[Severity.ERROR] or counts[Severity.WARNING]:
+        out.print(f"{counts[Severity.ERROR]} error(s), {counts[Severity.WARNING]} warning(s)")
+    else:
+        out.print(shown(f"{address} is sound"))
+
+
+async def backup(
+    session: Session,
+    folder: Path,
+) -> None:
+    """Make a verified backup of the whole store, with all organizations, while others may use it.
+
+    The backup of an encrypted store is encrypted, and needs the same key. A PostgreSQL database has tools of its own.
+
+    Options:
+        folder: Folder of the backup, which must not exist yet.
+    """
+    from factmem.providers import back_up
+    from factmem.providers.registry import open_provider
+
+    async with open_provider(session.address) as provider:
+        with progress("backing up", quiet=session.as_json) as advance:
+            made = await back_up(provider, folder, progress=advance)
+    back = session.command_line("restore", str(folder))
+    session.show(
+        _backup_json(made) | {"store": session.shown_address, "backup": str(folder)},
+        lambda out: _print(
+            out,
+            f"{session.shown_address} was backed up to {folder}: {_size(made)}, verified",
+            f"bring it back with  {back}",
+        ),
+    )
+
+
+async def restore(
+    session: Session,
+    folder: Path,
+    replace: bool = False,
+    dry_run: bool = False,
+) -> None:
+    """Verify a backup, and replace the store with it.
+
+    A damaged backup is refused, and the store stays as it is. An interrupted restore is finished by the same command.
+    End the programs that use the store first. To bring back a single record, use `undo` or `rollback`.
+
+    Options:
+        folder: Folder that `backup` made.
+        replace: Restore over a store; its files are kept under another name.
+        dry_run: Verify the backup, and write nothing.
+    """
+    from factmem.providers.backups import read_backup, restore_backup
+    from factmem.providers.registry import open_provider
+
+    if dry_run:
+        found = await read_backup(folder)
+        session.show_line(
+            _backup_json(found) | {"backup": str(folder)},
+            shown(f"{folder} is whole: {_size(found)}, of the kind {found.kind}, made {_when(found)}"),
+        )
+        return
+    async with open_provider(session.address) as provider:
+        with progress("restoring", quiet=session.as_json) as advance:
+            done = await restore_backup(folder, provider, replace=replace, progress=advance)
+    kept = None if done.kept is None else str(done.kept)
+    session.show(
+        _backup_json(done.backup) | {"store": session.shown_address, "backup": str(folder), "kept": kept},
+        lambda out: _print(
+            out,
+            f"{session.shown_address} is as it was when the backup was made, {_when(done.backup)}",
+            kept and f"the replaced store is kept: {kept}",
+        ),
+    )
+
+
+def _backup_json(backup: Backup) -> dict[str, Json]:
+    return attributes(backup, "kind", "made_at", "digest") | {"files": len(backup.files), "bytes": backup.size}
+
+
+def _print(out: Console, line: str, hint: str | None) -> None:
+    out.print(shown(line))
+    if hint:
+        out.print(hint, style="dim", soft_wrap=True)
+
+
+def _size(backup: Backup) -> str:
+    return f"{counted(len(backup.files), 'file')}, {backup.size / 1e6:,.1f} MB"
+
+
+def _when(backup: Backup) -> str:
+    return f"{backup.made_at:%Y-%m-%d %H:%M} UTC"
+
+
+async def move(
+    session: Session,
+    source: Annotated[str, typer.Argument(callback=checked_address)],
+    target: Annotated[str, typer.Argument(callback=checked_address)],
+) -> None:
+    """Copy a whole store, with its history, into an empty store of any kind, and compare the two.
+
+    The source is only read, and kept. If a move is interrupted, run the same command again; until it is finished, the
+    target cannot be used. Run it again later to copy what was written to the source meanwhile. With --organization,
+    only that tenant is copied. Keys of encrypted stores are named in the addresses: encrypted:facts?key_env=NAME.
+
+    Options:
+        source: Address of the store to copy.
+        target: Address of the store to copy it into.
+    """
+    from factmem.memory.moves import move as move_store
+    from factmem.providers.registry import open_provider, without_secrets
+
+    if source == target:
+        raise InvalidDataError("the source and the target are the same address: name another target")
+    organizations = None if session.organization is None else [session.organization]
+    async with open_provider(source) as here, open_provider(target) as there:
+        with progress("moving", quiet=session.as_json) as advance:
+            receipt = await move_store(here, there, organizations=organizations, progress=advance)
+    data = attrs.asdict(receipt) | {"arrived": receipt.arrived, "source": source, "target": target}
+    session.show(data, lambda out: _print_receipt(out, receipt, target))
+    if receipt.behind:
+        again = session.command_line("move", without_secrets(source), without_secrets(target))
+        session.note(
+            f"{receipt.behind} entries were written to the source too late to be included: stop its writers, and run  "
+            f"{again}  again"
+        )
+
+
+def _print_receipt(out: Console, receipt: MoveReceipt, target: str) -> None:
+    from factmem.providers.registry import without_secrets
+
+    for tenant in receipt.tenants:
+        name = "" if tenant.tenant is None else f"{tenant.tenant}: "
+        vectors = counted(tenant.vectors, "vector")
+        out.print(shown(f"{name}{tenant.entries} entries and {vectors} in both stores, {tenant.digest[:16]}"))
+    if receipt.arrived:
+        out.print(shown(f"{receipt.arrived} entries were copied to {without_secrets(target)}"))
+    else:
+        out.print(shown(f"{without_secrets(target)} has everything already: nothing was written"))

@@ -29,7 +29,7 @@ from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
 from factmem.values import encode_value
 
-__all__ = ["read", "write_koog"]
+__all__ = ["read_koog", "write_koog"]
 
 _KINDS: Final = {"agent": ScopeKind.AGENT, "feature": ScopeKind.FEATURE, "product": ScopeKind.PRODUCT}
 _ORGANIZATION: Final = "organization"
@@ -42,7 +42,7 @@ _LONGEST_NAME: Final = 255
 _FACT: Final = Fields(said="timestamp")
 
 
-def read(source: Source, options: ImportOptions) -> Iterator[Found]:
+def read_koog(source: Source, options: ImportOptions) -> Iterator[Found]:
     """Yield every fact of every file. What Koog loads of a SINGLE concept is its oldest fact; here the newest counts.
 
     Raises:

@@ -23,14 +23,14 @@ class System:
     Attributes:
         name: Its name on the command line.
         reads: The files that are read, in a few words.
-        reader: Its function below `factmem.importers`; its module is imported when something is read.
+        module: The module below `factmem.importers` with its reader, which is imported when something is read.
         option: Field of `ImportOptions` that it reads beside subject, scope, source, private and dates.
         words: Whether it holds conversations, which are ingested, rather than facts.
     """
 
     name: str
     reads: str
-    reader: str = attrs.field(kw_only=True)
+    module: str = attrs.field(default="memories", kw_only=True)
     option: str | None = attrs.field(default=None, kw_only=True)
     words: bool = attrs.field(default=False, kw_only=True)
 
@@ -38,26 +38,29 @@ class System:
 SYSTEMS: Final[Mapping[str, System]] = {
     system.name: system
     for system in (
-        System("mem0", "get_all() as JSON, history.db, or both in a folder", reader="mem0.read", option="with_deleted"),
-        System("crewai", "the folder of its LanceDB table, or its records as JSON Lines", reader="crewai.read"),
-        System("graphiti", "edges as JSON Lines, with nodes and episodes beside them", reader="graphiti.read"),
-        System("letta", "an agent file (.af)", reader="letta.read"),
+        System(
+            "mem0",
+            "get_all() as JSON, history.db, or both in a folder",
+            option="with_deleted",
+        ),
+        System("crewai", "the folder of its LanceDB table, or its records as JSON Lines"),
+        System("graphiti", "edges as JSON Lines, with nodes and episodes beside them"),
+        System("letta", "an agent file (.af)"),
         System(
             "langgraph",
             "the store's SQLite file, a dump of PostgreSQL, or items as JSON",
-            reader="langgraph.read",
             option="namespace",
         ),
-        System("koog", "the folder of its memory, plain or encrypted", reader="koog.read", option="key"),
-        System("memory-bank", "the answers of its REST API as JSON", reader="memory_bank.read"),
-        System("mcp-memory", "the memory.jsonl of the MCP reference server", reader="mcp_memory.read"),
-        System("memory-folder", "a folder of notes, such as /memories", reader="notes.read"),
-        System("chatgpt", "the data export", reader="chats.read_chatgpt", words=True),
-        System("claude", "the data export", reader="chats.read_claude", words=True),
-        System("langchain", "histories of messages as JSON", reader="chats.read_langchain", words=True),
-        System("openai-agents", "the database of SQLiteSession", reader="chats.read_openai_agents", words=True),
-        System("pydantic-ai", "messages as JSON", reader="chats.read_pydantic_ai", words=True),
-        System("table", "csv, tsv, jsonl or json with columns", reader="tables.read", option="columns"),
+        System("koog", "the folder of its memory, plain or encrypted", module="koog", option="key"),
+        System("memory-bank", "the answers of its REST API as JSON"),
+        System("mcp-memory", "the memory.jsonl of the MCP reference server"),
+        System("memory-folder", "a folder of notes, such as /memories"),
+        System("chatgpt", "the data export", module="chats", words=True),
+        System("claude", "the data export", module="chats", words=True),
+        System("langchain", "histories of messages as JSON", module="chats", words=True),
+        System("openai-agents", "the database of SQLiteSession", module="chats", words=True),
+        System("pydantic-ai", "messages as JSON", module="chats", words=True),
+        System("table", "csv, tsv, jsonl or json with columns", option="columns"),
     )
 }
 """Every system by name, in the order of the help page."""
@@ -83,10 +86,9 @@ class Reading:
         Raises:
             FileFormatError: The source is damaged, unsafe, or not of the system. What was yielded before stays valid.
         """
-        module, _, name = self.system.reader.partition(".")
-        read: Callable[[Source, ImportOptions], Iterator[Found]] = getattr(
-            importlib.import_module(f"factmem.importers.{module}"), name
-        )
+        module = importlib.import_module(f"factmem.importers.{self.system.module}")
+        name = f"read_{self.system.name.replace('-', '_')}"
+        read: Callable[[Source, ImportOptions], Iterator[Found]] = getattr(module, name)
         return read(self.source, self.options)
 
     @property

@@ -177,11 +177,8 @@ def _answers(content: types.Content) -> Iterator[tuple[str | None, str]]:
 
 def _run_for(memory: AgentMemory, app_name: str, user_id: str, session_id: str | None = None) -> MemoryRun:
     """Return a run for a user of an app; the app is the product if the configuration has no names."""
-    run = memory.for_run(RunIdentity(user_id=str(user_id), session_id=None if session_id is None else str(session_id)))
-    config = run.config
-    if config.agent_name or config.feature_name or config.product_name:
-        return run
-    return attrs.evolve(run, config=attrs.evolve(config, product_name=app_name))
+    session = None if session_id is None else str(session_id)
+    return memory.for_run(RunIdentity(user_id=str(user_id), session_id=session), product=app_name)
 
 
 def _run_of(memory: AgentMemory, session: Session) -> MemoryRun:
@@ -464,8 +461,7 @@ class _Loaded:
 
     async def load(self, run: MemoryRun, session: Session) -> MemoryBlock:
         async with self.lock:
-            if self.block is None:
-                self.block = await run.load(spoken(EventFormat(), session.events))
+            self.block = await run.load(spoken(EventFormat(), session.events), known=self.block)
             return self.block
 
 
@@ -490,9 +486,7 @@ class FactMemPlugin(BasePlugin):
         """Add the memory block before the user's last message in a request."""
         loaded: _Loaded = callback_context.custom_metadata.setdefault(_KEY, _Loaded())
         session = callback_context.session
-        run = _run_of(self.memory, session)
-        run.hear(spoken(EventFormat(), session.events))
-        block = await loaded.load(run, session)
+        block = await loaded.load(_run_of(self.memory, session), session)
         llm_request.contents = with_block(ContentFormat(), llm_request.contents, block)
         return None
 
@@ -505,9 +499,9 @@ class FactMemPlugin(BasePlugin):
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Submit the session's new events."""
-        if self.memory.config.saving.after_run and not _in_tool.get():
+        if not _in_tool.get():
             session = invocation_context.session
-            await _run_of(self.memory, session).save(spoken(EventFormat(), session.events))
+            await _run_of(self.memory, session).finish(spoken(EventFormat(), session.events))
 
 
 def memory_tools(memory: AgentMemory) -> list[BaseTool]:

@@ -175,11 +175,7 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     ) -> ModelResponse[Any]:
         """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
-        known = state.get("factmem_loaded")
-        run, said = self._run(request.runtime, state), _spoken(state)
-        run.hear(said)
-        # A resumed run skips `before_agent`.
-        block = known.block if known else run.load_blocking(said)
+        block = self._run(request.runtime, state).load_blocking(_spoken(state), known=_loaded(state))
         return handler(_with_block(request, block))
 
     async def awrap_model_call(
@@ -187,28 +183,25 @@ class FactMemMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     ) -> ModelResponse[Any]:
         """Add the memory block to this request."""
         state = cast("MemoryState", request.state)
-        known = state.get("factmem_loaded")
-        run, said = self._run(request.runtime, state), _spoken(state)
-        run.hear(said)
-        block = known.block if known else await run.load(said)
+        block = await self._run(request.runtime, state).load(_spoken(state), known=_loaded(state))
         return await handler(_with_block(request, block))
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
         """Submit the conversation after a successful run."""
-        if self._saves:
-            self._run(runtime, state).save_blocking(_spoken(state))
+        self._run(runtime, state).finish_blocking(_spoken(state))
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> None:
         """Submit the conversation after a successful run."""
-        if self._saves:
-            await self._run(runtime, state).save(_spoken(state))
-
-    @property
-    def _saves(self) -> bool:
-        return self.memory.config.saving.after_run
+        await self._run(runtime, state).finish(_spoken(state))
 
     def _run(self, runtime: Runtime[Any], state: MemoryState) -> MemoryRun:
         return self.memory.for_run(identity_of(runtime.context, state=state))
+
+
+def _loaded(state: MemoryState) -> MemoryBlock | None:
+    """Return the block that `before_agent` loaded; None in a resumed run, which skips it."""
+    known = state.get("factmem_loaded")
+    return known.block if known else None
 
 
 def _spoken(state: MemoryState) -> list[Message]:

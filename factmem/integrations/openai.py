@@ -113,8 +113,6 @@ class _Turn:
     def to_save(self, answer: _Items | None) -> list[Message] | None:
         """Return the messages to submit, with the answer if it is finished; None if there is nothing to submit yet."""
         answer = answer or []
-        if not self.run.config.saving.after_run:
-            return None
         if self.place == "messages" and any(_FORMAT.calls(item) for item in answer):
             return None
         return spoken(_FORMAT, [*self.items, *answer])
@@ -225,7 +223,7 @@ class _HeardAsyncStream(AsyncStream[Any]):
     async def _end(self) -> None:
         with anyio.CancelScope(shield=True):  # an abandoned stream often means that the task was cancelled
             if (history := self._hearing.end()) is not None:
-                await self._hearing.turn.run.save(history)
+                await self._hearing.turn.run.finish(history)
 
 
 class _HeardStream(Stream[Any]):
@@ -258,7 +256,7 @@ class _HeardStream(Stream[Any]):
 
     def _end(self) -> None:
         if (history := self._hearing.end()) is not None:
-            self._hearing.turn.run.save_blocking(history)
+            self._hearing.turn.run.finish_blocking(history)
 
 
 class _AsyncClient(AsyncOpenAI):
@@ -276,7 +274,7 @@ class _AsyncClient(AsyncOpenAI):
         if isinstance(result, AsyncStream):
             return _HeardAsyncStream(result, turn)
         if (history := turn.to_save(_answer(result, turn.place))) is not None:
-            await turn.run.save(history)
+            await turn.run.finish(history)
         return result
 
 
@@ -295,7 +293,7 @@ class _Client(OpenAI):
         if isinstance(result, Stream):
             return _HeardStream(result, turn)
         if (history := turn.to_save(_answer(result, turn.place))) is not None:
-            turn.run.save_blocking(history)
+            turn.run.finish_blocking(history)
         return result
 
 

@@ -74,10 +74,7 @@ class _Listener:
         """Handle a request to a model: add the memory block to its items."""
         under_way = self._of(context)
         history: list[Any] = [*items]
-        said = spoken(_FORMAT, history)
-        under_way.run.hear(said)
-        if under_way.block is None:
-            under_way.block = await under_way.run.load(said)
+        under_way.block = await under_way.run.load(spoken(_FORMAT, history), known=under_way.block)
         under_way.asked, under_way.answered = history, []
         items[:] = _FORMAT.with_block(history, under_way.block)
 
@@ -91,7 +88,7 @@ class _Listener:
         if under_way is None or not under_way.saves:
             return
         answered = [] if agent.output_guardrails else under_way.answered
-        await under_way.run.save(spoken(_FORMAT, [*under_way.asked, *answered]))
+        await under_way.run.finish(spoken(_FORMAT, [*under_way.asked, *answered]))
 
     def _of(self, context: RunContextWrapper[Any]) -> _UnderWay:
         """Return the run of a context. All contexts of a run share one usage object, which identifies the run."""
@@ -99,7 +96,7 @@ class _Listener:
         if key not in self._under_way:
             self._under_way[key] = _UnderWay(
                 self._memory.for_run(RunIdentity.named_by(context.context, host=context)),
-                self._memory.config.saving.after_run and not isinstance(context, ToolContext),
+                not isinstance(context, ToolContext),
             )
             weakref.finalize(context.usage, self._under_way.pop, key, None)
         return self._under_way[key]
@@ -260,10 +257,9 @@ class MemorySession:
             FactMemError: The items are stored, but the submission failed, and the policy is `FailurePolicy.RAISE`.
         """
         await self.session.add_items(items)
-        if self.memory.config.saving.after_run:
-            identity = RunIdentity(user_id=self.user_id, session_id=self.session_id)
-            history: list[Any] = [*await self.session.get_items()]
-            await self.memory.for_run(identity).save(spoken(_FORMAT, history))
+        identity = RunIdentity(user_id=self.user_id, session_id=self.session_id)
+        history: list[Any] = [*await self.session.get_items()]
+        await self.memory.for_run(identity).finish(spoken(_FORMAT, history))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the last item, and return it; None if there is none."""

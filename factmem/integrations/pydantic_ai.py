@@ -153,9 +153,7 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
     ) -> ModelRequestContext:
         """Add the memory block to the request, before the user's prompt."""
         if self._run is not None:
-            history = spoken(_FORMAT, request_context.messages)
-            self._run.hear(history)
-            self._block = await self._run.load(history) if self._block is None else self._block
+            self._block = await self._run.load(spoken(_FORMAT, request_context.messages), known=self._block)
         block = self._block or MemoryBlock()
         messages = _with_separate_prompt(request_context.messages) if block else request_context.messages
         request_context.messages = with_block(_FORMAT, messages, block)
@@ -163,8 +161,8 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Submit the conversation, if saving is set to `SavingTime.AFTER_RUN`."""
-        if self._run is not None and self.memory.config.saving.after_run:
-            await self._run.save(spoken(_FORMAT, result.all_messages()))
+        if self._run is not None:
+            await self._run.finish(spoken(_FORMAT, result.all_messages()))
         return result
 
 

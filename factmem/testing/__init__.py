@@ -18,10 +18,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from factmem.errors import MissingPackageError
-from factmem.testing.clocks import FakeClock
-from factmem.testing.detecting import capabilities_of
-from factmem.testing.embedders import HashEmbedder
-from factmem.testing.scripted_model import ScriptedModel
+from factmem.testing.fakes import FakeClock, HashEmbedder, ScriptedModel, capabilities_of
 
 if TYPE_CHECKING:
     from factmem.testing.conformance import ProviderConformance

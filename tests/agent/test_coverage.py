@@ -16,7 +16,7 @@ from factmem.agent.plugin import AgentMemory
 from factmem.memory.context import Policies
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import confirmed
-from factmem.testing.scripted_model import Script
+from factmem.testing.fakes import Script
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from factmem.abc.detector import Message
-from factmem.cli.browsing import _redirect
+from factmem.cli.serving import _redirect
 from factmem.facts import Concept, SingleFact
 from factmem.memory.facade import Memory
 from tests.browse.chromium import chromium, missing, pages_of

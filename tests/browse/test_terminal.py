@@ -20,19 +20,20 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from factmem.abc.detector import Message
-from factmem.browse.browser import Browser, Found, Narrowing, Opened
+from factmem.browse.browser import Browser, Narrowing, Opened
 from factmem.browse.charts import graph_of
+from factmem.browse.rows import value_of
 from factmem.browse.terminal import pages
 from factmem.browse.terminal.app import TerminalBrowser, help_page, run
-from factmem.browse.terminal.failures import sentence_of
-from factmem.browse.terminal.lists import RecordTable
 from factmem.browse.terminal.pictures import axis_of, bar, graph_lines, plain
+from factmem.browse.terminal.widgets import RecordTable, sentence_of
 from factmem.changes import Change
 from factmem.details import FactDetails
 from factmem.errors import CapabilityError, ModelUnavailableError
 from factmem.facts import Concept, MultipleFacts, SingleFact
 from factmem.hidden import CONTROL, HIDDEN
 from factmem.memory.facade import Memory
+from factmem.recall.results import RecallMatches
 from factmem.subjects import MemorySubject
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA, SEATS
@@ -168,7 +169,7 @@ async def test_conditions_of_the_tree_hold_together_and_are_cleared(memory: Memo
         await press(pilot, "p", "down", "down", "down", "right", "down", "enter")
         await until(pilot, "scope /product/fair")
         table = pilot.app.screen.query_one(RecordTable)
-        await until(pilot, lambda: {row.value for row in _shown(table)} == {"120", "The stage is built in the yard."})
+        await until(pilot, lambda: {row.value for row in _shown(table)} == {120, "The stage is built in the yard."})
         await press(pilot, "down", "right", "down", "enter")  # subjects, everything
         await until(pilot, lambda: len(_shown(table)) == 1)
         await press(pilot, "tab", "tab", "escape")
@@ -176,7 +177,7 @@ async def test_conditions_of_the_tree_hold_together_and_are_cleared(memory: Memo
 
 
 def _shown(table: RecordTable) -> list[Any]:
-    return [getattr(item, "row", item) for item in table.items]
+    return [getattr(item, "record", item) for item in table.items]
 
 
 async def test_a_long_listing_is_read_on_at_its_end(memory: Memory) -> None:
@@ -558,8 +559,8 @@ async def test_an_edit_keeps_the_hidden_characters_that_it_does_not_touch(memory
     async with browsing(memory) as pilot:
         await press(pilot, "slash", "'city", "enter")
         table = pilot.app.screen.query_one(RecordTable)
-        await until(pilot, lambda: any("\ufffd" in row.value for row in _shown(table)))
-        at = next(number for number, row in enumerate(_shown(table)) if "\ufffd" in row.value)
+        await until(pilot, lambda: any("\ufffd" in value_of(row) for row in _shown(table)))
+        at = next(number for number, row in enumerate(_shown(table)) if "\ufffd" in value_of(row))
         table.move_cursor(row=at)
         await press(pilot, "e")
         await until(pilot, "a\ufffdb\ufffd[31mc")
@@ -603,7 +604,7 @@ def test_an_error_with_an_unknown_message_is_named_by_its_type_alone() -> None:
 class _Stuck(Browser):
     """A browser whose searches wait for a store that does not answer."""
 
-    async def search(self, query: str, narrowing: Narrowing | None = None, *, limit: int = 20) -> Found:
+    async def search(self, query: str, narrowing: Narrowing | None = None, *, limit: int = 20) -> RecallMatches:
         await asyncio.Event().wait()
         raise AssertionError
 

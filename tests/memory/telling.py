@@ -21,7 +21,7 @@ from factmem.fold import states_of
 from factmem.records import AssertionState, FactRecord, Recorded
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import confirmed
-from factmem.testing.scripted_model import Script
+from factmem.testing.fakes import Script
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

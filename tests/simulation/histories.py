@@ -19,7 +19,7 @@ from factmem.facts import Concept
 from factmem.records import AssertionState, LogEntry, Place, Recorded, StateChange, Tombstone, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
-from factmem.testing.clocks import FakeClock
+from factmem.testing.fakes import FakeClock
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.intercepting import intercepted
 

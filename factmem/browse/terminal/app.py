@@ -18,8 +18,8 @@ from textual.theme import Theme
 
 from factmem.browse.browser import Browser
 from factmem.browse.terminal.dialogs import HelpDialog
-from factmem.browse.terminal.failures import sentence_of
 from factmem.browse.terminal.pages import Changed, MemoryScreen, Page
+from factmem.browse.terminal.widgets import sentence_of
 from factmem.browse.texts import shown
 from factmem.errors import CapabilityError, FactMemError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import anyio
 from textual import work
@@ -16,14 +16,16 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Label, Static
 
-from factmem.browse.browser import Browser, Doomed, Dossier, Draft, Narrowing
-from factmem.browse.rows import RecordRow
-from factmem.browse.terminal.failures import ProblemLine
-from factmem.browse.terminal.fields import FIELD_TO_FIELD, Field, Lines
-from factmem.browse.terminal.pictures import count_of, difference_line, plain
+from factmem.browse.browser import Browser, Doomed, Draft, Narrowing, draft_of
+from factmem.browse.past import Biography
+from factmem.browse.rows import is_statement, shape_of, value_of
+from factmem.browse.terminal.pictures import difference_line, plain
+from factmem.browse.terminal.widgets import FIELD_TO_FIELD, Field, Lines, ProblemLine
+from factmem.browse.texts import counted
 from factmem.changes import Change
 from factmem.errors import InvalidDataError, StateConflictError
 from factmem.names import checked_path
+from factmem.records import FactRecord
 
 __all__ = ["Dialog", "EditDialog", "ExportDialog", "ForgetDialog", "HelpDialog", "ReasonDialog"]
 
@@ -103,14 +105,14 @@ class ReasonDialog(Dialog[Sequence[Change]]):
     """
 
     def __init__(
-        self, title: str, rows: Sequence[RecordRow], change: Callable[[str], Awaitable[Sequence[Change]]]
+        self, title: str, rows: Sequence[FactRecord[Any]], change: Callable[[str], Awaitable[Sequence[Change]]]
     ) -> None:
         super().__init__(title, "enter: yes · esc: no")
         self._rows, self._change = rows, change
 
     def fields(self) -> ComposeResult:
         """Yield the records and the field of the reason."""
-        yield Static(_listed(self._rows, len(self._rows)), markup=False)
+        yield Static(_listed(self._rows), markup=False)
         yield from _field("Reason", "", id="reason", placeholder="optional, for the audit trail")
 
     async def perform(self) -> Sequence[Change]:
@@ -133,15 +135,17 @@ class EditDialog(Dialog[Change]):
         "source": "where it came from",
     }
 
-    def __init__(self, browser: Browser, page: Dossier) -> None:
-        super().__init__(f"Edit {plain(page.row.keyword, 40)}", "ctrl+s: save · tab: next field · esc: cancel")
-        self._browser, self._page, self._shown = browser, page, page.draft.value
+    def __init__(self, browser: Browser, page: Biography) -> None:
+        super().__init__(
+            f"Edit {plain(page.record.concept.keyword, 40)}", "ctrl+s: save · tab: next field · esc: cancel"
+        )
+        self._browser, self._page, self._shown = browser, page, draft_of(page.record).value
 
     def fields(self) -> ComposeResult:
         """Yield a field for each part that can be changed."""
-        draft = self._page.draft
+        draft = draft_of(self._page.record)
         yield Static("", id="compared", markup=False)
-        yield Label(f"Value ({plain(self._page.row.shape, 60)})", markup=False, classes="above")
+        yield Label(f"Value ({plain(shape_of(self._page.record), 60)})", markup=False, classes="above")
         yield Lines(draft.value, id="value")
         for name, placeholder in self._PLACEHOLDERS.items():
             yield from _field(name.capitalize(), getattr(draft, name), id=name, placeholder=placeholder)
@@ -156,7 +160,7 @@ class EditDialog(Dialog[Change]):
 
     async def perform(self) -> Change:
         """Save what has changed; on top of a newer revision, show both and save nothing."""
-        row = self._page.row
+        row = self._page.record
         try:
             return await self._browser.update(row.id, self._draft(), revision=row.revision)
         except StateConflictError:
@@ -166,19 +170,19 @@ class EditDialog(Dialog[Change]):
     def _draft(self) -> Draft:
         value = self.query_one("#value", Lines).text
         texts = {name: self.query_one(f"#{name}", Field).value for name in self._PLACEHOLDERS}
-        return Draft(value=self._page.draft.value if value == self._shown else value, **texts)
+        return Draft(value=draft_of(self._page.record).value if value == self._shown else value, **texts)
 
     async def _compare(self) -> None:
         """Show the newer revision beside the edit, and go on with both."""
-        both = await self._browser.compared(self._page.row.id, self._draft(), revision=self._page.row.revision)
-        if both.page.row.revision == self._page.row.revision:
+        both = await self._browser.compared(self._page.record.id, self._draft(), revision=self._page.record.revision)
+        if both.page.record.revision == self._page.record.revision:
             return
         self._page = both.page
         compared = self.query_one("#compared", Static)
         compared.update(Content("\n").join(map(difference_line, both.differences)))
         compared.display = True
         area = self.query_one("#value", Lines)
-        area.text = both.page.draft.value
+        area.text = draft_of(both.page.record).value
         self._shown = area.text
         area.text = both.draft.value
         for name in self._PLACEHOLDERS:
@@ -198,7 +202,7 @@ class ForgetDialog(Dialog[Doomed]):
     def __init__(
         self, browser: Browser, doomed: Doomed, *, narrowing: Narrowing | None = None, ids: Sequence[str] = ()
     ) -> None:
-        super().__init__(f"Erase {count_of(doomed.records, 'record')} for good?", "enter: erase · esc: keep them")
+        super().__init__(f"Erase {counted(len(doomed.records), 'record')} for good?", "enter: erase · esc: keep them")
         self._browser, self._doomed, self._narrowing, self._ids = browser, doomed, narrowing, ids
 
     def fields(self) -> ComposeResult:
@@ -208,7 +212,7 @@ class ForgetDialog(Dialog[Doomed]):
         )
         yield Static(Content.styled(warning, "$text-error"), markup=False)
         with VerticalScroll(classes="doomed"):
-            yield Static(_listed(self._doomed.rows, self._doomed.records), markup=False)
+            yield Static(_listed(self._doomed.records), markup=False)
         yield Static(Content.assemble("To confirm it, type: ", (self._doomed.phrase, "bold")), classes="above")
         yield from _field("", "", id="phrase")
 
@@ -270,8 +274,9 @@ class HelpDialog(ModalScreen[None]):
         self.dismiss(None)
 
 
-def _listed(rows: Sequence[RecordRow], count: int) -> Content:
-    lines = [f"• {'' if row.statement else plain(row.keyword, 60) + '  '}{plain(row.value, 160)}" for row in rows[:20]]
-    if count > len(lines):
-        lines.append(f"and {count - len(lines):,} more")
+def _listed(records: Sequence[FactRecord[Any]]) -> Content:
+    names = (("" if is_statement(it) else f"{plain(it.concept.keyword, 60)}  ", it) for it in records[:20])
+    lines = [f"• {name}{plain(value_of(record), 160)}" for name, record in names]
+    if len(records) > len(lines):
+        lines.append(f"and {len(records) - len(lines):,} more")
     return Content("\n".join(lines))

@@ -7,7 +7,7 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -22,25 +22,19 @@ from textual.widgets.option_list import Option
 from factmem.browse.browser import (
     Asked,
     Browser,
-    Dossier,
-    Found,
     InboxPage,
-    Listing,
     Narrowing,
     Overview,
     Told,
 )
-from factmem.browse.rows import RecordRow
+from factmem.browse.past import Biography
+from factmem.browse.rows import is_current
 from factmem.browse.terminal.dialogs import EditDialog, ExportDialog, ForgetDialog, ReasonDialog
-from factmem.browse.terminal.failures import ProblemLine, sentence_of
-from factmem.browse.terminal.fields import FIELD_TO_FIELD, Field
-from factmem.browse.terminal.lists import Place, PlaceTree, Preview, RecordTable
 from factmem.browse.terminal.pictures import (
     axis_of,
     block_of,
     body_of,
     conditions_of,
-    count_of,
     graph_lines,
     letter_line,
     opened_line,
@@ -49,10 +43,23 @@ from factmem.browse.terminal.pictures import (
     revision_line,
     trail_of,
 )
+from factmem.browse.terminal.widgets import (
+    FIELD_TO_FIELD,
+    Field,
+    Place,
+    PlaceTree,
+    Preview,
+    ProblemLine,
+    RecordTable,
+    sentence_of,
+)
+from factmem.browse.texts import counted
 from factmem.changes import Change
 from factmem.errors import InvalidDataError
+from factmem.memory.filters import RecordPage
 from factmem.memory.review import DeadLetter
-from factmem.records import AssertionState
+from factmem.recall.results import RecallMatches
+from factmem.records import AssertionState, FactRecord
 
 __all__ = [
     "Changed",
@@ -183,10 +190,10 @@ class RecordsPage(Page):
     """A page of records that people can open and change."""
 
     @abc.abstractmethod
-    def chosen(self) -> Sequence[RecordRow]:
+    def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the records that an action is for."""
 
-    def _first(self) -> RecordRow | None:
+    def _first(self) -> FactRecord[Any] | None:
         return next(iter(self.chosen()), None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -206,7 +213,7 @@ class RecordsPage(Page):
     def action_subject(self) -> None:
         """Show the subject of the record."""
         if (row := self._first()) is not None:
-            self.app.push_screen(SubjectScreen(self.browser, row.subject))
+            self.app.push_screen(SubjectScreen(self.browser, str(row.subject)))
 
     def action_edit(self) -> None:
         """Edit the record."""
@@ -215,7 +222,7 @@ class RecordsPage(Page):
 
     async def _edit(self, id: str) -> None:
         page = await self.browser.record(id)
-        if not page.row.current or page.apart:
+        if not is_current(page.record) or page.apart:
             self.notify("Only a current record can be edited: undo its retraction first.", severity="warning")
             return
         done = await self.app.push_screen_wait(EditDialog(self.browser, page))
@@ -244,7 +251,11 @@ class RecordsPage(Page):
             )  # fmt: skip
 
     def _change(
-        self, rows: Sequence[RecordRow], verb: str, past: str, change: Callable[[str], Awaitable[Sequence[Change]]]
+        self,
+        rows: Sequence[FactRecord[Any]],
+        verb: str,
+        past: str,
+        change: Callable[[str], Awaitable[Sequence[Change]]],
     ) -> None:
         """Ask for a reason, make a change, and say so."""
 
@@ -252,7 +263,7 @@ class RecordsPage(Page):
             if done is not None:
                 self.say(outcome_of(past, done))
 
-        self.app.push_screen(ReasonDialog(f"{verb} {count_of(len(rows), 'record')}?", rows, change), finish)
+        self.app.push_screen(ReasonDialog(f"{verb} {counted(len(rows), 'record')}?", rows, change), finish)
 
     def action_forget(self) -> None:
         """Erase the records, after a dry run and a typed confirmation."""
@@ -272,7 +283,7 @@ class RecordsPage(Page):
             return
         done = await self.app.push_screen_wait(ForgetDialog(self.browser, doomed, narrowing=narrowing, ids=ids))
         if done is not None:
-            self.say(f"Erased {count_of(done.records, 'record')} for good.")
+            self.say(f"Erased {counted(len(done.records), 'record')} for good.")
             self.erased()
 
     def erased(self) -> None:
@@ -302,7 +313,7 @@ class MemoryScreen(RecordsPage):
         super().__init__(browser, "")
         self._narrowing = Narrowing()
         self._next_page: str | None = None
-        self._listed: list[RecordRow] = []
+        self._listed: list[FactRecord[Any]] = []
 
     def body(self) -> ComposeResult:
         """Yield the tree, the search, the table and the preview."""
@@ -335,7 +346,7 @@ class MemoryScreen(RecordsPage):
     def _query(self) -> str:
         return self.query_one("#query", Field).value.strip()
 
-    def chosen(self) -> Sequence[RecordRow]:
+    def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the marked rows; without any, the row under the cursor."""
         return self.table.chosen
 
@@ -347,26 +358,26 @@ class MemoryScreen(RecordsPage):
         if self._query:
             found = await self.browser.search(self._query, self._narrowing)
             self._next_page, self._listed = None, []
-            self.table.present(found.hits)
-            self._say_listed(found, len(found.hits))
+            self.table.present(found)
+            self._say_listed(found, len(found))
         else:
             size = max(_PAGE, min(len(self._listed), _MOST_LISTED))
             self._list(await self.browser.listing(self._narrowing, size=size), [])
         self.query_one(Preview).present(self.table.current)
 
-    def _list(self, page: Listing, before: Sequence[RecordRow]) -> None:
-        self._next_page, self._listed = page.next_page, [*before, *page.rows]
+    def _list(self, page: RecordPage, before: Sequence[FactRecord[Any]]) -> None:
+        self._next_page, self._listed = page.next_page, [*before, *page]
         self.table.present(self._listed)
         self._say_listed(None, len(self._listed))
 
-    def _say_listed(self, found: Found | None, loaded: int) -> None:
+    def _say_listed(self, found: RecallMatches | None, loaded: int) -> None:
         line = conditions_of(self._narrowing, found, loaded, more=self._next_page is not None)
         self.query_one("#conditions", Static).update(line)
 
     def _head(self, overview: Overview) -> None:
         waiting = overview.waiting + overview.unread
-        note = Content.styled(f"  {count_of(waiting, 'item')} in the inbox (i)", "$text-warning") if waiting else ""
-        count = f"  {count_of(overview.records, 'record')}"
+        note = Content.styled(f"  {counted(waiting, 'item')} in the inbox (i)", "$text-warning") if waiting else ""
+        count = f"  {counted(overview.info.records, 'record')}"
         self.query_one(".title", Label).update(Content.assemble(("factmem", "bold"), count, note))
 
     @on(RecordTable.Ended)
@@ -443,7 +454,7 @@ class MemoryScreen(RecordsPage):
 
         def finish(done: tuple[int, Path] | None) -> None:
             if done is not None:
-                self.notify(f"Wrote {count_of(done[0], 'assertion')} to {plain(str(done[1]))}.", markup=False)
+                self.notify(f"Wrote {counted(done[0], 'assertion')} to {plain(str(done[1]))}.", markup=False)
 
         self.app.push_screen(ExportDialog(self.browser), finish)
 
@@ -461,7 +472,7 @@ class RecordScreen(RecordsPage):
     def __init__(self, browser: Browser, id: str) -> None:
         super().__init__(browser, "Record")
         self._record_id = id
-        self._page: Dossier | None = None
+        self._page: Biography | None = None
 
     def body(self) -> ComposeResult:
         """Yield the record, its revisions and its trail."""
@@ -479,9 +490,9 @@ class RecordScreen(RecordsPage):
         """Read the page with the cursor at the revisions."""
         self.set_focus(self.query_one("#revisions"))
 
-    def chosen(self) -> Sequence[RecordRow]:
+    def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the record."""
-        return () if self._page is None else (self._page.row,)
+        return () if self._page is None else (self._page.record,)
 
     def moved(self, id: str) -> None:
         """Show the record under its new id."""
@@ -512,8 +523,8 @@ class RecordScreen(RecordsPage):
         at = self.query_one("#revisions", OptionList).highlighted
         if self._page is None or at is None or self.check_action("return_to", ()) is False:
             return
-        row = self._page.revisions[at].row
-        if row.current:
+        row = self._page.revisions[at]
+        if is_current(row):
             self.notify("This is the present revision: choose another one to return to.", severity="warning")
             return
 
@@ -537,7 +548,7 @@ class SubjectScreen(RecordsPage):
         super().__init__(browser, f"About {plain(subject, 60)}")
         self._subject = subject
         self._leaves: list[str | None] = []
-        self._rows: dict[str, RecordRow] = {}
+        self._rows: dict[str, FactRecord[Any]] = {}
 
     def body(self) -> ComposeResult:
         """Yield both views."""
@@ -552,7 +563,7 @@ class SubjectScreen(RecordsPage):
         """Read the page with the cursor in the table."""
         self.set_focus(self.query_one("#rows"))
 
-    def chosen(self) -> Sequence[RecordRow]:
+    def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the marked rows of the table or the one under the cursor, or the value under it in the graph."""
         if self.query_one(TabbedContent).active == "as-table":
             return self.query_one(RecordTable).chosen
@@ -563,12 +574,12 @@ class SubjectScreen(RecordsPage):
     async def load(self) -> None:
         """Read the subject."""
         page = await self.browser.subject(self._subject)
-        left = page.records - len(page.rows)
+        left = page.records - len(page.facts)
         more = f", {left:,} of them not shown here: narrow the first page" if left > 0 else ""
-        text = f"{plain(page.description)}  {count_of(page.records, 'record')}{more}".strip()
+        text = f"{plain(page.description)}  {counted(page.records, 'record')}{more}".strip()
         self.query_one("#subject-head", Static).update(text)
-        self._rows = {row.id: row for row in page.rows}
-        self.query_one(RecordTable).present(page.rows)
+        self._rows = {row.id: row for row in page.facts}
+        self.query_one(RecordTable).present(page.facts)
         lines = graph_lines(page.graph)
         self._leaves = [id for _, id in lines]
         _refill(self.query_one("#graph", OptionList), [line for line, _ in lines])
@@ -627,7 +638,7 @@ class InboxScreen(RecordsPage):
     def _tab(self) -> str:
         return self.query_one(TabbedContent).active
 
-    def chosen(self) -> Sequence[RecordRow]:
+    def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the marked records of the list that is open, or the one under the cursor."""
         return () if self._tab == "letters" else self.query_one(f"#{self._tab}-rows", RecordTable).chosen
 
@@ -753,7 +764,7 @@ class ToldScreen(RecordsPage):
         """Read the page with the cursor at the question."""
         self.set_focus(self.query_one("#question"))
 
-    def chosen(self) -> Sequence[RecordRow]:
+    def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the marked records or the one under the cursor."""
         return self.query_one(RecordTable).chosen
 
@@ -761,7 +772,7 @@ class ToldScreen(RecordsPage):
         """Read the block."""
         told = self._told = await self.browser.told(self._asked_now())
         self.query_one("#block", Static).update(block_of(told))
-        self.query_one(RecordTable).present(told.rows)
+        self.query_one(RecordTable).present(told.block.records)
 
     def _asked_now(self) -> Asked:
         typed = {

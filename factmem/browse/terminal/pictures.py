@@ -6,35 +6,44 @@ Every text of a memory passes through `plain`, so that nothing in it is obeyed: 
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from rich.cells import cell_len
 from textual.content import Content
 
-from factmem.browse.browser import Difference, Dossier, Found, Hit, Narrowing, Opened, Told
-from factmem.browse.charts import Bar, Graph, GraphNode, Mark
-from factmem.browse.rows import Quote, RecordRow, value_of
-from factmem.browse.texts import masked, shown
+from factmem.browse.browser import Difference, Narrowing, Opened, Told
+from factmem.browse.charts import Bar, Graph, GraphNode, bars_of, marks_of
+from factmem.browse.past import Biography
+from factmem.browse.rows import (
+    Quote,
+    details_of,
+    is_current,
+    is_general,
+    is_statement,
+    quotes_of,
+    shape_of,
+    value_of,
+)
+from factmem.browse.texts import counted, masked, moment, shown
 from factmem.changes import Change
+from factmem.facts import FactType
 from factmem.memory.audit import AuditEntry
 from factmem.memory.review import DeadLetter
-from factmem.records import AssertionState, Origin
+from factmem.recall.results import RecallMatch, RecallMatches
+from factmem.records import AssertionState, FactRecord, Origin
 
 __all__ = [
     "axis_of",
     "bar",
-    "bars_of",
+    "bar_lines",
     "block_of",
     "body_of",
     "conditions_of",
-    "count_of",
     "difference_line",
     "graph_lines",
     "letter_line",
-    "moment",
     "opened_line",
     "outcome_of",
     "plain",
@@ -70,16 +79,6 @@ def plain(text: str, most: int = 500) -> str:
     return line if len(line) <= most and len(text) <= 8 * most else f"{line[: most - 1]}…"
 
 
-def moment(at: dt.datetime | None) -> str:
-    """Return a time in UTC to the minute; empty for none."""
-    return f"{at:%Y-%m-%d %H:%M}" if at else ""
-
-
-def count_of(number: int, what: str, many: str | None = None) -> str:
-    """Return a number with its noun, such as ``1 record`` or ``2 records``."""
-    return f"{number:,} {what if number == 1 else many or f'{what}s'}"
-
-
 def bar(share: float, width: int) -> str:
     """Return a share from 0 to 1 as a bar of so many cells."""
     eighths = round(min(1.0, max(0.0, share)) * width * 8)
@@ -87,7 +86,7 @@ def bar(share: float, width: int) -> str:
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-def bars_of(bars: Sequence[Bar], width: int) -> Content:
+def bar_lines(bars: Sequence[Bar], width: int) -> Content:
     """Return the parts of a score as bars: with their meaning if there is room, else in two columns."""
     meant = width >= 66
     lines: list[Content] = []
@@ -119,7 +118,7 @@ def opened_line(opened: Opened) -> Content:
     return Content.assemble(line, (" · read-only", "bold $text-warning")) if opened.read_only else line
 
 
-def conditions_of(narrowing: Narrowing, found: Found | None, loaded: int, *, more: bool) -> Content:
+def conditions_of(narrowing: Narrowing, found: RecallMatches | None, loaded: int, *, more: bool) -> Content:
     """Return one line on what is listed: the query, the conditions, and the number of rows.
 
     Args:
@@ -137,17 +136,17 @@ def conditions_of(narrowing: Narrowing, found: Found | None, loaded: int, *, mor
     ]
     parts = [Content.assemble((f"{what} ", _MUTED), (plain(name, 60), "bold")) for what, name in names if name]
     if found is None:
-        parts.insert(0, Content(f"{count_of(loaded, 'record')}{' and more' if more else ''}, newest first"))
-    elif found.hits and not found.answers:
+        parts.insert(0, Content(f"{counted(loaded, 'record')}{' and more' if more else ''}, newest first"))
+    elif found and not found.answers:
         parts.insert(0, Content.styled("Nothing answers this. Nearest:", "$text-warning"))
     else:
-        parts.insert(0, Content(count_of(loaded, "match", "matches") + ", best first" if loaded else "no match"))
+        parts.insert(0, Content(counted(loaded, "match", "matches") + ", best first" if loaded else "no match"))
     if found is not None and found.failure:
         parts.append(Content.styled(plain(found.failure), "$text-warning"))
     return Content(" · ").join(parts)
 
 
-def preview_of(shown_item: RecordRow | Hit | None, width: int) -> Content:
+def preview_of(shown_item: FactRecord[Any] | RecallMatch | None, width: int) -> Content:
     """Return the short form of a record, with the parts of its score if a search found it.
 
     Args:
@@ -156,39 +155,43 @@ def preview_of(shown_item: RecordRow | Hit | None, width: int) -> Content:
     """
     if shown_item is None:
         return Content.styled("Nothing is selected.", _MUTED)
-    row = shown_item.row if isinstance(shown_item, Hit) else shown_item
+    row = shown_item.record if isinstance(shown_item, RecallMatch) else shown_item
     lines = [_titled(row, 600), _placed(row)]
-    if isinstance(shown_item, Hit):
+    if isinstance(shown_item, RecallMatch):
         lines += _scored(shown_item, width)
-    lines += [_quoted(quote, 300) for quote in row.quotes if not quote.repeats or quote.speaker]
+    lines += [_quoted(quote, 300) for quote in quotes_of(row) if not quote.repeats or quote.speaker]
     lines += _marked(row)
     return _lines(lines)
 
 
-def _scored(hit: Hit, width: int) -> Iterator[Content]:
+def _scored(hit: RecallMatch, width: int) -> Iterator[Content]:
     because = (f"because: {', '.join(hit.reasons) or 'nothing in particular'}", _MUTED)
     score = Content.assemble(
         ("score      ", "bold"), (bar(hit.score, 10), "$accent on $boost"), (f" {hit.score:4.2f}", "bold")
     )
     yield from [Content.assemble(score, "  ", because)] if width >= 66 else [score, Content.assemble(because)]
-    yield bars_of(hit.bars, width)
+    yield bar_lines(bars_of(hit.parts), width)
     if hit.newer is not None:
         yield Content.assemble(("overtaken by ", "$text-warning"), _titled(hit.newer, 200))
     if hit.retracted:
         yield Content.styled("a fact found in the same words was retracted", "$text-warning")
     for row in hit.earlier[:3]:
-        yield Content.assemble(("before: ", _MUTED), plain(row.value, 200), (f"  {moment(row.said_at)}", _MUTED))
+        yield Content.assemble(("before: ", _MUTED), plain(value_of(row), 200), (f"  {moment(row.timestamp)}", _MUTED))
 
 
-def _titled(row: RecordRow, most: int) -> Content:
-    value = (plain(row.value, most), "dim strike" if row.state in _OVER else "bold")
-    return Content.assemble(value) if row.statement else Content.assemble((plain(row.keyword, 80), _NAME), "  ", value)
+def _titled(row: FactRecord[Any], most: int) -> Content:
+    value = (plain(value_of(row), most), "dim strike" if row.state in _OVER else "bold")
+    return (
+        Content.assemble(value)
+        if is_statement(row)
+        else Content.assemble((plain(row.concept.keyword, 80), _NAME), "  ", value)
+    )
 
 
-def _placed(row: RecordRow) -> Content:
-    parts = [] if row.general else [f"about {plain(row.subject, 80)}"]
-    parts += [f"in {plain(row.scope, 120)}", moment(row.said_at)]
-    parts += [] if row.origin is Origin.USER else [f"from {row.origin.value}"]
+def _placed(row: FactRecord[Any]) -> Content:
+    parts = [] if is_general(row) else [f"about {plain(str(row.subject), 80)}"]
+    parts += [f"in {plain(str(row.scope), 120)}", moment(row.timestamp)]
+    parts += [] if row.details.origin is Origin.USER else [f"from {row.details.origin.value}"]
     return Content.styled(" · ".join(parts), _MUTED)
 
 
@@ -197,46 +200,41 @@ def _quoted(quote: Quote, most: int) -> Content:
     return Content.assemble((f"{plain(said, 80)}: ", _MUTED), ("“" + plain(quote.text, most) + "”", "italic"))
 
 
-def _marked(row: RecordRow) -> Iterator[Content]:
-    if row.waits:
-        yield Content.styled(f"? waits: {plain(row.waits)}", "$text-warning")
-    elif not row.current:
+def _marked(row: FactRecord[Any]) -> Iterator[Content]:
+    if row.quarantine_reason:
+        yield Content.styled(f"? waits: {plain(row.quarantine_reason)}", "$text-warning")
+    elif not is_current(row):
         mark, style = _STATE_MARKS.get(row.state, ("·", _MUTED))
         yield Content.styled(f"{mark} {row.state.value}", style)
-    if row.flags and not row.waits:
-        yield Content.styled(f"suspicious: {plain(', '.join(row.flags))}", "$text-warning")
+    if row.details.flags and not row.quarantine_reason:
+        yield Content.styled(f"suspicious: {plain(', '.join(row.details.flags))}", "$text-warning")
     if row.private:
         yield Content.styled("private: its owner alone sees it", "$text-accent")
 
 
-def body_of(page: Dossier, width: int) -> Content:
+def body_of(page: Biography, width: int) -> Content:
     """Return the upper part of a record's page: its value, its evidence and its details.
 
     Args:
         page: All about the record.
         width: Number of cells in a line.
     """
-    row = page.row
-    head = Content(plain(row.keyword, 200) if not row.statement else "statement").stylize(_NAME)
-    kind = "one value at a time" if page.single else "one of its values"
-    said = page.description if page.description != row.keyword else ""
-    about = Content.styled("  ".join(filter(None, [plain(said), f"({plain(row.shape, 80)}, {kind})"])), _MUTED)
-    value = Content(plain(row.value, _LONGEST)).stylize("strike" if row.state in _OVER else "bold")
+    row = page.record
+    head = Content(plain(row.concept.keyword, 200) if not is_statement(row) else "statement").stylize(_NAME)
+    kind = "one value at a time" if row.concept.fact_type is FactType.SINGLE else "one of its values"
+    said = row.concept.description if row.concept.description != row.concept.keyword else ""
+    about = Content.styled("  ".join(filter(None, [plain(said), f"({plain(shape_of(row), 80)}, {kind})"])), _MUTED)
+    value = Content(plain(value_of(row), _LONGEST)).stylize("strike" if row.state in _OVER else "bold")
     details = {
-        "about": "" if row.general else plain(row.subject),
-        "scope": plain(row.scope),
-        "said": f"{moment(row.said_at)} UTC",
-        "recorded": f"{moment(row.recorded_at)} UTC",
-        "origin": row.origin.value,
-        "source": plain(row.source),
-        "importance": f"{row.importance:.2f}",
-        "categories": plain(", ".join(row.categories)),
-        "topics": plain(", ".join(row.topics)),
-        **{name: plain(text) for name, text in page.details.items()},
-        "id": row.id,
+        "about": "" if is_general(row) else str(row.subject),
+        "scope": str(row.scope),
+        "said": f"{moment(row.timestamp)} UTC",
+        "source": row.details.source or "",
+        "categories": ", ".join(row.details.categories),
+        **details_of(row),
     }
-    cells = [Content.assemble((f"{name:<12}", _MUTED), text) for name, text in details.items() if text]
-    evidence = [line for quote in row.quotes for line in _evidence(quote)]
+    cells = [Content.assemble((f"{name:<12}", _MUTED), plain(text)) for name, text in details.items() if text]
+    evidence = [line for quote in quotes_of(row) for line in _evidence(quote)]
     return _lines([
         Content.assemble(head, "  ", about), value, *_marked(row), Content(""),
         Content("Evidence").stylize(_HEAD), *(evidence or [Content.styled("no words are kept with it", _MUTED)]),
@@ -267,7 +265,7 @@ def _evidence(quote: Quote) -> Iterator[Content]:
         yield Content.styled(f"  {plain(quote.place)}", _MUTED)
 
 
-def axis_of(revisions: Sequence[Mark], width: int) -> Content:
+def axis_of(revisions: Sequence[FactRecord[Any]], width: int) -> Content:
     """Return the revisions on a line from the first to the last one.
 
     Args:
@@ -277,18 +275,18 @@ def axis_of(revisions: Sequence[Mark], width: int) -> Content:
     if len(revisions) < 2:
         return Content("")
     cells = [("─", _MUTED)] * width
-    for mark in revisions:
-        cells[round(mark.position * (width - 1))] = _STATE_MARKS.get(mark.row.state, ("·", _MUTED))
-    first, last = (f"{revisions[end].row.said_at:%Y-%m-%d}" for end in (0, -1))
+    for record, position in marks_of(revisions):
+        cells[round(position * (width - 1))] = _STATE_MARKS.get(record.state, ("·", _MUTED))
+    first, last = (f"{revisions[end].timestamp:%Y-%m-%d}" for end in (0, -1))
     return Content.assemble((f"{first} ", _MUTED), *cells, (f" {last}", _MUTED))
 
 
-def revision_line(mark: Mark) -> Content:
+def revision_line(row: FactRecord[Any]) -> Content:
     """Return one revision as a line."""
-    row = mark.row
     dot, style = _STATE_MARKS.get(row.state, ("·", _MUTED))
     return Content.assemble(
-        (f"{dot} ", style), f"{moment(row.said_at)}  ", (plain(row.value, 200), "bold" if row.current else ""),
+        (f"{dot} ", style), f"{moment(row.timestamp)}  ",
+        (plain(value_of(row), 200), "bold" if is_current(row) else ""),
         (f"  {row.state.value}, revision {row.revision}", _MUTED),
     )  # fmt: skip
 
@@ -347,7 +345,7 @@ def graph_lines(graph: Graph) -> list[tuple[Content, str | None]]:
             )
             lines.append((line, leaf.record_id))
     if graph.left_out:
-        lines.append((Content.styled(f"and {count_of(graph.left_out, 'concept')} more in the table", _MUTED), None))
+        lines.append((Content.styled(f"and {counted(graph.left_out, 'concept')} more in the table", _MUTED), None))
     return lines
 
 
@@ -376,18 +374,18 @@ def block_of(told: Told | None) -> Content:
     if told is None:
         return Content("")
     looked = Content.styled(f"in {', '.join(plain(scope, 80) for scope in told.scopes)}", _MUTED)
-    if not told.text:
+    if not told.block.text:
         return Content.assemble(("nothing: no fact is known that the agent would get\n", "bold"), looked)
-    text = masked(told.text)
-    cut = "" if len(text) <= _LONGEST else f"\n… and {count_of(len(text) - _LONGEST, 'character')} more"
-    left = f" · {count_of(told.left_out, 'record')} did not fit" if told.left_out else ""
-    size = f"{count_of(len(told.rows), 'record')}, about {count_of(told.tokens, 'token')}{left}"
+    text = masked(told.block.text)
+    cut = "" if len(text) <= _LONGEST else f"\n… and {counted(len(text) - _LONGEST, 'character')} more"
+    left = f" · {counted(told.block.left_out, 'record')} did not fit" if told.block.left_out else ""
+    size = f"{counted(len(told.block.records), 'record')}, about {counted(told.tokens, 'token')}{left}"
     return Content.assemble((size, "bold $text-success"), " ", looked, "\n\n", text[:_LONGEST], (cut, _MUTED))
 
 
 def outcome_of(verb: str, done: Sequence[Change]) -> str:
     """Return a sentence on changes that were made, without any value."""
-    return f"{verb} {count_of(len(done), 'record')}." if done else "Nothing changed."
+    return f"{verb} {counted(len(done), 'record')}." if done else "Nothing changed."
 
 
 def _lines(lines: Iterable[Content]) -> Content:

@@ -17,11 +17,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Buffer
 
-from factmem.browse.browser import Asked, Browser, Comparison, Dossier, Draft, Narrowing
-from factmem.browse.charts import Tally
+from factmem.browse.browser import Asked, Browser, Comparison, Draft, Narrowing, draft_of
+from factmem.browse.charts import marks_of
+from factmem.browse.past import Biography
+from factmem.browse.texts import counted
 from factmem.browse.web.guard import Guard, visit_of, was_let_in
 from factmem.browse.web.templating import address, render
-from factmem.changes import Change
 from factmem.errors import (
     CapabilityError,
     FactMemError,
@@ -134,20 +135,17 @@ class _Site:
 
     async def records(self, request: Request) -> Response:
         asked = request.query_params
-        page = await self.browser.listing(_narrowing(asked), page=asked.get("page"))
-        return await self._page(request, "records", page=page, narrowing=page.narrowing)
+        narrowing = _narrowing(asked)
+        page = await self.browser.listing(narrowing, page=asked.get("page"))
+        return await self._page(request, "records", page=page, narrowing=narrowing)
 
     async def names(self, request: Request) -> Response:
         of = request.query_params.get("of", "subjects")
-        overview = await self.browser.overview()
-        lists: dict[str, tuple[Tally, ...]] = {
-            "subjects": overview.subjects,
-            "keywords": overview.keywords,
-            "categories": overview.categories,
-        }
+        info = (await self.browser.overview()).info
+        lists = {"subjects": info.subjects, "keywords": info.keywords, "categories": info.categories}
         if of not in lists:
             raise InvalidDataError("there are lists of subjects, keywords and categories")
-        return await self._page(request, "names", of=of, tallies=lists[of])
+        return await self._page(request, "names", of=of, counts=lists[of])
 
     async def search(self, request: Request) -> Response:
         asked = request.query_params
@@ -161,7 +159,7 @@ class _Site:
     async def _record(
         self,
         request: Request,
-        dossier: Dossier,
+        page: Biography,
         *,
         draft: Draft | None = None,
         comparison: Comparison | None = None,
@@ -171,8 +169,9 @@ class _Site:
         return await self._page(
             request,
             "record",
-            page=dossier,
-            fields=draft or dossier.draft,
+            page=page,
+            marks=marks_of(page.revisions),
+            fields=draft or draft_of(page.record),
             comparison=comparison,
             problem=problem,
             status=status,
@@ -227,7 +226,7 @@ class _Site:
             done = await self.browser.update(id, draft, revision=revision)
         except StateConflictError as error:
             both = await self.browser.compared(id, draft, revision=revision)
-            shown = both if both.page.row.revision != revision else None
+            shown = both if both.page.record.revision != revision else None
             return await self._record(
                 request, both.page, draft=both.draft, comparison=shown, problem=str(error), status=409
             )
@@ -258,15 +257,17 @@ class _Site:
 
     async def accept(self, request: Request, form: FormData) -> Response:
         done = await self.browser.accept(_chosen(form), reason=_text(form, "reason"))
-        return self._went(request, "/inbox", f"{_counted(done)} accepted: they count as facts from now on.")
+        return self._went(
+            request, "/inbox", f"{counted(len(done), 'record')} accepted: they count as facts from now on."
+        )
 
     async def reject(self, request: Request, form: FormData) -> Response:
         done = await self.browser.reject(_chosen(form), reason=_text(form, "reason"))
-        return self._went(request, "/inbox", f"{_counted(done)} rejected; they can still be accepted.")
+        return self._went(request, "/inbox", f"{counted(len(done), 'record')} rejected; they can still be accepted.")
 
     async def retry(self, request: Request, form: FormData) -> Response:
         done = await self.browser.retry(_chosen(form))
-        return self._went(request, "/inbox", f"Read again, with {_counted(done)} changed.")
+        return self._went(request, "/inbox", f"Read again, with {counted(len(done), 'record')} changed.")
 
     async def dismiss(self, request: Request, form: FormData) -> Response:
         await self.browser.dismiss(_chosen(form))
@@ -281,8 +282,9 @@ class _Site:
             if isinstance(error, OutOfViewError):
                 raise
             return await self._forget(request, narrowing, ids, problem=str(error))
-        count = f"{erased.records} {'record' if erased.records == 1 else 'records'}"
-        return self._went(request, "/", f"Erased {count} for good, with all their history.")
+        return self._went(
+            request, "/", f"Erased {counted(len(erased.records), 'record')} for good, with all their history."
+        )
 
     async def failed(self, request: Request, error: Exception) -> Response:
         """Answer with the message of an error, which never holds a fact's value."""
@@ -410,7 +412,3 @@ def _chosen(form: FormData) -> list[str]:
     if not ids:
         raise InvalidDataError("nothing is chosen: tick what it is about")
     return ids
-
-
-def _counted(done: Sequence[Change]) -> str:
-    return f"{len(done)} {'record' if len(done) == 1 else 'records'}"

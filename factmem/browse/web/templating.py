@@ -11,9 +11,22 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from factmem.browse.rows import value_of
+from factmem.browse.charts import bars_of
+from factmem.browse.rows import (
+    details_of,
+    is_current,
+    is_general,
+    is_statement,
+    largest,
+    quotes_of,
+    ranked,
+    shape_of,
+    value_of,
+)
 from factmem.browse.texts import shown
 from factmem.hidden import CONTROL, HIDDEN
+from factmem.scopes import MemoryScope
+from factmem.subjects import MemorySubject
 
 __all__ = ["address", "render"]
 
@@ -53,15 +66,22 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    made.tests.update(current=is_current, general=is_general, statement=is_statement)
     made.filters.update(
+        bars=bars_of,
         cut=_cut,
         day=_day,
         days=_days,
+        details=details_of,
         exact=_exact,
+        largest=largest,
         lines=_lines,
         moment=_moment,
         number=_number,
         percent=_percent,
+        quotes=quotes_of,
+        ranked=ranked,
+        shape=shape_of,
         value=value_of,
     )
     made.globals["address"] = lambda path, **parameters: Markup(escape(address(path, **parameters)))
@@ -69,8 +89,8 @@ def _environment() -> Environment:
 
 
 def _visible(value: object) -> object:
-    """Return a text as `shown` does it; markup is finished already."""
-    return shown(value) if type(value) is str else value
+    """Return a text or a place as `shown` does it; markup is finished already."""
+    return shown(str(value)) if type(value) in (str, MemoryScope, MemorySubject) else value
 
 
 def _exact(text: str) -> Markup:

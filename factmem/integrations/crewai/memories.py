@@ -163,8 +163,7 @@ def _saver(memory: AgentMemory) -> Callable[[CrewOutput], CrewOutput]:
             )
         ]
         try:
-            if memory.config.saving.after_run:
-                run_of(memory).save_blocking(messages)
+            run_of(memory).finish_blocking(messages)
         finally:
             working_for.set(RunIdentity())  # later runs in this context have no identity until they set one
         return output
@@ -228,24 +227,24 @@ def _remembering(cls: Any) -> Any:
         def kickoff(self, messages: Any, *args: Any, **options: Any) -> LiteAgentOutput | Coroutine[Any, Any, Any]:
             output = super().kickoff(messages, *args, **options)
             if isinstance(output, LiteAgentOutput):  # else, in an event loop, kickoff_async was called
-                _save(self, _conversation(messages, output))
+                run_of(self.memory.agent_memory).finish_blocking(_conversation(messages, output))
             return output
 
         async def kickoff_async(self, messages: Any, *args: Any, **options: Any) -> LiteAgentOutput:
             output = await super().kickoff_async(messages, *args, **options)
-            await _asave(self, _conversation(messages, output))
+            await run_of(self.memory.agent_memory).finish(_conversation(messages, output))
             return output
 
         def execute_task(self, task: Task, *args: Any, **options: Any) -> Any:
             result = super().execute_task(task, *args, **options)
             if not _is_saved_by_crew(self):
-                _save(self, _of_task(self, task, result))
+                run_of(self.memory.agent_memory).finish_blocking(_of_task(self, task, result))
             return result
 
         async def aexecute_task(self, task: Task, *args: Any, **options: Any) -> Any:
             result = await super().aexecute_task(task, *args, **options)
             if not _is_saved_by_crew(self):
-                await _asave(self, _of_task(self, task, result))
+                await run_of(self.memory.agent_memory).finish(_of_task(self, task, result))
             return result
 
         def copy(self) -> Any:
@@ -256,18 +255,6 @@ def _remembering(cls: Any) -> Any:
 
     RememberingAgent.__name__, RememberingAgent.__qualname__ = cls.__name__, cls.__qualname__
     return RememberingAgent
-
-
-def _save(agent: Agent, messages: Sequence[Message]) -> None:
-    memory = agent.memory.agent_memory
-    if memory.config.saving.after_run:
-        run_of(memory).save_blocking(messages)
-
-
-async def _asave(agent: Agent, messages: Sequence[Message]) -> None:
-    memory = agent.memory.agent_memory
-    if memory.config.saving.after_run:
-        await run_of(memory).save(messages)
 
 
 def _is_saved_by_crew(agent: Agent) -> bool:

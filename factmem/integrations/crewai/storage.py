@@ -426,11 +426,7 @@ working_for: ContextVar[RunIdentity] = ContextVar("factmem_crewai_run", default=
 
 def run_of(memory: AgentMemory) -> MemoryRun:
     """Return the current run; if the configuration has no names, the product is ``crewai``."""
-    run = memory.for_run(working_for.get())
-    config = run.config
-    if config.agent_name or config.feature_name or config.product_name:
-        return run
-    return attrs.evolve(run, config=attrs.evolve(config, product_name="crewai"))
+    return memory.for_run(working_for.get(), product="crewai")
 
 
 class FactMemStorage:

@@ -29,7 +29,6 @@ from factmem.records import (
     StateChange,
     Tombstone,
 )
-from factmem.testing.clocks import FakeClock
 from factmem.testing.conformance.case import (
     ACTIVE,
     FAILED,
@@ -53,6 +52,7 @@ from factmem.testing.conformance.samples import (
     said,
     single,
 )
+from factmem.testing.fakes import FakeClock
 
 __all__ = ["ClockSpecs", "DetailSpecs", "FeedSpecs", "HistorySpecs", "QuarantineSpecs", "StateSpecs"]
 

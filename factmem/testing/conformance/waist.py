@@ -26,7 +26,6 @@ from factmem.memory.facade import Memory
 from factmem.recall.results import RecallMatch
 from factmem.scopes import MemoryScope, ScopeKind
 from factmem.subjects import MemorySubject
-from factmem.testing.clocks import FakeClock
 from factmem.testing.conformance.case import ProviderCase, Store
 from factmem.testing.conformance.samples import (
     ADDRESS,
@@ -42,8 +41,7 @@ from factmem.testing.conformance.samples import (
     multiple,
     single,
 )
-from factmem.testing.detecting import capabilities_of
-from factmem.testing.embedders import HashEmbedder
+from factmem.testing.fakes import FakeClock, HashEmbedder, capabilities_of
 from factmem.values import MAX_VALUE_BYTES
 
 __all__ = ["LifecycleSpecs", "ReadingSpecs", "SetSpecs", "TypeSpecs", "ValueSpecs", "ViewSpecs", "WallSpecs"]

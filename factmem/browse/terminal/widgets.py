@@ -1,26 +1,159 @@
-"""The table of records, the tree of places and the lists that people move in."""
+"""Widgets: fields, the table of records, the tree of places, and the line that shows an error as a sentence."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import attrs
+from rich.highlighter import Highlighter
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import Binding, BindingsMap, BindingType
 from textual.message import Message
-from textual.widgets import DataTable, Static, Tree
+from textual.widgets import DataTable, Input, Static, TextArea, Tree
 from textual.widgets.tree import TreeNode
 
-from factmem.browse.browser import Branch, Hit, Narrowing, Overview
-from factmem.browse.charts import Tally
-from factmem.browse.rows import RecordRow
+from factmem.browse.browser import Narrowing, Overview
+from factmem.browse.rows import is_general, is_statement, largest, ranked, value_of
 from factmem.browse.terminal.pictures import bar, plain, preview_of
-from factmem.records import AssertionState
+from factmem.browse.texts import masked, shown
+from factmem.errors import FactMemError
+from factmem.memory.scope_tree import ScopeInfo, ScopeTree
+from factmem.recall.results import RecallMatch
+from factmem.records import AssertionState, FactRecord
 
-__all__ = ["Place", "PlaceTree", "Preview", "RecordTable"]
+__all__ = [
+    "FIELD_TO_FIELD",
+    "Field",
+    "Lines",
+    "Place",
+    "PlaceTree",
+    "Preview",
+    "ProblemLine",
+    "RecordTable",
+    "sentence_of",
+]
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return an error as a sentence: what factmem says of it, or where the browser itself went wrong.
+
+    An error of the browser's own is named by its type and place alone, because its message may hold a fact.
+    """
+    if isinstance(error, FactMemError):
+        text = shown(str(error))
+    elif isinstance(error, OSError):
+        text = f"that failed: {shown(error.strerror or type(error).__name__)}"
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1:]
+        where = f" at {last[0].name}:{last[0].lineno}" if last else ""
+        text = f"this is a fault of factmem itself ({type(error).__name__}{where}): please report it"
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+class ProblemLine(Static):
+    """A line for the error of a page or a dialog; hidden while there is none."""
+
+    def __init__(self) -> None:
+        super().__init__("", markup=False)
+        self.display = False
+
+    def present(self, error: BaseException | None) -> None:
+        """Show an error; None hides the line."""
+        self.update("" if error is None else sentence_of(error))
+        self.display = error is not None
+
+
+FIELD_TO_FIELD: Final = (
+    Binding("tab", "app.focus_next", show=False, priority=True),
+    Binding("shift+tab", "app.focus_previous", show=False, priority=True),
+)
+"""Keys between the fields of a page."""
+
+
+class Field(Input):
+    """A field of one line; in a dialog, Enter answers it.
+
+    Args:
+        value: The text at first.
+        id: Name of the field on its page.
+        placeholder: Shown while the field is empty.
+        whole_number: Whether only digits can be typed.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,ctrl+s", "screen.answer", show=False)]
+    _KEYS: ClassVar = BindingsMap([*BINDINGS, *Input.BINDINGS])
+
+    def __init__(self, value: str = "", *, id: str, placeholder: str = "", whole_number: bool = False) -> None:
+        super().__init__(
+            value,
+            id=id,
+            placeholder=placeholder,
+            type="integer" if whole_number else "text",
+            highlighter=_Visible(),
+            compact=True,
+            select_on_focus=False,
+        )
+
+    async def on_key(self, event: events.Key) -> None:
+        """Obey a key before the next one is read."""
+        await _obey(self, self._KEYS, event)
+
+
+class Lines(TextArea):
+    """A field of several lines.
+
+    Args:
+        text: The text at first.
+        id: Name of the field on its page.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "screen.answer", show=False)]
+    _KEYS: ClassVar = BindingsMap([*BINDINGS, *TextArea.BINDINGS])
+
+    def __init__(self, text: str, *, id: str) -> None:
+        super().__init__(text, id=id, compact=True, highlight_cursor_line=False)
+
+    def get_line(self, line_index: int) -> Text:
+        """Return a line with its hidden characters visible."""
+        return Text(masked(self.document.get_line(line_index)), end="", no_wrap=True)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Obey a key before the next one is read."""
+        await _obey(self, self._KEYS, event)
+
+
+async def _obey(field: Input | TextArea, keys: BindingsMap, event: events.Key) -> None:
+    """Run the action of a key that is the field's own; a disabled field takes no keys.
+
+    Textual inserts a character when the field reads it, but hands every other key on to the app first. Fast typing, or
+    slow drawing, then turns "End, Backspace, 5" into "5, End, Backspace"; see
+    https://github.com/Textualize/textual/issues/6605. So a field runs the actions of its own keys itself, and keys that
+    leave a field have priority: the app obeys them before it hands the next key to anybody.
+    """
+    if field.is_disabled:  # the key was pressed after the one that answered the dialog
+        event.prevent_default()
+    elif bound := keys.key_to_bindings.get(event.key):
+        event.stop()
+        event.prevent_default()
+        await field.app.run_action(bound[0].action, field)
+
+
+class _Visible(Highlighter):
+    """Shows hidden characters of a field as such."""
+
+    def __call__(self, text: str | Text) -> Text:
+        """Return a text of the same length without hidden characters."""
+        plain_text = text if isinstance(text, str) else text.plain
+        return Text(masked(plain_text), no_wrap=True, overflow="ignore", end="")
+
+    def highlight(self, text: Text) -> None:
+        """Highlight nothing."""
+
 
 _MOST_NAMES: Final = 100
 """Maximum number of names of one kind: the rest is counted."""
@@ -53,27 +186,27 @@ class RecordTable(DataTable[Text]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, cursor_type="row", zebra_stripes=True, cursor_foreground_priority="renderable")
-        self._items: tuple[RecordRow | Hit, ...] = ()
+        self._items: tuple[FactRecord[Any] | RecallMatch, ...] = ()
         self._marked: set[str] = set()
 
     @property
-    def items(self) -> tuple[RecordRow | Hit, ...]:
+    def items(self) -> tuple[FactRecord[Any] | RecallMatch, ...]:
         """All rows, in their order."""
         return self._items
 
     @property
-    def current(self) -> RecordRow | Hit | None:
+    def current(self) -> FactRecord[Any] | RecallMatch | None:
         """The row under the cursor."""
         return self._items[self.cursor_row] if 0 <= self.cursor_row < len(self._items) else None
 
     @property
-    def chosen(self) -> tuple[RecordRow, ...]:
+    def chosen(self) -> tuple[FactRecord[Any], ...]:
         """The marked rows; without any, the row under the cursor."""
         rows = tuple(map(_row_of, self._items))
         marked = tuple(row for row in rows if row.id in self._marked)
         return marked or (() if self.current is None else (_row_of(self.current),))
 
-    def present(self, items: Sequence[RecordRow | Hit]) -> None:
+    def present(self, items: Sequence[FactRecord[Any] | RecallMatch]) -> None:
         """Show records or results; the cursor and the marks stay at the records they are at."""
         at, before = self.cursor_row, self.current
         self._items = tuple(items)
@@ -114,7 +247,7 @@ class RecordTable(DataTable[Text]):
         room = self.size.width
         if not room:
             return
-        scored = any(isinstance(item, Hit) for item in self._items)
+        scored = any(isinstance(item, RecallMatch) for item in self._items)
         shown = [item for item in _COLUMNS if room >= item[2] and (scored or item[0] != "Score")]
         rest = room - sum(width for _, width, _ in shown) - 2 * len(shown) - self.styles.scrollbar_size_vertical
         with self.prevent(DataTable.RowHighlighted):
@@ -126,31 +259,33 @@ class RecordTable(DataTable[Text]):
                 self.add_row(*[cells[label] for label, _, _ in shown])
         self.move_cursor(row=max(0, cursor))
 
-    def _cells(self, item: RecordRow | Hit) -> Mapping[str, Text]:
+    def _cells(self, item: FactRecord[Any] | RecallMatch) -> Mapping[str, Text]:
         row = _row_of(item)
         over = row.state in (AssertionState.RETRACTED, AssertionState.SUPERSEDED)
-        fact = _cell("").append(plain(row.value, 300), "dim strike" if over else "")
-        if not row.statement:
-            fact = _cell("").append(plain(row.keyword, 60), self._tint("primary")).append("  ").append_text(fact)
+        fact = _cell("").append(plain(value_of(row), 300), "dim strike" if over else "")
+        if not is_statement(row):
+            fact = (
+                _cell("").append(plain(row.concept.keyword, 60), self._tint("primary")).append("  ").append_text(fact)
+            )
         notes = [name for name, there in (("private", row.private), (row.state.value, over)) if there]
-        notes += [plain(row.waits, 60)] if row.waits else []
+        notes += [plain(row.quarantine_reason, 60)] if row.quarantine_reason else []
         fact.append("".join(f"  {note}" for note in notes), "dim italic")
-        score = item.score if isinstance(item, Hit) else 0.0
+        score = item.score if isinstance(item, RecallMatch) else 0.0
         return {
             "": _cell("✓" if row.id in self._marked else " ", "bold"),
             "Score": _cell("").append(bar(score, 6), self._tint()).append(f" {score:4.2f}"),
             _FLEXIBLE: fact,
-            "About": _cell("" if row.general else plain(row.subject, 60), "dim"),
-            "Scope": _cell(plain(row.scope, 120), "dim"),
-            "Said": _cell(f"{row.said_at:%Y-%m-%d}", "dim"),
+            "About": _cell("" if is_general(row) else plain(str(row.subject), 60), "dim"),
+            "Scope": _cell(plain(str(row.scope), 120), "dim"),
+            "Said": _cell(f"{row.timestamp:%Y-%m-%d}", "dim"),
         }
 
     def _tint(self, name: str = "accent") -> str:
         return self.app.theme_variables[name]
 
 
-def _row_of(item: RecordRow | Hit) -> RecordRow:
-    return item.row if isinstance(item, Hit) else item
+def _row_of(item: FactRecord[Any] | RecallMatch) -> FactRecord[Any]:
+    return item.record if isinstance(item, RecallMatch) else item
 
 
 def _cell(text: str, style: str = "") -> Text:
@@ -162,9 +297,9 @@ class Preview(Static):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False)
-        self._item: RecordRow | Hit | None = None
+        self._item: FactRecord[Any] | RecallMatch | None = None
 
-    def present(self, item: RecordRow | Hit | None) -> None:
+    def present(self, item: FactRecord[Any] | RecallMatch | None) -> None:
         """Show a record or a result; None for nothing."""
         self._item = item
         self.update(preview_of(item, self.content_size.width))
@@ -217,7 +352,7 @@ class PlaceTree(Tree[Place]):
         self.guide_depth = 2
         self.auto_expand = False
         self.root.expand()
-        self._branches: dict[Place, Branch] = {}
+        self._branches: dict[Place, ScopeTree] = {}
         self._opened: set[Place] = {Place(""), Place("scope")}
         self._numbers: dict[Place, int] = {}
         self._narrowing = Narrowing()
@@ -232,13 +367,13 @@ class PlaceTree(Tree[Place]):
         at = self.cursor_line
         with self.prevent(Tree.NodeExpanded, Tree.NodeCollapsed):
             self.clear()
-            self._numbers[Place("")] = overview.records
-            self._add_scopes(self._heading("scope", "Scopes"), overview.branches)
-            for (kind, label), tallies in zip(
-                _HEADINGS[1:], (overview.subjects, overview.keywords, overview.categories), strict=True
+            self._numbers[Place("")] = overview.info.records
+            self._add_scopes(self._heading("scope", "Scopes"), overview.tree)
+            for (kind, label), counts in zip(
+                _HEADINGS[1:], (overview.info.subjects, overview.info.keywords, overview.info.categories), strict=True
             ):
-                if tallies:
-                    self._add_tallies(self._heading(kind, label), kind, tallies)
+                if counts:
+                    self._add_names(self._heading(kind, label), kind, ranked(counts))
         self.call_after_refresh(self._return_to, at)
 
     def _return_to(self, line: int) -> None:
@@ -248,30 +383,30 @@ class PlaceTree(Tree[Place]):
         place = Place(kind)
         return self.root.add(Text(label, "bold"), place, expand=place in self._opened)
 
-    def _add_tallies(self, node: TreeNode[Place], kind: str, tallies: Sequence[Tally]) -> None:
-        for tally in tallies[:_MOST_NAMES]:
-            place = Place(kind, tally.name)
-            self._numbers[place] = tally.records
-            node.add_leaf(Text(plain(tally.name, 60)), place)
-        _count_rest(node, len(tallies) - _MOST_NAMES)
+    def _add_names(self, node: TreeNode[Place], kind: str, counts: Sequence[tuple[str, int]]) -> None:
+        for name, number in counts[:_MOST_NAMES]:
+            place = Place(kind, name)
+            self._numbers[place] = number
+            node.add_leaf(Text(plain(name, 60)), place)
+        _count_rest(node, len(counts) - _MOST_NAMES)
 
-    def _add_scopes(self, node: TreeNode[Place], branches: Sequence[Branch], left_out: int = 0) -> None:
-        for branch in branches:
-            place = Place("scope", branch.path)
-            self._numbers[place], self._branches[place] = branch.records, branch
-            opened = place in self._opened and bool(branch.children)
-            child = node.add(Text(plain(branch.name, 60)), place, expand=opened, allow_expand=bool(branch.children))
+    def _add_scopes(self, node: TreeNode[Place], branch: ScopeTree) -> None:
+        shown = largest(branch)
+        for child in shown:
+            place = Place("scope", str(child.scope))
+            self._numbers[place], self._branches[place] = child.records, child
+            opened = place in self._opened and bool(child.children)
+            added = node.add(Text(plain(child.name, 60)), place, expand=opened, allow_expand=bool(child.children))
             if opened:
-                self._add_scopes(child, branch.children, branch.left_out)
-        _count_rest(node, left_out)
+                self._add_scopes(added, child)
+        _count_rest(node, len(branch.children) - len(shown))
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Place]) -> None:
         """Make the nodes below a scope that is opened."""
         if (place := event.node.data) is not None:
             self._opened.add(place)
             if place.name and not event.node.children:
-                branch = self._branches[place]
-                self._add_scopes(event.node, branch.children, branch.left_out)
+                self._add_scopes(event.node, self._branches[place])
 
     def on_tree_node_collapsed(self, event: Tree.NodeCollapsed[Place]) -> None:
         """Remember that a node is shut."""
@@ -301,8 +436,8 @@ class PlaceTree(Tree[Place]):
         return label if number is None else label.append(f" {number:,}", style + Style(dim=True))
 
 
-def _places_of(overview: Overview) -> tuple[Any, ...]:
-    return overview.records, overview.branches, overview.subjects, overview.keywords, overview.categories
+def _places_of(overview: Overview) -> tuple[ScopeInfo, ScopeTree]:
+    return overview.info, overview.tree
 
 
 def _count_rest(node: TreeNode[Place], left_out: int) -> None:
