@@ -32,7 +32,7 @@ the subject: if it holds the first word of the record's text. ``dated`` is the c
 of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A record is a ``misfit`` if it is
 the assistant's and the query asks for the user's words, or the reverse. A bare question or "Awww!" says hardly
 anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
-of an individual who is not the viewer. "Ann Berg" does not name Ann Dahl.
+of an individual other than the viewer, if there is a viewer. "Ann Berg" does not name Ann Dahl.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.

@@ -144,7 +144,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         alike = (telling * share + meant * meaning) / (telling + meant)
         by_words = lexical_weight > 0
         lead = by_words and said.leads in asked
-        other = said.typed and not lead if named else said.typed and said.about not in (None, viewer)
+        somebody_elses = viewer is not None and said.about not in (None, viewer)
+        other = said.typed and (not lead if named else somebody_elses)
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign

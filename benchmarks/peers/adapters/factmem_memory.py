@@ -71,6 +71,9 @@ class _Known:
         self._other = default_embedder()
 
     async def identity(self) -> EmbedderIdentity:
+        own = await self._other.identity()  # that of the vectors of words; generated ones have another dimension
+        if own.dimension == self._vectors.dimension:
+            return own
         return EmbedderIdentity(name="known", dimension=self._vectors.dimension)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
