@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import factmem
 from factmem import (
     BlockingMemory,
     Concept,
@@ -39,7 +40,6 @@ from factmem.agent.config import AgentMemoryConfig
 from factmem.errors import RecordNotFoundError
 from factmem.llm import InstructorModel
 from factmem.memory.admin import Admin
-from factmem.memory.background import Submission
 from factmem.memory.filters import RecordOrder
 from factmem.memory.inbox import Inbox
 from factmem.memory.review import DeadLetters, Quarantine
@@ -390,7 +390,7 @@ def test_every_method_that_waits_is_called_here() -> None:
 
 def test_questions_to_a_model_all_go_the_same_way() -> None:
     """Code that calls a model directly would notify no observer."""
-    package = Path(factmem.memory.__file__).parents[1]
+    package = Path(factmem.__file__).parent
     asking = [
         str(path.relative_to(package))
         for path in package.rglob("*.py")
