@@ -55,7 +55,7 @@ def open_provider(address: str) -> AgentMemoryProvider:
     return cast("AgentMemoryProvider", factory(*arguments, **options))
 
 
-_PASSWORD: Final = re.compile(r"(://[^:/?@]*):.*@|(password=)[^&]*")
+_PASSWORD: Final = re.compile(r"\A([^/]*//[^:/?@]*):.*@|(password=)[^&]*")
 
 
 def without_secrets(address: str) -> str:
