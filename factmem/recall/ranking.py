@@ -165,7 +165,8 @@ class CorpusQuery:
         query: The query.
         terms: The terms that visible documents hold.
         norms: BM25's norm of length at each level; see `scoring.length_norm`.
-        concepts: By head, how far the query asks for its concept; None if it asks for none.
+        concepts: By head, how far the query asks for its concept; None if there are statements only.
+        named: By head, how far it names its concept; None as ``concepts``.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
         others: By head, whether it is of facts about others than the query asks about; None if none is.
     """
@@ -174,6 +175,7 @@ class CorpusQuery:
     terms: Sequence[QueryTerm]
     norms: Sequence[tuple[float, float]]
     concepts: NDArray[np.float64] | None
+    named: NDArray[np.float64] | None
     dots: NDArray[np.float32] | None
     others: NDArray[np.bool_] | None
 
@@ -188,12 +190,13 @@ class CorpusQuery:
         """
         seen = corpus.seen(query.sight)
         terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
-        concepts, others = _asked_about(corpus, query, seen) if terms else (None, None)
+        concepts, named, others = _asked_about(corpus, query, seen) if terms else (None, None, None)
         return cls(
             query=query,
             terms=terms,
             norms=[scoring.length_norm(average) for average in seen.averages],
             concepts=concepts,
+            named=named,
             dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
             others=others,
         )
@@ -222,15 +225,15 @@ def _asking_terms() -> frozenset[int]:
 
 def _asked_about(
     corpus: Corpus, query: Query, seen: Seen
-) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_] | None]:
-    """Return how far a query asks for the concept of each head, and which heads are of facts about others.
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]] | tuple[None, None, None]:
+    """Return how far a query asks for and names the concept of each head, and which heads are of facts about others.
 
     If it names somebody, these are all facts about anybody else; if it names nobody, those about other individuals than
     the viewer.
     """
     columns = corpus.columns
     if not seen.concepts.any():
-        return None, None
+        return None, None, None
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
     subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects)
@@ -245,12 +248,10 @@ def _asked_about(
         for term in query.terms
         if term.number not in names
     ]
-    fit = columns.concept_index.fit(columns.concepts.texts, terms, seen.concepts)
-    of_heads = fit.take(heads["concept"], mode="clip")
-    others: NDArray[np.bool_] = ~about.take(heads["subject"], mode="clip") & seen.concepts.take(
-        heads["concept"], mode="clip"
-    )
-    return np.where(others, 0, of_heads), others
+    asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
+    of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
+    others: NDArray[np.bool_] = ~about.take(heads["subject"], mode="clip") & typed
+    return np.where(others, 0, asked.take(of, mode="clip")), named.take(of, mode="clip"), others
 
 
 # Evidence
@@ -269,6 +270,10 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     own, exchange, conversation = _shares(corpus, asked, rows)
     cosine, near = _cosines(corpus, asked, rows)
     lead = _lead(corpus, asked, of)
+    concept, named = (
+        None if share is None else share[corpus.heads[of]].astype(weights.context.dtype)
+        for share in (asked.concepts, asked.named)
+    )
     other = None if asked.others is None else asked.others[corpus.heads[of]]
     if lead is not None and other is not None:
         lead = lead & ~other
@@ -291,7 +296,8 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
         little=weights.little,
         misfit=_misfit(corpus, query, of),
         lead=lead,
-        concept=None if asked.concepts is None else asked.concepts[corpus.heads[of]].astype(weights.context.dtype),
+        concept=concept,
+        named=named,
         dated=dated if dated is None else dated.astype(weights.context.dtype, copy=False),
         timed=query.timed,
         kind=(corpus.kinds[of] & query.kinds) != 0 if query.kinds else None,
@@ -462,7 +468,7 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
     alike = scoring.similarity(evidence, query.lexical_weight)
     said_at, none = corpus.said_at[rows], np.zeros(len(rows))
     recency = scoring.recency(query.now - said_at, query.settings.half_life_days)
-    lead, concept = (none if sign is None else sign for sign in (evidence.lead, evidence.concept))
+    lead, named = (none if sign is None else sign > 0 for sign in (evidence.lead, evidence.named))
     return Scored(
         rows=rows,
         counts=corpus.layout.counts[rows].astype(np.intp),
@@ -472,7 +478,7 @@ def _second_pass(corpus: Corpus, asked: CorpusQuery, rows: Rows) -> Scored:
         similarity=alike,
         lexical=evidence.lexical,
         semantic=evidence.semantic,
-        named=np.maximum(lead, concept).astype(np.float64),
+        named=np.maximum(lead, named).astype(np.float64),
         dated=none if evidence.dated is None else evidence.dated,
         cosine=evidence.cosine,
         recency=recency,

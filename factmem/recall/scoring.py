@@ -12,7 +12,7 @@ by names, times and kinds, and lowered where the query asks for somebody else's 
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
     signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
     answering  = signed · (1 - (1 - μ) · misfit) · (μ if little)
-    similarity = (answering + κ · concept · (1 - answering)) · (½ if other)
+    similarity = (1 - (1 - answering) · (1 - κ · concept) · (1 - named)) · (μ if other)
 
 ``w``, the weight of words, belongs to the embedder, and so does ``unrelated``, the cosine of texts that have nothing to
 do with each other: see `Calibration`. Words of a record alone count half (`ALONE`): one text tells less than a talk.
@@ -36,8 +36,9 @@ of an individual other than the viewer, if there is a viewer. "Ann Berg" does no
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.
-So a fact is found by what it is about, as well as by its text, and its value cannot outweigh that. Facts about others
-gain nothing by their concept.
+So a fact is found by what it is about, as well as by its text, and its value cannot outweigh that. ``named`` is the
+share of the keyword's own words, if the query holds them all: a fact that is asked for by name does not age. Facts
+about others gain by their concept's name alone.
 
 BM25 is that of Robertson and Zaragoza (2009) with the idf of Lucene, ``ln(1 + (n - df + ½) / (df + ½))``. A related
 word counts as a part of an occurrence, a fact's topic that the word belongs to as a whole one; see
@@ -81,7 +82,6 @@ __all__ = [
     "FEW_WORDS",
     "LAG",
     "MISFIT",
-    "OTHER",
     "SIGN",
     "TIMED",
     "Additive",
@@ -141,9 +141,6 @@ ANSWERS: Final = 0.15
 
 CONCEPT: Final = 0.4
 """``κ``: the gain of a fact whose concept the query asks for."""
-
-OTHER: Final = 0.5
-"""The weight of facts about others than the query asks about."""
 
 _BELOW: Final = 1e-6
 """Share by which the score of an overtaken statement is less than that of the newest at least."""
@@ -336,6 +333,7 @@ class Evidence(Generic[Floats]):
         misfit: How far the record is of a role that the query does not ask for; None for no record.
         lead: Whether the query names the speaker or the subject; None for no record.
         concept: How far the query asks for the concept, 0 to 1; None for no record.
+        named: How far the query names the concept, 0 to 1; None as ``concept``.
         dated: Closeness to a time in the query; None if the query names none.
         timed: ``t``, the part of the evidence of words that is the closeness to a time.
         kind: Whether the record holds the kind of value that the query asks for; None if it asks for none.
@@ -357,6 +355,7 @@ class Evidence(Generic[Floats]):
     misfit: Any = None
     lead: Any = None
     concept: Floats | None = None
+    named: Floats | None = None
     dated: Floats | None = None
     timed: float = 0.0
     kind: Any = None
@@ -447,8 +446,10 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
             answering = answering - (1 - MISFIT) * answering * mark
     if evidence.concept is not None:
         answering = answering + CONCEPT * evidence.concept * (1 - answering)
+    if evidence.named is not None:
+        answering = answering + evidence.named * (1 - answering)
     if evidence.other is not None:
-        answering = answering - (1 - OTHER) * answering * evidence.other
+        answering = answering - (1 - MISFIT) * answering * evidence.other
     found: Floats = answering
     return found
 

@@ -81,11 +81,13 @@ def naive_bm25(query: Sequence[str], documents: Sequence[list[str]]) -> list[flo
     return [score / attainable for score in scores]
 
 
-def naive_fit(asked: Sequence[str]) -> float:
-    """Return how far a query asks for the only concept, whose words are its one document."""
+def naive_fit(asked: Sequence[str]) -> tuple[float, float]:
+    """Return how far a query asks for the only concept, whose words are its one document, and how far it names it."""
     held = {term: min(max(occurrences(term, [word]) for word in ("trip", "note", "#travel")), 1.0) for term in asked}
     idf = {term: math.log(1 + (1.5 - of) / (of + 0.5)) * (0.5 if term in ASKING else 1) for term, of in held.items()}
-    return sum(idf[term] * of for term, of in held.items()) / (sum(idf.values()) or 1.0)
+    attainable = sum(idf.values()) or 1.0
+    named = idf["trip"] + idf["note"] if {"trip", "note"} <= idf.keys() else 0.0
+    return sum(idf[term] * of for term, of in held.items()) / attainable, named / attainable
 
 
 async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: RecallSettings) -> dict[str, float]:
@@ -118,7 +120,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     full, short, *rows = await embedder.embed([query, short_query, *(said.indexed for _, said in seen)])
     asking = (full + short) / np.linalg.norm(full + short) if named else full
     cosines = {seq: max(float(np.dot(asking, row)), 0) for seq, row in zip(order, rows, strict=True)}
-    fit = naive_fit([term for term in dict.fromkeys(asked) if term not in named])
+    fit, by_name = naive_fit([term for term in dict.fromkeys(asked) if term not in named])
     lexical_weight = 0.35 if weigh.lexical_weight is None else weigh.lexical_weight
     unrelated = weigh.unrelated or 0.0
     scores: dict[int, float] = {}
@@ -152,7 +154,9 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         alike *= 0.75 if said.assistant else 1
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
         if by_words and said.typed:
-            alike = alike * 0.5 if other else alike + 0.4 * fit * (1 - alike)
+            alike += 0 if other else 0.4 * fit * (1 - alike)
+            alike += by_name * (1 - alike)
+            alike *= 0.75 if other else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
     return {

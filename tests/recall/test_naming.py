@@ -42,11 +42,21 @@ def test_a_concept_fits_by_its_words_and_its_topics_and_what_is_not_seen_counts_
     concepts = [concept_text(of.keyword, of.description) for of in (EMPLOYER, HOME)]
     terms = [(query_term(term), 1.0) for term in analyse("In which town does she live?")]
     index = ConceptIndex()
-    employer, home = index.fit(concepts, terms, np.array([True, True]))
+    (employer, home), named = index.asked(concepts, terms, np.array([True, True]))
     assert employer < 0.3
-    assert home == 1
-    unseen = index.fit(concepts, terms, np.array([False, True]))
-    assert unseen[1] == ConceptIndex().fit(concepts[1:], terms, np.array([True]))[0]
+    assert (home, [*named]) == (1, [0, 0])
+    unseen, _ = index.asked(concepts, terms, np.array([False, True]))
+    alone, _ = ConceptIndex().asked(concepts[1:], terms, np.array([True]))
+    assert unseen[1] == alone[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "least", "most"), [("home city", 1, 1), ("home city, please", 0.1, 0.9), ("her city", 0, 0)]
+)
+def test_a_concept_is_named_by_all_words_of_its_keyword(query: str, least: float, most: float) -> None:
+    terms = [(query_term(term), 1.0) for term in analyse(query)]
+    _, named = ConceptIndex().asked([concept_text("home_city", "")], terms, np.array([True]))
+    assert least <= named[0] <= most
 
 
 async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> None:

@@ -36,11 +36,15 @@ class ConceptIndex:
         self._guard = threading.Lock()
         self._known = 0
         self._holding: dict[int, list[int]] = {}
+        self._keywords: list[frozenset[int]] = []
 
-    def fit(
+    def asked(
         self, concepts: Sequence[str], terms: Iterable[tuple[Term, float]], visible: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
-        """Return the share of a query, 0 to 1, that each concept's words have, weighed by their idf among concepts.
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the shares of a query, 0 to 1, by which it asks for each concept, and by which it names each one.
+
+        A query asks by the words of a keyword and its description, by related words and by topics. It names a concept
+        by the words of its keyword alone, and by all of them. Words are weighed by their idf among concepts.
 
         Args:
             concepts: All concepts by number, see `concept_text`; those of the call before, and more.
@@ -49,22 +53,29 @@ class ConceptIndex:
         """
         self._learn(concepts)
         fit, attainable, count = np.zeros(len(visible)), 0.0, int(visible.sum())
+        said: dict[int, float] = {}
         for term, weight in terms:
             held = np.zeros(len(visible))
             for number, share in zip(term.numbers.tolist(), term.weights.tolist(), strict=True):
                 for concept in self._holding.get(number, ()):
                     if concept < len(held):
                         held[concept] = max(held[concept], share)
-            weighed = weight * idf(float(held[visible].sum()), count)
+            said[term.number] = weighed = weight * idf(float(held[visible].sum()), count)
             fit += weighed * held
             attainable += weighed
-        return fit / (attainable or 1.0)
+        named = np.zeros(len(visible))
+        for concept in {concept for number in said for concept in self._holding.get(number, ())}:
+            if concept < len(named) and self._keywords[concept] <= said.keys():
+                named[concept] = sum(said[number] for number in self._keywords[concept])
+        return fit / (attainable or 1.0), named / (attainable or 1.0)
 
     def _learn(self, concepts: Sequence[str]) -> None:
         with self._guard:
             for number in range(self._known, len(concepts)):
                 keyword, _, description = concepts[number].partition(_SPLIT)
-                terms = analyse(f"{description} {spaced(keyword)}")
+                own = analyse(spaced(keyword))
+                self._keywords.append(frozenset(term_numbers(own)))
+                terms = [*analyse(description), *own]
                 for term in set(term_numbers([*terms, *topics_of(terms)])):
                     self._holding.setdefault(term, []).append(number)
             self._known = max(self._known, len(concepts))
