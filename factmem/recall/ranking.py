@@ -229,7 +229,7 @@ def _asked_about(
     """Return how far a query asks for and names the concept of each head, and which heads are of facts about others.
 
     If it names somebody, these are all facts about anybody else; if it names nobody, those about other individuals than
-    the viewer.
+    the viewer, or about any individual where there is no viewer and some fact is about none.
     """
     columns = corpus.columns
     if not seen.concepts.any():
@@ -241,6 +241,8 @@ def _asked_about(
     if names:
         about = np.zeros(len(columns.subjects), np.bool_)
         about[subjects] = True
+    elif query.sight.viewer is None and seen.individuals_only:
+        about = np.ones(len(columns.subjects), np.bool_)
     else:
         about = ~columns.other_individuals(query.sight.viewer)
     terms = [

@@ -12,7 +12,7 @@ by names, times and kinds, and lowered where the query asks for somebody else's 
     g          = c / (c + n),   n the terms of the record's own text; 0 for a record alone in its conversation
     signed     = fused, raised by lead, by dated and by kind in turn:   v → v + λ · v · (1 - v) · sign
     answering  = signed · (1 - (1 - μ) · misfit) · (μ if little)
-    similarity = (1 - (1 - answering) · (1 - κ · concept) · (1 - named)) · (μ if other)
+    similarity = (1 - (1 - answering) · (1 - κ · concept) · (1 - named)) · (½ + (μ - ½) · named if other)
 
 ``w``, the weight of words, belongs to the embedder, and so does ``unrelated``, the cosine of texts that have nothing to
 do with each other: see `Calibration`. Words of a record alone count half (`ALONE`): one text tells less than a talk.
@@ -32,7 +32,8 @@ the subject: if it holds the first word of the record's text. ``dated`` is the c
 of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.signs`. A record is a ``misfit`` if it is
 the assistant's and the query asks for the user's words, or the reverse. A bare question or "Awww!" says hardly
 anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
-of an individual other than the viewer, if there is a viewer. "Ann Berg" does not name Ann Dahl.
+of an individual other than the viewer; without a viewer, of any individual, unless all facts are. "Ann Berg" does not
+name Ann Dahl.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.
@@ -82,6 +83,7 @@ __all__ = [
     "FEW_WORDS",
     "LAG",
     "MISFIT",
+    "OTHER",
     "SIGN",
     "TIMED",
     "Additive",
@@ -141,6 +143,9 @@ ANSWERS: Final = 0.15
 
 CONCEPT: Final = 0.4
 """``κ``: the gain of a fact whose concept the query asks for."""
+
+OTHER: Final = 0.5
+"""The weight of facts about others than the query asks about; up to `MISFIT` where it names their concept."""
 
 _BELOW: Final = 1e-6
 """Share by which the score of an overtaken statement is less than that of the newest at least."""
@@ -449,7 +454,8 @@ def similarity(evidence: Evidence[Floats], lexical_weight: float) -> Floats:
     if evidence.named is not None:
         answering = answering + evidence.named * (1 - answering)
     if evidence.other is not None:
-        answering = answering - (1 - MISFIT) * answering * evidence.other
+        named = 0.0 if evidence.named is None else evidence.named
+        answering = answering - (1 - OTHER - (MISFIT - OTHER) * named) * answering * evidence.other
     found: Floats = answering
     return found
 

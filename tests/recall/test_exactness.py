@@ -123,6 +123,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     fit, by_name = naive_fit([term for term in dict.fromkeys(asked) if term not in named])
     lexical_weight = 0.35 if weigh.lexical_weight is None else weigh.lexical_weight
     unrelated = weigh.unrelated or 0.0
+    individuals_only = all(said.about for _, said in seen if said.typed)
     scores: dict[int, float] = {}
     for seq, said in seen:
         key, row = place[seq]
@@ -146,7 +147,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         alike = (telling * share + meant * meaning) / (telling + meant)
         by_words = lexical_weight > 0
         lead = by_words and said.leads in asked
-        somebody_elses = viewer is not None and said.about not in (None, viewer)
+        somebody_elses = not (viewer is None and individuals_only) and said.about not in (None, viewer)
         other = said.typed and (not lead if named else somebody_elses)
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
@@ -156,7 +157,7 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         if by_words and said.typed:
             alike += 0 if other else 0.4 * fit * (1 - alike)
             alike += by_name * (1 - alike)
-            alike *= 0.75 if other else 1
+            alike *= 0.5 + 0.25 * by_name if other else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
     return {

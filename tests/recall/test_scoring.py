@@ -150,13 +150,17 @@ def test_a_sign_raises_what_answers_and_nothing_else(name: str) -> None:
     assert similarity(attrs.evolve(PLAIN, own=0.0, **{name: 1.0}), 0.5) == 0
 
 
-@pytest.mark.parametrize("name", ["misfit", "little", "other"])
-def test_another_role_another_person_and_saying_hardly_anything_cost_a_quarter(name: str) -> None:
-    assert similarity(attrs.evolve(PLAIN, **{name: True}), 0.5) == pytest.approx(0.75 * similarity(PLAIN, 0.5))
+@pytest.mark.parametrize(("name", "weight"), [("misfit", 0.75), ("little", 0.75), ("other", 0.5)])
+def test_another_role_and_saying_hardly_anything_cost_a_quarter_and_another_person_half(
+    name: str, weight: float
+) -> None:
+    assert similarity(attrs.evolve(PLAIN, **{name: True}), 0.5) == pytest.approx(weight * similarity(PLAIN, 0.5))
 
 
 def test_a_fact_that_is_named_in_full_is_as_similar_as_can_be() -> None:
-    assert similarity(attrs.evolve(PLAIN, concept=1.0, named=1.0), 0.5) == 1
+    named = attrs.evolve(PLAIN, concept=1.0, named=1.0)
+    assert similarity(named, 0.5) == 1
+    assert similarity(attrs.evolve(named, other=True), 0.5) == 0.75
 
 
 def test_a_fact_gains_by_how_far_the_query_asks_for_its_concept() -> None:

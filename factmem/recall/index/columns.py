@@ -226,8 +226,8 @@ class Columns:
         return known
 
     def other_individuals(self, viewer: str | None) -> NDArray[np.bool_]:
-        """Return which subjects, by their numbers, are individuals other than the viewer; none without a viewer."""
-        others = self.individuals() & (viewer is not None)
+        """Return which subjects, by their numbers, are individuals that are not called like the viewer."""
+        others = self.individuals().copy()
         others[self._called.get(viewer or "", [])] = False
         return others
 

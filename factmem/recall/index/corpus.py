@@ -212,6 +212,7 @@ class Seen:
         leads: Whether any visible record has each of the numbers of `Columns.leads`.
         subjects: Whether any visible record is about each subject, by its number.
         concepts: Whether any visible fact is of each concept, by its number.
+        individuals_only: Whether all visible facts are about individuals.
         overtaken: The statements that others overtake.
     """
 
@@ -223,6 +224,7 @@ class Seen:
     leads: Mask
     subjects: Mask
     concepts: Mask
+    individuals_only: bool
     overtaken: Overtaken
 
     @property
@@ -381,6 +383,7 @@ class Corpus:
         concepts[columns.of_heads("concept")[shown]] = True
         if (statement := columns.concepts.find("")) is not None and statement < len(concepts):
             concepts[statement] = False
+        typed = shown[concepts[columns.of_heads("concept")[shown]]]
         own, exchange, session = (
             int(lengths.sum(dtype=np.int64)) / max(count, 1) for lengths, count in zip(sums, counts, strict=True)
         )
@@ -393,6 +396,7 @@ class Corpus:
             leads=leads,
             subjects=subjects,
             concepts=concepts,
+            individuals_only=bool(columns.individuals()[columns.of_heads("subject")[typed]].all()),
             overtaken=self.overtaken.at(mask[self.overtaken.older]),
         )
 
