@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pytest
 
-from factmem import Concept, Memory, MemorySubject, SingleFact
+from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall.index.columns import subject_text
 from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
+from factmem.testing import FakeClock
 
 PERSON = MemorySubject("person")
 EMPLOYER = Concept.single("employer", "The company that the person works for")
@@ -69,3 +72,14 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
             for question in ("Where do I live?", "Where does Ann Dahl live?", "Which company employs Ben?")
         ]
     assert best == ["Oslo of Ann Berg", "Oslo of Ann Dahl", "City Living"]
+
+
+@pytest.mark.parametrize(("somebody", "dated"), [("June Berg", 0), ("Ann Berg", 1)])
+async def test_a_month_is_no_time_where_it_is_somebodys_name(somebody: str, dated: float) -> None:
+    said_at = dt.datetime(2025, 6, 15, tzinfo=dt.UTC)
+    async with Memory("memory:", clock=FakeClock(dt.datetime(2025, 11, 28, tzinfo=dt.UTC))) as memory:
+        await memory.remember(Message(content="We painted the house.", timestamp=said_at))
+        await memory.save(SingleFact(HOME, "Bergen", timestamp=said_at), subject=PERSON.individual(somebody))
+        matches = await memory.recall("What was painted in June?")
+    (painted,) = (match for match in matches if match.record.value == "We painted the house.")
+    assert painted.parts.dated == dated
