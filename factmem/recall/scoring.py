@@ -47,7 +47,7 @@ word counts as a part of an occurrence, a fact's topic that the word belongs to 
 `factmem.recall.text.related_words`. A word that belongs to the asking, such as "many" or "remind", counts half.
 
 Recency and importance then order records that answer about equally well, see `Boost`; `Additive` is the other way.
-`benchmarks/dated.py --ablate` measures each constant.
+`benchmarks/ablation.py` measures what each mechanism is worth.
 """
 
 from __future__ import annotations

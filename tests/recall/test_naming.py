@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pytest
 
-from factmem import Concept, Memory, MemorySubject, SingleFact
+from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall.index.columns import subject_text
 from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.signs import people_asked
+from factmem.testing import FakeClock
 
 PERSON = MemorySubject("person")
 EMPLOYER = Concept.single("employer", "The company that the person works for")
@@ -111,3 +114,14 @@ async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_a
         await memory.remember_many(["My mother can't eat nuts.", "We celebrate Nora on 9 June."])
         matches = await memory.recall(query)
     assert matches[0].record.value == first
+
+
+@pytest.mark.parametrize(("somebody", "dated"), [("June Berg", 0), ("Ann Berg", 1)])
+async def test_a_month_is_no_time_where_it_is_somebodys_name(somebody: str, dated: float) -> None:
+    said_at = dt.datetime(2025, 6, 15, tzinfo=dt.UTC)
+    async with Memory("memory:", clock=FakeClock(dt.datetime(2025, 11, 28, tzinfo=dt.UTC))) as memory:
+        await memory.remember(Message(content="We painted the house.", timestamp=said_at))
+        await memory.save(SingleFact(HOME, "Bergen", timestamp=said_at), subject=PERSON.individual(somebody))
+        matches = await memory.recall("What was painted in June?")
+    (painted,) = (match for match in matches if match.record.value == "We painted the house.")
+    assert painted.parts.dated == dated
