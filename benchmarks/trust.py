@@ -137,7 +137,7 @@ PROMISES = (
     ),
     Promise(
         "bit flips and truncations of every store",
-        "a typed error or the same answers, never others",
+        "a typed error or the same answers, never others; found by `check`",
         [f"{RELIABILITY}/test_damaged_files.py"],
         figures=[*each("flipped bits"), *each("cut files")],
     ),
@@ -198,8 +198,6 @@ PROMISES = (
         figures=[
             *each("I/O faults while saving"),
             *each("I/O faults while making the store"),
-            *each("kills at system calls while saving"),
-            *each("kills at system calls while making the store"),
             *each("full disk"),
             *each("short writes"),
         ],
@@ -227,12 +225,6 @@ PROMISES = (
             *each("deaths inside erasure"),
             *each("deaths inside migration", [DURABLE[0], DURABLE[3]]),
         ],
-    ),
-    Promise(
-        "check of a store",
-        "all that changes an answer is found, but for logs that end early",
-        [f"{RELIABILITY}/test_checks.py"],
-        figures=each("check"),
     ),
     Promise(
         "clocks that jump",

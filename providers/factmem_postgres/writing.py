@@ -597,11 +597,6 @@ _DELETE_TRACKS: Final = (
     "DELETE FROM {schema}.tracks t WHERE t.tenant = %s AND t.id = ANY (%b::bigint[]) AND NOT EXISTS"
     " (SELECT FROM {schema}.assertions a WHERE a.tenant = t.tenant AND a.track = t.id)"
 )
-_RETYPE: Final = (
-    "UPDATE {schema}.tracks t SET fact_type = w.fact_type, shapes = w.shapes"
-    " FROM unnest(%b::bigint[], %b::text[], %b::text[]) AS w(id, fact_type, shapes)"
-    " WHERE t.tenant = %s AND t.id = w.id"
-)
 _NOTE: Final = (
     "INSERT INTO {schema}.erasures(tenant, seq, by_transaction, files)"
     f" VALUES (%s, %s, pg_current_xact_id(), {_FILES})"
@@ -762,7 +757,10 @@ def delete_rows(session: Session, name: bytes, gone: Sequence[Row]) -> tuple[int
         (_DELETE_ACCESSES, [*keys, name]),
         (_TYPES_LEFT, [name, tracks]),
     )
-    settling: list[Step] = [(_DELETE_TRACKS, [name, tracks]), (_RETYPE, [tracks, *_retyped(tracks, types), name])]
+    settling: list[Step] = [
+        (_DELETE_TRACKS, [name, tracks]),
+        (_CHANGED_TRACKS, [tracks, *_retyped(tracks, types), name]),
+    ]
     return sum(check for (check,) in (*said, *changed)), settling
 
 

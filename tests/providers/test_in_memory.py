@@ -7,11 +7,11 @@ import datetime as dt
 import numpy as np
 import pytest
 
-from factmem.abc.capabilities import Append, EmbedderIdentity, StateRequest
-from factmem.errors import InvalidVectorError, ProviderClosedError, RecordNotFoundError
+from factmem.abc.capabilities import Append, EmbedderIdentity
+from factmem.errors import ProviderClosedError
 from factmem.facts import Concept
 from factmem.providers.memory import InMemoryProvider
-from factmem.records import Assertion, AssertionState, FactDetails, Place, assertions_of
+from factmem.records import Assertion, FactDetails, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import FakeClock, HashEmbedder, capabilities_of
@@ -66,21 +66,6 @@ async def test_every_capability_is_closed_with_it() -> None:
     ):
         with pytest.raises(ProviderClosedError):
             await call()
-
-
-async def test_a_transaction_that_fails_late_writes_nothing_early() -> None:
-    provider = InMemoryProvider()
-    await provider.use_embedder(EmbedderIdentity(name="one", dimension=2))
-    before = await provider.version(None)
-    late: list[tuple[Append | StateRequest, type[Exception]]] = [
-        (Append(assertion=said("Rome"), vector=np.zeros(2, dtype=np.float32)), InvalidVectorError),
-        (StateRequest(assertion_id="nothing", tenant=None, state=AssertionState.RETRACTED), RecordNotFoundError),
-    ]
-    for statement, error in late:
-        with pytest.raises(error):
-            await provider.append([Append(assertion=said("Oslo")), statement])
-        assert await provider.version(None) == before
-        assert list(await provider.changes(None)) == []
 
 
 async def test_the_hash_embedder_is_the_same_everywhere() -> None:

@@ -17,8 +17,14 @@ from typing import Any
 
 import anyio
 import pytest
+from blockbuster import blockbuster_ctx
 
+from factmem import Memory
+from factmem.crypto import Passphrase
+from factmem.crypto.keys import Argon2id
 from factmem.facts import Concept
+from factmem.providers.memory import InMemoryProvider
+from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.reliability.stores import NOON, PLANNER, USER, DurableStore, every_store
 
@@ -165,3 +171,25 @@ async def test_a_cancelled_save_is_complete_or_absent(
         assert len(await again.changes(None)) == 20 * (3 * rounds + 1)
     figure = f"{cancelled:,} cancelled while under way, {whole:,} of {3 * rounds:,} written all the same, 0 torn"
     promise(f"cancellations, {store}, {anyio_backend}", f"{figure}; {waits}")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # blockbuster detects blocking calls on asyncio only
+@every_store
+async def test_nothing_blocks_the_event_loop(store: DurableStore, tmp_path: Path, anyio_backend: str) -> None:
+    """Making a store, every kind of call, recall, stretching a passphrase and closing happen in threads."""
+    provider = store.open(tmp_path / "new" / "store")
+    cheap = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
+    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as other:  # tables of words are read on first use
+        await other.save(FACT, subject=USER, scope=PLANNER)
+        await other.recall("thing 7", scope=PLANNER)
+    with blockbuster_ctx():
+        memory = Memory(provider, embedder=HashEmbedder())
+        records = await memory.save(FACT, subject=USER, scope=PLANNER)
+        assert await memory.recall("thing 7", scope=PLANNER)
+        assert await provider.load(THINGS, USER, PLANNER) == FACT
+        assert len(await provider.changes(None)) == len((await provider.vectors(None))[0]) == 20
+        await memory.forget(records[0].id)
+        if store.name.startswith("encrypted"):
+            await provider.rotate(Passphrase("plum lantern orbit velvet", cost=cheap))
+        assert await provider.version(None) >= 21
+        await provider.aclose()

@@ -6,7 +6,6 @@ calls; then each call has a run with a fault.
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import random
 import shutil
@@ -36,7 +35,7 @@ from tests.reliability.tracing import (
 from tests.reliability.workers import Workers
 
 MISSING = reason_not_to_trace()
-OLD, FIRST, SECOND, LAST = "city 0", "city 1", "city 2", "city 3"
+OLD, FIRST, SECOND = "city 0", "city 1", "city 2"
 SAMPLE = 2
 """Number of faults of each kind to try without `--big`."""
 
@@ -101,19 +100,6 @@ class Stage:
             assert 2 not in kept
         assert trace.flushes_tried_again(files_only=self.store.ignores_folders) == []
 
-    def check_killed(self) -> None:
-        """Check that all acknowledged saves are kept; saves in progress may be."""
-        kept = self._workers.reported("kept")
-        known = [self.old, FIRST, SECOND]
-        least = 2 if 2 in kept else 1 if 1 in kept else 0
-        assert anyio.run(loaded_city, self.store, self.path) in known[least : max(least, len(kept) + 1) + 1]
-        anyio.run(self._save_again)
-        assert anyio.run(loaded_city, self.store, self.path) == LAST
-
-    async def _save_again(self) -> None:
-        async with self.store.open(self.path) as provider:
-            await provider.save(CITY.fact([LAST], timestamp=NOON + dt.timedelta(hours=1)), USER, PLANNER)
-
 
 def faults(calls: Counter[str], names: Iterable[str], effect: str, *, big: bool) -> list[Fault]:
     """Yield a fault at every call of these names, or without `--big` at one call of some of them."""
@@ -150,23 +136,6 @@ def test_a_call_that_fails_is_a_typed_error_and_the_old_value_stays(
         refused += bool(workers.refusals)
     figure = f"{len(tried)} calls failed, {refused} made a save fail: 0 untyped, 0 old values lost, 0 flushes retried"
     promise(f"I/O faults while {scenario}, {store}", figure)
-
-
-@scenarios
-@durable_stores
-def test_a_kill_at_any_system_call_leaves_a_store_that_opens(
-    store: DurableStore, scenario: str, workers: Workers, tmp_path: Path, big: bool, promise: Promise
-) -> None:
-    """Acknowledged saves are kept, and saves in progress are complete or absent."""
-    stage = Stage(store, workers, tmp_path, exists=scenario == "saving")
-    calls = stage.play().calls(stage.path, until="closed")
-    tried = faults(calls, (*FLUSHES, *CHANGES, "flock"), "signal=SIGKILL", big=big)
-    for fault in tried:
-        assert stage.play(fault).injected, fault
-        with naming(fault):
-            stage.check_killed()
-    figure = f"killed at {len(tried)} calls: 0 acknowledged lost, 0 unreadable"
-    promise(f"kills at system calls while {scenario}, {store}", figure)
 
 
 @contextmanager

@@ -1,7 +1,9 @@
-"""Many processes and many tasks on one store: every save returns, and every fact is stored once."""
+"""Many processes, many tasks and a fork on one store: every save returns, and every fact is stored once."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -59,3 +61,35 @@ async def test_a_thousand_tasks_of_one_process_share_one_store(
             tasks.start_soon(provider.save, fact, USER, MemoryScope.agent(f"{number % 2}"))
     assert await numbers_in(store, tmp_path / "store") == set(range(1000))
     promise(f"1,000 tasks, {store}", f"1,000 saves at once, on {anyio_backend}: 1,000 facts")
+
+
+def _in_a_fork(action: Callable[[], None]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@every_store
+def test_a_forked_process_opens_the_store_for_itself(store: DurableStore, tmp_path: Path, anyio_backend: str) -> None:
+    """Connections and locks do not survive a fork: parent and child go on with one provider, and lose nothing."""
+    provider = store.open(tmp_path / "store")
+
+    async def save(number: int) -> None:
+        await provider.save(NUMBERS.fact([f"{number} a", f"{number} b"], timestamp=NOON), USER, MemoryScope.agent("0"))
+        assert len(await provider.changes(None)) == 2 * number + 2
+
+    async def save_and_close(number: int) -> None:
+        await save(number)
+        await provider.aclose()
+
+    anyio.run(save, 0)
+    assert _in_a_fork(lambda: anyio.run(save_and_close, 1)) == 0
+    anyio.run(save_and_close, 2)
+    assert anyio.run(numbers_in, store, tmp_path / "store") == {0, 1, 2}

@@ -45,17 +45,18 @@ __all__ = ["AccessSpecs", "CheckSpecs", "CopySpecs", "ErasureSpecs", "VectorSpec
 
 _ONE = EmbedderIdentity(name="one", dimension=4)
 _TWO = EmbedderIdentity(name="two", dimension=3)
-_WRONG = {
+_WRONG: dict[str, list[Any]] = {
     "nan": [1, float("nan"), 0, 0],
     "infinite": [1, float("inf"), 0, 0],
     "zero": [0, 0, 0, 0],
     "too short": [1, 2, 3],
     "too long": [1, 2, 3, 4, 5],
     "empty": [],
+    "a matrix": [[1, 0], [0, 1]],
 }
 
 
-def _vector(*numbers: float) -> NDArray[np.float32]:
+def _vector(*numbers: Any) -> NDArray[np.float32]:
     return np.array(numbers, dtype=np.float32)
 
 
@@ -97,7 +98,7 @@ class VectorSpecs(ProviderCase):
         assert rows.shape == (0, 4)
 
     @pytest.mark.parametrize("wrong", _WRONG.values(), ids=_WRONG.keys())
-    async def test_an_unfit_vector_is_refused_with_its_assertion(self, store: Store, wrong: list[float]) -> None:
+    async def test_an_unfit_vector_is_refused_with_its_assertion(self, store: Store, wrong: list[Any]) -> None:
         await store.keeper.use_embedder(_ONE)
         statements = [
             Append(assertion=said(LANGUAGES, "Thai"), vector=_vector(1, 0, 0, 0)),
@@ -109,7 +110,7 @@ class VectorSpecs(ProviderCase):
         assert await store.embedded() == []
 
     @pytest.mark.parametrize("wrong", _WRONG.values(), ids=_WRONG.keys())
-    async def test_an_unfit_vector_is_refused_with_its_companions(self, store: Store, wrong: list[float]) -> None:
+    async def test_an_unfit_vector_is_refused_with_its_companions(self, store: Store, wrong: list[Any]) -> None:
         await store.keeper.use_embedder(_ONE)
         first, second = await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
         given = {first.recorded.seq: _vector(1, 0, 0, 0), second.recorded.seq: _vector(*wrong)}
@@ -185,6 +186,25 @@ class VectorSpecs(ProviderCase):
             numbers, rows = await again.keeper.vectors(None)
             assert list(numbers) == [seq]
             np.testing.assert_allclose(rows, [_unit(_vector(1, 2, 3, 4))], atol=1e-6)
+
+    async def test_two_openings_see_each_other_s_states_vectors_and_erasures(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        if not self.durable:
+            pytest.skip(f"{type(store.provider).__name__} is not durable")
+        await store.keeper.use_embedder(_ONE)
+        thai, ewe = (receipt.recorded for receipt in await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe")))
+        async with Store(await self.open_provider(tmp_path)) as other:
+            assert await other.changes() == [thai, ewe]
+            await other.keeper.put_vectors(None, {ewe.seq: _vector(1, 0, 0, 0)})
+            await other.change(thai, RETRACTED)
+            assert (await store.embedded(), await store.values(LANGUAGES)) == ([ewe.seq], ["Ewe"])
+            erased = [(await opening.erase([ewe.record_id])).erased for opening in (store, other)]
+            assert (erased, await other.embedded(), await other.values(LANGUAGES)) == ([1, 0], [], [])
+            await other.keeper.use_embedder(_TWO, replace=True)
+            await other.keep(said(LANGUAGES, "Ewe"))
+            assert (await store.keeper.embedder(), await store.values(LANGUAGES)) == (_TWO, ["Ewe"])
+            assert await other.changes() == await store.changes()
 
 
 async def _embedded(store: Store, value: str, vector: Sequence[float] = (1, 0, 0, 0), tenant: str | None = None) -> int:

@@ -1,17 +1,15 @@
-"""Several processes on one encrypted store: kills, failures in the middle, and an unblocked event loop."""
+"""Several providers on one encrypted store: failures in the middle, stale copies and leftovers."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from blockbuster import blockbuster_ctx
 from factmem_file.log_storage import LocalLogStorage
 
 from factmem.abc.log_storage import LogName, Position
-from factmem.crypto import Passphrase, SecretKey
-from factmem.crypto.keys import Argon2id, Keyring
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Keyring
 from factmem.errors import FactMemError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.providers.encrypted.worlds import (
@@ -22,9 +20,7 @@ from tests.providers.encrypted.worlds import (
     Files,
     listing_of,
     opened,
-    remembering,
     save,
-    save_fact,
     statements,
 )
 
@@ -122,20 +118,3 @@ async def test_a_planted_file_with_a_strange_name_is_no_untyped_error(tmp_path: 
     except FactMemError:
         return
     assert await values_at(root, 0) == ["one", "two"]
-
-
-async def test_nothing_blocks_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Encryption, stretching of a passphrase and rotation all leave the loop free."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    cheap = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
-    with blockbuster_ctx():
-        provider = opened(tmp_path / "facts", Passphrase("plum lantern orbit velvet", cost=cheap))
-        memory = remembering(provider, None)
-        (record,) = await save_fact(memory, "tisane", PLACES[0])
-        await save_fact(memory, "mead", PLACES[1])
-        assert await memory.recall("tisane")
-        assert await provider.load_all(PLACES[0].subject, PLACES[0].scope)
-        await memory.forget(record.id)
-        await provider.rotate(Passphrase("walnut harbour zeppelin ink", cost=cheap))
-        assert await provider.verify()
-        await provider.aclose()

@@ -1,4 +1,4 @@
-"""Cost of a save: it does not grow with the size of the store, and the event loop is never blocked."""
+"""Cost of a save: it does not grow with the size of the store."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import datetime as dt
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import pytest
-from blockbuster import blockbuster_ctx
 from factmem_file import LocalFileMemoryProvider
 from factmem_file.log_storage import LocalLogStorage
 
@@ -91,16 +89,3 @@ async def test_changes_read_only_what_is_new(tmp_path: Path) -> None:
         (new,) = await reader.changes(None, since=400)
         assert new.seq == 401
         assert 0 < storage.read < 1_000
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_nothing_blocks_the_event_loop(tmp_path: Path) -> None:
-    with blockbuster_ctx():
-        provider = LocalFileMemoryProvider(tmp_path / "store")
-        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
-        assert await provider.load(LIKES, USER, SCOPE) is not None
-        (entry,) = await provider.changes(None)
-        assert list((await provider.vectors(None))[0]) == []
-        assert await provider.version(None) == entry.seq
-        await provider.erase(["nobody"], tenant=None)
-        await provider.aclose()

@@ -7,14 +7,13 @@ import errno
 import os
 from io import FileIO
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 from factmem_file import LocalFileMemoryProvider
 
 from factmem.abc.capabilities import Append, Receipt
-from factmem.errors import ConceptConflictError, InvalidVectorError, StoreUnavailableError
+from factmem.errors import ConceptConflictError, StoreUnavailableError
 from factmem.facts import Concept
 from factmem.private_files import write_all
 from factmem.records import Place, assertions_of
@@ -93,35 +92,6 @@ async def test_after_a_failed_flush_it_refuses_to_write_until_reopened(
         assert await _values(again) == ("a", "b")
 
 
-async def test_a_refused_transaction_writes_none_of_its_places(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
-        before = _logs(tmp_path)
-        wrong = Concept.single("seats", "seats", value_type=str).fact(["four"], timestamp=NOON)
-        conflict = [Append(assertion=item) for item in assertions_of(wrong, Place(USER, SCOPE))]
-        with pytest.raises(ConceptConflictError):
-            await provider.append([*_appends("a", OTHER), *conflict])
-        rubbish: Any = [float("nan")]
-        bad = Append(assertion=_appends("a", OTHER)[0].assertion, vector=rubbish)
-        with pytest.raises(InvalidVectorError):
-            await provider.append([*_appends("b", SCOPE), bad])
-        assert _logs(tmp_path) == before
-
-
-async def test_a_transaction_that_contradicts_itself_writes_nothing(tmp_path: Path) -> None:
-    text = Concept.single("seats", "seats", value_type=str)
-    statements = [
-        Append(assertion=assertion)
-        for fact in (SEATS.fact([4], timestamp=NOON), text.fact(["four"], timestamp=NOON))
-        for assertion in assertions_of(fact, Place(USER, SCOPE))
-    ]
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        with pytest.raises(ConceptConflictError):
-            await provider.append(statements)
-        assert _logs(tmp_path) == {}
-        assert await provider.version(None) == 0
-
-
 async def test_saves_that_wait_together_are_flushed_together_and_fail_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,34 +124,6 @@ async def test_saves_that_wait_together_are_flushed_together_and_fail_alone(
         assert len(await _values(provider)) == 19
         assert len(flushes) <= 4
     assert sorted(outcome for outcome in outcomes if isinstance(outcome, int)) == [n for n in range(20) if n != 7]
-
-
-async def test_a_cancelled_save_is_there_in_whole_or_not_at_all(tmp_path: Path) -> None:
-    many = [f"v{number}" for number in range(50)]
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        for delay in range(30):
-            scope = MemoryScope.agent(f"a{delay}")
-            async with anyio.create_task_group() as tasks:
-                for _ in range(3):
-                    tasks.start_soon(provider.save, LIKES.fact(many, timestamp=NOON), USER, scope)
-                await anyio.sleep(delay / 10_000)
-                tasks.cancel_scope.cancel()
-            assert len(await _values(provider, scope)) in (0, 50)
-            await provider.save(LIKES.fact(many, timestamp=NOON), USER, scope)
-            assert len(await _values(provider, scope)) == 50
-    async with LocalFileMemoryProvider(tmp_path) as again:
-        assert len(await again.changes(None)) == 30 * 50
-
-
-async def test_a_save_cancelled_while_it_waits_is_withdrawn_and_the_others_go_on(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.save(LIKES.fact(["first"], timestamp=NOON), USER, SCOPE)
-        async with anyio.create_task_group() as tasks:
-            with anyio.CancelScope() as doomed:
-                doomed.cancel()
-                await provider.save(LIKES.fact(["doomed"], timestamp=NOON), USER, SCOPE)
-            tasks.start_soon(provider.save, LIKES.fact(["kept"], timestamp=NOON), USER, SCOPE)
-        assert await _values(provider) == ("first", "kept")
 
 
 async def test_what_one_place_cannot_take_does_not_fail_the_others_of_the_group(

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 from factmem_file import LocalFileMemoryProvider
 
-from factmem.abc.capabilities import Append, KeepsFiles, KeepsLog, StateRequest
-from factmem.errors import InvalidDataError, ProviderClosedError, RecordNotFoundError
+from factmem.errors import InvalidDataError
 from factmem.facts import Concept
 from factmem.providers.registry import open_provider
-from factmem.records import AssertionState, Place, assertions_of
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 
@@ -26,12 +24,6 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 def _files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def test_it_has_every_capability(tmp_path: Path) -> None:
-    provider = LocalFileMemoryProvider(tmp_path)
-    assert isinstance(provider, KeepsLog)
-    assert isinstance(provider, KeepsFiles)
 
 
 async def test_a_place_is_one_file_that_people_can_read(tmp_path: Path) -> None:
@@ -84,39 +76,6 @@ async def test_nothing_is_touched_before_the_first_save(tmp_path: Path) -> None:
         assert not (tmp_path / "deep").exists()
         await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
     assert (root / "factmem.json").exists()
-
-
-async def test_saying_the_same_again_writes_nothing(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
-        before = _files(tmp_path)
-        await provider.save(LIKES.fact(["tea"], timestamp=NOON), USER, SCOPE)
-        assert await provider.append([]) == ()
-        assert _files(tmp_path) == before
-
-
-async def test_a_state_of_an_unknown_assertion_is_refused_and_writes_nothing(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
-        before = _files(tmp_path)
-        request = StateRequest(assertion_id="nobody", tenant=None, state=AssertionState.RETRACTED)
-        (wanted,) = assertions_of(SEATS.fact([5], timestamp=NOON), Place(USER, SCOPE))
-        with pytest.raises(RecordNotFoundError):
-            await provider.append([Append(assertion=wanted), request])
-        assert _files(tmp_path) == before
-
-
-async def test_closing_twice_is_harmless_and_use_after_it_is_an_error(tmp_path: Path) -> None:
-    provider = LocalFileMemoryProvider(tmp_path / "store")
-    await provider.aclose()
-    await provider.aclose()
-    with pytest.raises(ProviderClosedError):
-        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
-    with pytest.raises(ProviderClosedError):
-        await provider.load(SEATS, USER, SCOPE)
-    with pytest.raises(ProviderClosedError):
-        await provider.erase([], tenant=None)
-    assert not (tmp_path / "store").exists()
 
 
 async def test_an_address_opens_it_with_options_as_text(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from factmem_file import LocalFileMemoryProvider
 from factmem_file.frames import framed
 
 from factmem.abc.capabilities import Append, EmbedderIdentity
-from factmem.errors import EmbedderMismatchError, InvalidVectorError
 from factmem.facts import Concept
 from factmem.records import Place, assertions_of
 from factmem.scopes import MemoryScope
@@ -38,56 +37,6 @@ async def _filled(provider: LocalFileMemoryProvider) -> None:
     await provider.use_embedder(SMALL)
     await provider.append([_append("v1", [3, 0]), _append("v2", [0, 2]), _append("v3", None), _append("w1", [1, 1])])
     await provider.append([_append("v1", [1, 0], "acme")])
-
-
-async def test_vectors_are_there_after_reopening_each_with_its_fact(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await _filled(provider)
-    async with LocalFileMemoryProvider(tmp_path) as again:
-        assert await again.embedder() == SMALL
-        seqs, rows = await again.vectors(None)
-        assert list(seqs) == [1, 2, 4]
-        np.testing.assert_allclose(rows, [[1, 0], [0, 1], [0.5**0.5, 0.5**0.5]], rtol=1e-6)
-        assert rows.dtype == np.float32
-        await again.put_vectors(None, {3: np.array([1, 2], dtype=np.float32), 99: np.array([1, 0], dtype=np.float32)})
-        assert list((await again.vectors(None))[0]) == [1, 2, 3, 4]
-        assert list((await again.vectors(None, since=2))[0]) == [3, 4]
-        assert list((await again.vectors("acme"))[0]) == [1]
-
-
-async def test_another_provider_sees_vectors_put_later(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as one, LocalFileMemoryProvider(tmp_path) as two:
-        await _filled(one)
-        assert len((await two.vectors(None))[0]) == 3
-        await one.put_vectors(None, {3: np.array([1, 2], dtype=np.float32)})
-        assert len((await two.vectors(None))[0]) == 4
-
-
-async def test_another_embedder_is_refused_or_starts_anew(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider, LocalFileMemoryProvider(tmp_path) as other:
-        await _filled(provider)
-        assert len((await other.vectors(None))[0]) == 3
-        with pytest.raises(EmbedderMismatchError):
-            await provider.use_embedder(BIG)
-        await provider.use_embedder(BIG, replace=True)
-        assert await other.embedder() == BIG
-        for each in (provider, other):
-            seqs, rows = await each.vectors(None)
-            assert (list(seqs), rows.shape) == ([], (0, 3))
-        await other.put_vectors(None, {1: np.array([1, 0, 0], dtype=np.float32)})
-        assert list((await provider.vectors(None))[0]) == [1]
-
-
-async def test_wrong_vectors_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    async with LocalFileMemoryProvider(tmp_path) as provider:
-        await _filled(provider)
-        for wrong in ([1.0], [0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]):
-            with pytest.raises(InvalidVectorError):
-                await provider.append([_append("v9", wrong)])
-            with pytest.raises(InvalidVectorError):
-                await provider.put_vectors(None, {3: np.array(wrong, dtype=np.float32)})
-        assert (await provider.version(None), await provider.version("acme")) == (4, 1)
-        assert len((await provider.vectors(None))[0]) == 3
 
 
 async def test_a_damaged_sidecar_is_missing_vectors_that_can_be_put_again(tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
-"""Several processes write, and one follows the feed by polling: it misses nothing. A fork goes on with a provider."""
+"""Several processes write, and one follows the feed by polling: it misses nothing."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -86,37 +84,3 @@ async def test_a_cancelled_read_ends_its_statement_on_the_server(tmp_path: Path)
             waiting = other.execute(query, [f"{schema_of(address)}.assertions"]).fetchone()
         assert waiting == (0,)
         assert await loaded_value(provider, CITY) == "Bern"
-
-
-def _in_a_fork(action: Callable[[], None]) -> int:
-    child = os.fork()
-    if child == 0:
-        try:
-            action()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_forked_process_connects_for_itself(tmp_path: Path, anyio_backend: str) -> None:
-    provider = PostgresMemoryProvider(postgres_address(tmp_path))
-
-    async def save(city: str, minutes: int) -> None:
-        await provider.save(single(CITY, city, minutes), USER, PLANNER)
-
-    async def in_the_child() -> None:
-        await save("Basel", 1)
-        assert await loaded_value(provider, CITY) == "Basel"
-        await provider.aclose()
-
-    async def afterwards() -> None:
-        assert await loaded_value(provider, CITY) == "Basel"
-        await save("Genf", 2)
-        assert await loaded_value(provider, CITY) == "Genf"
-        await provider.aclose()
-
-    anyio.run(save, "Bern", 0)
-    assert _in_a_fork(lambda: anyio.run(in_the_child)) == 0
-    anyio.run(afterwards)

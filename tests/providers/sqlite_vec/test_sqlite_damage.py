@@ -60,14 +60,6 @@ async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     await _is_refused(path, CorruptStoreError)
 
 
-@pytest.mark.parametrize("left", [50, 600, 5000, 0.5])
-async def test_a_truncated_file_is_refused(tmp_path: Path, left: float) -> None:
-    path = tmp_path / "facts.db"
-    whole = await _filled(path, facts=40)
-    path.write_bytes(whole[: int(left if left > 1 else len(whole) * left)])
-    await _is_refused(path, CorruptStoreError)
-
-
 @pytest.mark.parametrize("offset", HEADER_FLIPS)
 async def test_a_flipped_bit_in_the_header_is_refused(tmp_path: Path, offset: int) -> None:
     path = tmp_path / "facts.db"

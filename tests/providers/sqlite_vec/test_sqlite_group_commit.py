@@ -183,16 +183,6 @@ async def test_a_task_that_asyncio_cancels_leaves_the_others_unharmed(tmp_path: 
         assert await _values(provider) == ["Deutsch", "Rumantsch"]
 
 
-async def test_saves_cancelled_at_any_moment_are_whole_or_not_there(tmp_path: Path) -> None:
-    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
-        for number in range(30):
-            with anyio.move_on_after(number * 0.0002):
-                await provider.save(multiple(LANGUAGES, f"{number} a", f"{number} b"), USER, PLANNER)
-        values = await _values(provider)
-        whole = [[f"{number} a", f"{number} b"] for number in range(30)]
-        assert values == [value for pair in whole if pair[0] in values for value in pair]
-
-
 async def test_the_same_assertion_twice_at_once_is_kept_once(provider: SqliteVecMemoryProvider) -> None:
     receipts: list[Receipt] = []
 

@@ -10,10 +10,8 @@ from typing import Any
 import anyio
 import apsw
 import pytest
-from blockbuster import blockbuster_ctx
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc.capabilities import EmbedderIdentity
 from factmem.errors import (
     InvalidDataError,
     MissingPackageError,
@@ -139,16 +137,3 @@ def test_it_has_every_capability(anyio_backend: str) -> None:
         "KeepsFiles",
         "UpgradesFormat",
     }
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_nothing_blocks_the_loop(tmp_path: Path) -> None:
-    with blockbuster_ctx():
-        async with SqliteVecMemoryProvider(tmp_path / "new" / "facts.db") as provider:
-            await provider.load(CITY, USER, PLANNER)
-            await provider.save(single(CITY, "Bern"), USER, PLANNER)
-            await provider.use_embedder(EmbedderIdentity(name="e", dimension=3))
-            (record,) = await provider.changes(None)
-            await provider.vectors(None)
-            await provider.erase([getattr(record, "record_id")], tenant=None)  # noqa: B009
-            await provider.version(None)

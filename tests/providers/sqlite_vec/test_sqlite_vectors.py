@@ -10,7 +10,7 @@ import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem.abc.capabilities import Append, EmbedderIdentity
-from factmem.errors import CapabilityError, EmbedderMismatchError, InvalidVectorError
+from factmem.errors import CapabilityError, EmbedderMismatchError
 from factmem.providers.memory import InMemoryProvider
 from factmem.testing.conformance.samples import LANGUAGES, PLANNER, said
 
@@ -27,63 +27,10 @@ async def provider(tmp_path: Path) -> AsyncIterator[SqliteVecMemoryProvider]:
         yield opened
 
 
-def _bad(name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    vector = GOOD.copy()
-    match name:
-        case "nan":
-            vector[3] = np.nan
-        case "infinite":
-            vector[0] = -np.inf
-        case "zero":
-            vector[:] = 0
-        case "short":
-            vector = vector[1:]
-        case "long":
-            vector = np.append(vector, vector)
-        case "matrix":
-            return vector.reshape(2, -1)
-    return vector
-
-
-@pytest.mark.parametrize("name", ["nan", "infinite", "zero", "short", "long", "matrix"])
-async def test_a_vector_that_sqlite_vec_would_take_and_rank_wrongly_is_refused(
-    provider: SqliteVecMemoryProvider, name: str
-) -> None:
-    """The save is refused as well, as is every other vector of its call."""
-    with pytest.raises(InvalidVectorError):
-        await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=_bad(name))])
-    assert await provider.version(None) == 0
-    await provider.append([Append(assertion=said(LANGUAGES, item)) for item in ("Deutsch", "Rumantsch")])
-    with pytest.raises(InvalidVectorError):
-        await provider.put_vectors(None, {1: GOOD, 2: _bad(name)})
-    assert list((await provider.vectors(None))[0]) == []
-
-
-async def test_a_vector_before_any_embedder_is_refused(tmp_path: Path) -> None:
-    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
-        with pytest.raises(InvalidVectorError, match="use_embedder"):
-            await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=GOOD)])
-
-
 async def test_more_dimensions_than_sqlite_vec_takes_are_refused(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         with pytest.raises(CapabilityError, match="8192"):
             await provider.use_embedder(EmbedderIdentity(name="huge", dimension=8193))
-
-
-async def test_the_embedder_of_a_store_is_remembered_and_another_one_refused(tmp_path: Path) -> None:
-    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
-        assert await provider.embedder() is None
-        await provider.use_embedder(ONE)
-        await provider.append([Append(assertion=said(LANGUAGES, "Latein"), vector=GOOD)])
-    async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
-        assert await provider.embedder() == ONE
-        with pytest.raises(EmbedderMismatchError, match="factmem reembed"):
-            await provider.use_embedder(TWO)
-        assert list((await provider.vectors(None))[0]) == [1]
-        await provider.use_embedder(TWO, replace=True)
-        assert await provider.embedder() == TWO
-        assert (await provider.vectors(None))[1].shape == (0, DIMENSION)
 
 
 async def test_vectors_of_a_process_that_missed_a_new_embedder_are_refused(tmp_path: Path) -> None:
