@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 _A_DAY: Final = dt.timedelta(days=1)
-_AROUND: Final = dt.timedelta(days=7)
 _LONGEST: Final = 8
 """Maximum number of words of a phrase; longer ones are not repeated word by word."""
 
@@ -56,7 +55,6 @@ class Turn(enum.Enum):
 
     BEFORE = "before"
     AFTER = "after"
-    AROUND = "around"
 
 
 _TURNS: Final[dict[str, Turn]] = {
@@ -64,7 +62,7 @@ _TURNS: Final[dict[str, Turn]] = {
     **dict.fromkeys(("since", "after"), Turn.AFTER),
 }
 _EVENT: Final = lazy_pattern(
-    rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after|during|around)) "
+    rf"(?:(?i:{OFFSET}))?\b(?P<turn>(?i:before|until|till|since|after)) "
     r"(?P<phrase>(?:(?i:the|my|our|his|her|their|your|we|i|he|she|they)\b|[A-Z]|(?P<doing>[a-z]+ing\b))[^?.,;:!]*)"
 )
 _ASKS: Final = lazy_pattern(r"\s(?:what|which|who|whom|whose|where|when|why|how|did|do|does)\b", re.IGNORECASE)
@@ -96,9 +94,10 @@ class EventTime:
     """A time that a query names by an event.
 
     Attributes:
-        turn: Position before, after or around the event.
+        turn: Position before or after the event.
         phrase: The event, in the query's words.
-        rest: The query without them.
+        rest: The part of the query whose words count: all of it for any time after the event, for what follows from
+            the event tells of it; otherwise what is left without the event.
         offset: Distance before or after the event; None for any distance.
     """
 
@@ -134,8 +133,6 @@ class EventTime:
         try:
             moment = moment.astimezone(dt.UTC)
             match self.turn:
-                case Turn.AROUND:
-                    return TimeSpan(start=moment - _AROUND, end=moment + _AROUND)
                 case Turn.BEFORE:
                     if self.offset is None:
                         return TimeSpan(start=None, end=midnight(moment))
@@ -161,7 +158,7 @@ def _stands_for(number: int, among: Set[int]) -> bool:
 def timed(
     query: Query, events: Sequence[EventTime], find: Callable[[str], Sequence[RecallMatch]], now: dt.datetime
 ) -> Query:
-    """Return a query with the times of its events, whose words do not count besides; unchanged if words do not count.
+    """Return a query with the times of its events; see `EventTime.rest`. It is unchanged if words do not count.
 
     Args:
         query: The query.
@@ -244,12 +241,13 @@ def events_in(query: str, now: dt.datetime) -> tuple[EventTime, ...]:
     query = " ".join(query[:_READ].split())
     for match in _EVENT.finditer(query):
         phrase = _ASKS.split(match["phrase"], maxsplit=1)[0].rstrip()
-        turn = _TURNS.get(match["turn"].lower(), Turn.AROUND)
-        if (match["doing"] or turn is Turn.AROUND) and not _IN_THE_PAST.search(query):
-            continue  # "before going to bed" and "during my commute" are habits
+        turn = _TURNS[match["turn"].lower()]
+        if match["doing"] and not _IN_THE_PAST.search(query):
+            continue  # "before going to bed" is a habit
         if len(phrase.split()) <= _LONGEST and analyse(phrase) and not times_in(f"{match['turn']} {phrase}", now):
-            offset = None if turn is Turn.AROUND else offset_in(match)
-            rest = f"{query[: match.start()]} {query[match.start('phrase') + len(phrase) :]}"
+            offset = offset_in(match)
+            left = f"{query[: match.start()]} {query[match.start('phrase') + len(phrase) :]}"
+            rest = query if turn is Turn.AFTER and offset is None else left
             found[EventTime(turn, phrase, rest=rest, offset=offset)] = None
         if len(found) == _MOST:
             break

@@ -229,8 +229,7 @@ def _weighed(corpus: Corpus, query: Query, seen: Seen, among: NDArray[np.bool_] 
     found = [corpus.term(term, seen, among) for term in query.terms]
     if not found:
         return []
-    weights = np.array([known.weights for known in found])
-    weights[[term.number in _asking_terms() for term in query.terms]] *= scoring.ASKING
+    weights = np.array([known.weights for known in found]) * np.array(list(map(_weight, query.terms)))[:, None]
     held = [known.documents[0] > 0 for known in found]
     shares = (weights / (weights.sum(0) + 1e-9)).tolist()
     return [
@@ -238,6 +237,11 @@ def _weighed(corpus: Corpus, query: Query, seen: Seen, among: NDArray[np.bool_] 
         for term, known, share, is_held in zip(query.terms, found, shares, held, strict=True)
         if is_held
     ]
+
+
+def _weight(term: Term) -> float:
+    """Return the weight of a term beside its idf."""
+    return scoring.ASKING if term.number in _asking_terms() else 1.0
 
 
 @functools.cache
@@ -266,11 +270,7 @@ def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryT
         about = np.ones(len(columns.subjects), np.bool_)
     else:
         about = ~columns.other_individuals(viewer)
-    terms = [
-        (term, scoring.ASKING if term.number in _asking_terms() else 1.0)
-        for term in query.terms
-        if term.number not in names
-    ]
+    terms = [(term, _weight(term)) for term in query.terms if term.number not in names]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
     strange: NDArray[np.bool_] | None = None

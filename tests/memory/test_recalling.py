@@ -164,7 +164,7 @@ async def test_what_happened_where_the_calendar_ends_costs_no_answer(provider: A
     async with opened(provider, clock=FakeClock(JANUARY)) as memory:
         end = dt.datetime.max.replace(tzinfo=dt.UTC)
         await memory.save(SingleFact(CITY, "the flood", timestamp=JANUARY, valid_from=end), scope="/product/a")
-        assert await memory.recall("Who lived here during the flood?")
+        assert await memory.recall("Who lived here a month after the flood?")
         assert await memory.view(as_of=end).recall("Who lived here since the flood?")
 
 

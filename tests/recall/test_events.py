@@ -37,11 +37,23 @@ SAID = {
         ("since I started at Acme what have I learned", Turn.AFTER, "I started at Acme"),
         ("What did we eat after the wedding?", Turn.AFTER, "the wedding"),
         ("What did I drink after moving to Lisbon?", Turn.AFTER, "moving to Lisbon"),
-        ("Who called during the storm?", Turn.AROUND, "the storm"),
     ],
 )
 def test_an_event_is_read_with_its_turn(query: str, turn: Turn, phrase: str) -> None:
     assert events_in(query, NOW) == (EventTime(turn, phrase),)
+
+
+@pytest.mark.parametrize(
+    ("query", "rest"),
+    [
+        ("What did I lose before we moved?", "What did I lose ?"),
+        ("What did I lose a month after we moved?", "What did I lose ?"),
+        ("What did I lose after we moved?", "What did I lose after we moved?"),
+    ],
+)
+def test_the_words_of_an_event_count_only_for_what_may_tell_of_it(query: str, rest: str) -> None:
+    (event,) = events_in(query, NOW)
+    assert " ".join(event.rest.split()) == rest
 
 
 @pytest.mark.parametrize(

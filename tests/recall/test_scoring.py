@@ -23,7 +23,6 @@ from factmem.recall.scoring import (
     closeness,
     composite,
     confidence,
-    context_weight,
     idf,
     recency,
     says_little,
@@ -31,13 +30,6 @@ from factmem.recall.scoring import (
 )
 
 shares = st.floats(0, 1)
-
-
-def test_recency_and_importance_raise_the_similarity_by_a_bounded_part() -> None:
-    settings = RecallSettings(composite=Boost(recency_weight=0.2, importance_weight=0.1))
-    assert composite(0.8, 0.0, 0.0, settings) == pytest.approx(0.8)
-    assert composite(0.8, 1.0, 0.0, settings) == pytest.approx(0.8 + 0.2 * 0.8 * 0.2)
-    assert composite(0.8, 0.0, 0.5, settings) == pytest.approx(0.8 + 0.1 * 0.8 * 0.2 * 0.5)
 
 
 def test_nothing_that_does_not_answer_is_lifted() -> None:
@@ -57,17 +49,6 @@ def test_two_half_lives_leave_a_quarter_of_recency() -> None:
 
 def test_the_future_is_as_recent_as_now() -> None:
     assert recency(-5 * DAY, 30) == 1
-
-
-def test_the_weights_of_the_additive_composite_are_normalized() -> None:
-    doubled = RecallSettings(composite=Additive(similarity_weight=1.0, recency_weight=0.6, importance_weight=0.4))
-    additive = RecallSettings(composite=Additive())
-    assert composite(0.3, 0.2, 0.9, doubled) == pytest.approx(composite(0.3, 0.2, 0.9, additive))
-
-
-def test_without_recency_and_importance_the_score_is_the_similarity() -> None:
-    settings = RecallSettings(composite=Boost(recency_weight=0, importance_weight=0))
-    assert composite(0.37, 0.0, 0.0, settings) == pytest.approx(0.37)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +105,6 @@ def test_no_evidence_of_a_kind_scores_as_0_does(evidence: Evidence[float], lexic
     assert similarity(attrs.evolve(evidence, **nothing), lexical_weight) == similarity(without, lexical_weight)
 
 
-def test_the_words_of_a_record_alone_count_half() -> None:
-    by_words, alone = attrs.evolve(PLAIN, own=0.6), attrs.evolve(PLAIN, own=0.6, words=ALONE)
-    assert similarity(by_words, 0.5) == pytest.approx(0.3)
-    assert similarity(alone, 0.5) == pytest.approx(0.2)
-    assert similarity(alone, 1.0) == pytest.approx(0.6)
-
-
 def test_a_cosine_of_unrelated_texts_is_no_evidence() -> None:
     assert attrs.evolve(PLAIN, cosine=0.4, unrelated=0.5).semantic == 0
     assert attrs.evolve(PLAIN, cosine=0.75, unrelated=0.5).semantic == pytest.approx(0.5)
@@ -163,18 +137,8 @@ def test_a_fact_that_is_named_in_full_is_as_similar_as_can_be() -> None:
     assert similarity(attrs.evolve(named, other=True), 0.5) == 0.75
 
 
-def test_a_fact_gains_by_how_far_the_query_asks_for_its_concept() -> None:
-    plain, asked = similarity(PLAIN, 0.5), similarity(attrs.evolve(PLAIN, concept=0.5), 0.5)
-    assert asked == pytest.approx(plain + 0.2 * (1 - plain))
-
-
 def test_a_short_text_that_tells_nothing_says_little() -> None:
     assert says_little(np.array([11, 12, 11]), np.array([False, False, True])).tolist() == [True, False, False]
-
-
-def test_the_context_of_a_record_of_twenty_terms_counts_half() -> None:
-    assert context_weight(True, 20.0) == 0.5
-    assert context_weight(False, 20.0) == 0
 
 
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:

@@ -64,8 +64,6 @@ _NUMBERS: Final = {word: number for number, words in enumerate(_WORDS, start=1) 
 _MONTHS: Final = {
     name.lower(): number for names in (calendar.month_name, calendar.month_abbr) for number, name in enumerate(names)
 } | {"sept": 9}
-_TENS: Final = "twenties thirties forties fifties sixties seventies eighties nineties"
-_DECADES: Final = {"noughties": 0} | {name: 20 + 10 * at for at, name in enumerate(_TENS.split())}
 _WEEKDAYS: Final = {name.lower(): number for number, name in enumerate(calendar.day_name)}
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _DAYS: Final = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "night": 1, "weekend": 7, "week": 7}
@@ -128,12 +126,12 @@ _SEASON: Final = f"(?P<season>{_any(_SEASONS)})"
 _WEEKDAY: Final = f"(?P<weekday>{_any(_WEEKDAYS)})"
 _HOLIDAY: Final = f"(?P<holiday>{'|'.join(_HOLIDAYS)})"
 _RECURRING: Final = f"(?:{_HOLIDAY}|{_SEASON}|{_WEEKDAY}|(?P<month>{_any(_MONTHS)}))"
-_DIGITS: Final = r"(?:19|20)\d\d|\d0['’]?s|['’]\d\d"
+_DIGITS: Final = r"(?:19|20)\d\d|['’]\d\d"
 """Digits that name a time by themselves; all others need one of the words."""
 
 HINT: Final = lazy_pattern(
     rf"{_DIGITS}|ago\b|back\b|today|tonight|yesterday|\b(?:last|this|past|previous|the other|the weekend)\b|"
-    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS, *_DECADES))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
+    rf"\b(?:{_any((*_MONTHS, *_WEEKDAYS, *_SEASONS))}|(?:of|in) the (?:week|month|year)|{_HOLIDAY})\b",
     re.IGNORECASE,
 )
 """A part of every time; most queries need only this one search."""
@@ -420,16 +418,6 @@ def _year(match: re.Match[str], now: dt.datetime) -> Span | None:
     return _months(year, 3 * int(quarter) - 2, 3, now) if quarter else _months(year, 1, 12, now)
 
 
-def _decade(match: re.Match[str], now: dt.datetime) -> Span:
-    """Return ten years; of those without a century the last that had begun."""
-    named = match["decade"].lower()
-    first = int(named) if named.isdecimal() else _DECADES[named]
-    if first < 100:
-        first += now.year // 100 * 100
-        first -= 100 if first > now.year else 0
-    return _first(first, 1, now), _first(first + 10, 1, now)
-
-
 def _year_of(match: re.Match[str], now: dt.datetime) -> int | None:
     """Return the year that a match names, in digits, as the last one or as some years ago; None if it names none."""
     year = (match.groupdict().get("year") or "").lower()
@@ -495,10 +483,6 @@ def _readers() -> Iterator[tuple[re.Pattern[str], _Read]]:
     yield words(rf"{lead}{_MONTH}{_OF_YEAR}"), _named_month
     yield words(rf"(?:{_LEAD}[ -](?:the )?)?{season}{_OF_YEAR}"), _season
     yield words(rf"Q(?P<quarter>[1-4]){_OF_YEAR}"), _year
-    yield words(rf"(?:{_LEAD}[ -](?:the )?|the )(?P<decade>(?:19|20)\d0)['’]?s(?!-)"), _decade
-    yield words(r"the (?:(?P<lead>early|late|mid)[ -])?['’]?(?P<decade>\d0)['’]?s(?! ?[-–°(])"), _decade
-    decade = rf"(?P<decade>{_any(_DECADES)})(?! (?:and|or|percent|degrees))"
-    yield words(rf"the (?:(?P<lead>early|late|mid)[ -])?{decade}"), _decade
     yield words(rf"(?P<part>half) an? {_UNIT} {_AGO}"), _ago
     yield words(rf"{_NUMBER} {_UNIT} ago (?P<from>today|yesterday)"), _ago_exactly
     yield words(rf"(?:about |around )?{_NUMBER} {_UNIT}(?P<half_unit> and a half)? or (?P<upto>so|two) {_AGO}"), _ago
