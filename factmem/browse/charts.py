@@ -16,7 +16,6 @@ from factmem.records import FactRecord
 __all__ = [
     "Bar",
     "Graph",
-    "GraphEdge",
     "GraphNode",
     "bars_of",
     "graph_of",
@@ -74,25 +73,17 @@ class GraphNode:
 
 
 @attrs.frozen(kw_only=True)
-class GraphEdge:
-    """A line of a graph, as the positions of its nodes."""
-
-    start: GraphNode
-    end: GraphNode
-
-
-@attrs.frozen(kw_only=True)
 class Graph:
     """The facts of one subject as a tree around it.
 
     Attributes:
         nodes: The subject first, then each concept before its values.
-        edges: The lines between them.
+        edges: The lines between them, each with both its ends.
         left_out: Number of concepts that are not drawn.
     """
 
     nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]
+    edges: tuple[tuple[GraphNode, GraphNode], ...]
     left_out: int = 0
 
 
@@ -139,11 +130,11 @@ def graph_of(subject: str, records: Sequence[FactRecord[Any]]) -> Graph:
         towards = angle + turn * (len(labels) - 1) / 2
         concept = GraphNode(label=keyword, ring=1, x=0.48 * math.cos(towards), y=0.48 * math.sin(towards))
         nodes.append(concept)
-        edges.append(GraphEdge(start=middle, end=concept))
+        edges.append((middle, concept))
         for label, id in labels:
             leaf = GraphNode(label=label, ring=2, x=math.cos(angle), y=math.sin(angle), record_id=id)
             nodes.append(leaf)
-            edges.append(GraphEdge(start=concept, end=leaf))
+            edges.append((concept, leaf))
             angle += turn
     return Graph(nodes=tuple(nodes), edges=tuple(edges), left_out=len(by_concept) - len(drawn))
 
