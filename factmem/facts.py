@@ -33,6 +33,7 @@ __all__ = [
     "SingleConcept",
     "SingleFact",
     "check_interval",
+    "stored_fact",
     "utc",
 ]
 
@@ -348,6 +349,44 @@ class MultipleConcept(Concept[T, MultipleFacts[T]]):
 
 Fact: TypeAlias = SingleFact[T] | MultipleFacts[T]
 """Either kind of fact."""
+
+
+def stored_fact(
+    concept: Concept[Any, Any],
+    value: Any,
+    *,
+    timestamp: dt.datetime,
+    valid_from: dt.datetime | None,
+    valid_to: dt.datetime | None,
+) -> Fact[Any]:
+    """Return the fact of one value that a store has checked: texts and whole numbers are not checked again.
+
+    Args:
+        concept: the concept.
+        value: the value, of the concept's type.
+        timestamp: time when it was said, in UTC.
+        valid_from: time since which it is true, in UTC.
+        valid_to: time until which it is true, in UTC.
+
+    Raises:
+        InvalidDataError: the value is one of a class, and would not read back unchanged.
+    """
+    if type(value) not in (str, int, bool) or type(value) is not concept.value_type:
+        fact: Fact[Any] = concept.fact([value], timestamp=timestamp, valid_from=valid_from, valid_to=valid_to)
+        return fact
+    put = object.__setattr__
+    made: Fact[Any]
+    if isinstance(concept, SingleConcept):
+        made = SingleFact.__new__(SingleFact)
+        put(made, "value", value)
+    else:
+        made = MultipleFacts.__new__(MultipleFacts)
+        put(made, "values", (value,))
+    put(made, "concept", concept)
+    put(made, "timestamp", timestamp)
+    put(made, "valid_from", valid_from)
+    put(made, "valid_to", valid_to)
+    return made
 
 
 class AnyFact(Protocol):

@@ -21,6 +21,9 @@ The joiners and variation selectors of emoji and some scripts are not among them
 """
 
 
+_MARKUP: Final = re.compile("[&<>\"']")
+
+
 def visible(text: str) -> str:
     """Return a text with its hidden characters as references such as ``&#8203;``, which can be seen and read back."""
     return text if text.isascii() else HIDDEN.sub(_coded, text)
@@ -31,12 +34,17 @@ def escaped(text: str) -> str:
 
     No angle bracket, ampersand or quote is left. Control characters become spaces, and hidden ones are `visible`.
     """
-    return _shown(html.escape(text, quote=True))
+    return text if _is_harmless(text) else _shown(html.escape(text, quote=True))
 
 
 def escaped_words(text: str) -> str:
     """Return a text for the inside of an element. Quotes stay as they are, so that quoted words look the same."""
-    return _shown(html.escape(text, quote=False))
+    return text if _is_harmless(text) else _shown(html.escape(text, quote=False))
+
+
+def _is_harmless(text: str) -> bool:
+    """Return whether a text holds nothing to escape, as most do."""
+    return text.isascii() and text.isprintable() and _MARKUP.search(text) is None
 
 
 def _shown(text: str) -> str:

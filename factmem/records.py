@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
 import attrs
 
 from factmem.details import Evidence, FactDetails, MetadataMerge, Origin, Treatment, merged_metadata
-from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, SingleConcept, utc
+from factmem.facts import STATEMENT, Concept, Fact, FactType, MultipleConcept, SingleConcept, stored_fact, utc
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.validators import instance_of, text
@@ -389,7 +389,7 @@ def record_of(
     value = decode_value(said.data, as_said.value_type)
     return FactRecord(
         id=recorded.record_id,
-        fact=as_said.fact([value], timestamp=said.timestamp, valid_from=said.valid_from, valid_to=said.valid_to),
+        fact=stored_fact(as_said, value, timestamp=said.timestamp, valid_from=said.valid_from, valid_to=said.valid_to),
         subject=said.place.subject,
         scope=said.place.scope.within(None),
         details=_copied(details or said.details),

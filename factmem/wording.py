@@ -14,7 +14,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -32,6 +32,7 @@ __all__ = [
     "content_words",
     "folded",
     "forget_texts",
+    "forgettable",
     "is_question",
     "language_of",
     "says_enough",
@@ -86,6 +87,21 @@ _GAPS: Final = "".join(char if char.isalnum() or char in "'-" else " " for char 
 
 _RECENT, _IN_BATCHES = 8, 1_024
 """Numbers of texts that are kept as they were read: for the next step of a write, and for one after a batch."""
+
+_CACHES_OF_TEXTS: Final[list[functools._lru_cache_wrapper[Any]]] = []
+
+_CacheT = TypeVar("_CacheT", bound="functools._lru_cache_wrapper[Any]")
+
+
+def forgettable(cache: _CacheT) -> _CacheT:
+    """Let `forget_texts` clear a cache of texts, or of what was read in them. A decorator of ``lru_cache``.
+
+    Args:
+        cache: A function with an ``lru_cache``.
+    """
+    _CACHES_OF_TEXTS.append(cache)
+    return cache
+
 
 _LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
@@ -284,6 +300,7 @@ def language_of(text: str) -> Language:
     return _language_of(text[:_TELLING_LANGUAGE])
 
 
+@forgettable
 @functools.lru_cache(_IN_BATCHES)
 def _language_of(text: str) -> Language:
     if not text.isascii():
@@ -301,6 +318,7 @@ def _language_of(text: str) -> Language:
     return languages[counts.index(max(counts))]
 
 
+@forgettable
 @functools.lru_cache(_RECENT)
 def sentence_spans(text: str) -> Sequence[Span]:
     """Return the spans of the sentences and lines of a text, without surrounding white space."""
@@ -423,6 +441,7 @@ def _stated_in(text: str, sentence: Span, language: Language) -> Iterator[Span]:
     yield from stated
 
 
+@forgettable
 @functools.lru_cache(_RECENT)
 def tells(text: str) -> bool:
     """Return whether a text tells something: enough words with content, outside questions and requests.
@@ -485,5 +504,5 @@ def says_enough(count: int, pieces: Iterable[str], language: Language) -> bool:
 
 def forget_texts() -> None:
     """Clear the caches of texts, so that no erased text outlives in them."""
-    for cached in (_language_of, sentence_spans, tells):
+    for cached in _CACHES_OF_TEXTS:
         cached.cache_clear()

@@ -28,6 +28,7 @@ from factmem.wording import (
     clause_spans,
     content_words,
     folded,
+    forgettable,
     language_of,
     says_enough,
     sentence_spans,
@@ -67,7 +68,7 @@ class Excerpt:
     @classmethod
     def of(cls, text: str) -> Excerpt:
         """Return a whole text."""
-        return cls(text, terms=tuple(clause.terms for clause in _Text(text).clauses))
+        return cls(text, terms=tuple(clause.terms for clause in _text(text).clauses))
 
 
 class _Text:
@@ -106,6 +107,13 @@ class _Text:
     def _is_plain(self, span: Span) -> bool:
         """Return whether a word is more than an accented letter, such as the Italian "è", which is not "e"."""
         return span[1] - span[0] > 1 or self.text[span[0]].lower() == self.lowered[span[0]]
+
+
+@forgettable
+@functools.lru_cache(1_024)  # turn after turn loads much the same statements
+def _text(text: str) -> _Text:
+    """Return a text as it is compared."""
+    return _Text(text)
 
 
 class _Clause:
@@ -233,12 +241,31 @@ class _Value:
             yield from (clause.span for clause in clauses if not clause.terms.isdisjoint(self.terms))
 
 
+class _Told:
+    """Sets of terms, found by the terms that they hold."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._numbers: dict[str, set[int]] = defaultdict(set)
+
+    def add(self, terms: frozenset[str]) -> None:
+        """Take in a set."""
+        self._count += 1
+        for term in terms:
+            self._numbers[term].add(self._count)
+
+    def holds(self, terms: frozenset[str]) -> bool:
+        """Return whether one of the sets holds all of some terms."""
+        if not self._numbers.keys() >= terms:
+            return False
+        return not terms or bool(set.intersection(*[self._numbers[term] for term in terms]))
+
+
 class Coverage:
     """The facts and statements of a block so far."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, _Text] = {}
-        self._told: list[frozenset[str]] = []
+        self._told = _Told()
         self._facts: list[_Value] = []
         self._former: list[tuple[dt.datetime, frozenset[str]]] = []
         self._changes: list[tuple[FactRecord[Any], frozenset[str]]] = []
@@ -254,7 +281,7 @@ class Coverage:
         """
         value = _value(record, former=False)
         self._facts.append(value)
-        self._told.append(self._indexed(value, record))
+        self._told.add(self._indexed(value, record))
         for revision in earlier:
             if revision.value != record.value:
                 self._former.append((record.timestamp, self._indexed(_value(revision, former=True), revision)))
@@ -267,7 +294,8 @@ class Coverage:
             excerpt: What the block tells of it.
         """
         terms = frozenset[str]().union(*excerpt.terms)
-        self._told += {*excerpt.terms, terms}
+        for told in {*excerpt.terms, terms}:
+            self._told.add(told)
         for quote in record.evidence:
             if quote.quote != record.value:
                 value = _Value(frozenset(), terms, excerpt.text, former=False)
@@ -276,7 +304,7 @@ class Coverage:
     def add_changes(self, records: Iterable[FactRecord[Any]]) -> None:
         """Take in the changes that statements report, whether they are in the block yet or not."""
         for record in records:
-            text = self._text(str(record.value))
+            text = _text(str(record.value))
             changed = any(text.language.finds(cue, text.lowered) for cue in ("changes", "lately"))
             if changed and not text.language.finds("beside", text.lowered):
                 self._changes += [(record, clause.words) for _, clauses in text.stated for clause in clauses]
@@ -288,11 +316,11 @@ class Coverage:
             id: Id of the overtaken statement.
             newer: The newer statement.
         """
-        self._newer[id] = [clause.words for clause in self._text(str(newer.value)).clauses]
+        self._newer[id] = [clause.words for clause in _text(str(newer.value)).clauses]
 
     def left(self, record: FactRecord[Any]) -> Excerpt | None:
         """Return what the block does not tell of a statement, without questions and requests; None if nothing."""
-        text = self._text(str(record.value))
+        text = _text(str(record.value))
         near = self._near(record)
         overtaking = self._newer.get(record.id, [])
         clauses = [clause for _, clauses in text.stated for clause in clauses]
@@ -318,23 +346,18 @@ class Coverage:
             said += _OPEN_END.sub("", text.text[slice(*span)])
         return Excerpt(said, tuple(_united(former)), terms)
 
-    def _text(self, text: str) -> _Text:
-        if text not in self._texts:
-            self._texts[text] = _Text(text)
-        return self._texts[text]
-
     def _indexed(self, value: _Value, record: FactRecord[Any]) -> frozenset[str]:
         """Index a value by its messages, and return its terms and those of quotes that tell nothing else."""
         terms = value.terms
         for quote in record.evidence:
             self._found[quote.conversation_id, quote.message_id].append((value, quote))
-            clauses = self._text(quote.quote).clauses
+            clauses = _text(quote.quote).clauses
             if len(clauses) == 1 and value.is_told_in(clauses[0], alone=True):
                 terms |= clauses[0].terms
         return terms
 
     def _covers(self, clause: _Clause, record: FactRecord[Any], near: Sequence[tuple[_Value, Evidence]]) -> bool:
-        if any(clause.terms <= told for told in self._told) or any(it.is_repeated_in(clause) for it in self._facts):
+        if self._told.holds(clause.terms) or any(it.is_repeated_in(clause) for it in self._facts):
             return True
         if any(record.timestamp <= until and clause.terms <= former for until, former in self._former):
             return True

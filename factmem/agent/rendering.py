@@ -310,9 +310,9 @@ def _line(record: FactRecord[Any], *, ids: bool, tag: str | None = None, content
         "name": record.concept.keyword if tag == "fact" else None,
         "by": None if record.details.origin is Origin.USER else record.details.origin.value,
         "flagged": ", ".join(record.details.flags) or None,
-        "said": f"{record.timestamp:%Y-%m-%d}",
-        "from": f"{record.fact.valid_from:%Y-%m-%d}" if record.fact.valid_from else None,
-        "until": f"{record.fact.valid_to:%Y-%m-%d}" if record.fact.valid_to else None,
+        "said": record.timestamp.date().isoformat(),
+        "from": record.fact.valid_from.date().isoformat() if record.fact.valid_from else None,
+        "until": record.fact.valid_to.date().isoformat() if record.fact.valid_to else None,
     }
     attributes = "".join(f' {name}="{escaped(value)}"' for name, value in optional.items() if value is not None)
     return f"<{tag}{attributes}>{content}</{tag}>"
