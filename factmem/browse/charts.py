@@ -14,7 +14,6 @@ from factmem.recall.results import ScoreParts
 from factmem.records import FactRecord
 
 __all__ = [
-    "Bar",
     "Graph",
     "GraphNode",
     "bars_of",
@@ -36,21 +35,6 @@ _MEANINGS: Final = {
 _MOST_CONCEPTS: Final = 12
 _MOST_VALUES: Final = 4
 """Maximum number of values drawn for one concept; the rest is counted."""
-
-
-@attrs.frozen(kw_only=True)
-class Bar:
-    """One part of a score.
-
-    Attributes:
-        name: Name of the part; see `factmem.recall.results.ScoreParts`.
-        share: Its size, from 0 to 1.
-        meaning: Its meaning, in a few words.
-    """
-
-    name: str
-    share: float
-    meaning: str
 
 
 @attrs.frozen(kw_only=True)
@@ -87,12 +71,9 @@ class Graph:
     left_out: int = 0
 
 
-def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
-    """Return the parts of a score as bars."""
-    return tuple(
-        Bar(name=name, share=min(1.0, max(0.0, share)), meaning=_MEANINGS[name])
-        for name, share in parts.by_name().items()
-    )
+def bars_of(parts: ScoreParts) -> list[tuple[str, float, str]]:
+    """Return the parts of a score as bars: their names, their sizes from 0 to 1, and what they mean in a few words."""
+    return [(name, min(1.0, max(0.0, share)), _MEANINGS[name]) for name, share in parts.by_name().items()]
 
 
 def marks_of(revisions: Sequence[FactRecord[Any]]) -> tuple[tuple[FactRecord[Any], float], ...]:

@@ -162,7 +162,7 @@ class MemoryFiles:
         return page
 
     def _edits(self, tree: MemoryTree, page: Page, text: str) -> Edits:
-        if visible(text).text != text:
+        if visible(text) != text:
             raise InvalidDataError("HTML comments are not kept here: leave them out, or write their words as a bullet")
         edits = reconciled(
             [(id, bullet.digest) for id, bullet in page.shown],
