@@ -252,8 +252,7 @@ class Lessons:
         """
         run = self._memory.for_run(identity)
         policy = run.config.loading.on_failure
-        found = run.use_blocking(lambda run: self._recall(run, task, about), _NOT_LOADED, policy)
-        return MemoryBlock() if found is None else found
+        return run.use_blocking(lambda run: self._recall(run, task, about), _NOT_LOADED, policy, MemoryBlock())
 
     async def _recall(self, run: MemoryRun, task: str, about: str) -> MemoryBlock:
         if not self._takes_part(run, wanted=run.identity.load):
@@ -280,8 +279,7 @@ class Lessons:
     def _apply_blocking(self, task: str, output: str) -> str:
         run = self._memory.for_run()
         policy = run.config.loading.on_failure
-        applied = run.use_blocking(lambda run: self._apply(run, task, output), _NOT_APPLIED, policy)
-        return output if applied is None else applied
+        return run.use_blocking(lambda run: self._apply(run, task, output), _NOT_APPLIED, policy, output)
 
     async def _apply(self, run: MemoryRun, task: str, output: str) -> str:
         if (model := self._model) is None:
@@ -341,8 +339,7 @@ class Lessons:
         """
         run = self._memory.for_run(identity)
         policy = run.config.saving.on_failure
-        learnt = run.use_blocking(lambda run: self._learn(run, task, output, feedback, taught), _NOT_SAVED, policy)
-        return () if learnt is None else learnt
+        return run.use_blocking(lambda run: self._learn(run, task, output, feedback, taught), _NOT_SAVED, policy, ())
 
     async def _learn(
         self, run: MemoryRun, task: str, output: str, feedback: str, taught: Sequence[str] | None

@@ -319,7 +319,7 @@ def _node(name: str, memory: AgentMemory, work: _Work, access: StateAccess[Any],
     def blocking(state: Any, config: Any = None) -> Any:
         history, identity = said(state, config)
         run = memory.for_run(identity)
-        return passed_on(state, run.use_blocking(lambda _: work(history, identity), f"{name} failed", policy))
+        return passed_on(state, run.use_blocking(lambda _: work(history, identity), f"{name} failed", policy, None))
 
     for function in (node, blocking):
         function.__name__ = function.__qualname__ = name

@@ -265,8 +265,9 @@ class MemoryRun:
             self.hear(history)
             return known
         loading = self.config.loading
-        block = self.use_blocking(lambda run: run.load(history), "nothing could be loaded", loading.on_failure)
-        return MemoryBlock() if block is None else block
+        return self.use_blocking(
+            lambda run: run.load(history), "nothing could be loaded", loading.on_failure, MemoryBlock()
+        )
 
     def save_blocking(self, history: Sequence[Message]) -> SavedHistory | None:
         """Save like `save`, without an event loop; hooks run in the memory's loop.
@@ -276,20 +277,20 @@ class MemoryRun:
         """
         saving = self.config.saving
         saved = self.use_blocking(
-            lambda run: run.save(history), "the history could not be submitted", saving.on_failure
+            lambda run: run.save(history), "the history could not be submitted", saving.on_failure, None
         )
         return None if saved is None else saved.held_by(self.held)
 
-    def use_blocking(self, work: Callable[[MemoryRun], Awaitable[T]], what: str, policy: FailurePolicy) -> T | None:
+    def use_blocking(
+        self, work: Callable[[MemoryRun], Awaitable[T]], what: str, policy: FailurePolicy, otherwise: T
+    ) -> T:
         """Call an async function of this run without an event loop, in that of its memory.
 
         Args:
             work: The function. It is given this run, for use in that event loop.
             what: See `failed`.
             policy: Treatment of a memory that cannot be opened; the function treats other errors.
-
-        Returns:
-            Its result; None if the memory cannot be opened, and that was logged.
+            otherwise: The result if the memory cannot be opened, and that was logged.
 
         Raises:
             CapabilityError: The program opened the memory, in an event loop.
@@ -301,7 +302,7 @@ class MemoryRun:
             raise
         except FactMemError as error:
             self.failed(what, error, policy)
-            return None
+            return otherwise
         return self.held.use_blocking(lambda memory: work(attrs.evolve(self, held=OpenMemoryHolder(memory))))
 
     async def attempt(

@@ -14,9 +14,7 @@ from factmem.recall.results import ScoreParts
 from factmem.records import FactRecord
 
 __all__ = [
-    "Bar",
     "Graph",
-    "GraphEdge",
     "GraphNode",
     "bars_of",
     "graph_of",
@@ -40,21 +38,6 @@ _MOST_VALUES: Final = 4
 
 
 @attrs.frozen(kw_only=True)
-class Bar:
-    """One part of a score.
-
-    Attributes:
-        name: Name of the part; see `factmem.recall.results.ScoreParts`.
-        share: Its size, from 0 to 1.
-        meaning: Its meaning, in a few words.
-    """
-
-    name: str
-    share: float
-    meaning: str
-
-
-@attrs.frozen(kw_only=True)
 class GraphNode:
     """One node of a graph: the subject, a concept, or a value.
 
@@ -74,34 +57,23 @@ class GraphNode:
 
 
 @attrs.frozen(kw_only=True)
-class GraphEdge:
-    """A line of a graph, as the positions of its nodes."""
-
-    start: GraphNode
-    end: GraphNode
-
-
-@attrs.frozen(kw_only=True)
 class Graph:
     """The facts of one subject as a tree around it.
 
     Attributes:
         nodes: The subject first, then each concept before its values.
-        edges: The lines between them.
+        edges: The lines between them, each with both its ends.
         left_out: Number of concepts that are not drawn.
     """
 
     nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]
+    edges: tuple[tuple[GraphNode, GraphNode], ...]
     left_out: int = 0
 
 
-def bars_of(parts: ScoreParts) -> tuple[Bar, ...]:
-    """Return the parts of a score as bars."""
-    return tuple(
-        Bar(name=name, share=min(1.0, max(0.0, share)), meaning=_MEANINGS[name])
-        for name, share in parts.by_name().items()
-    )
+def bars_of(parts: ScoreParts) -> list[tuple[str, float, str]]:
+    """Return the parts of a score as bars: their names, their sizes from 0 to 1, and what they mean in a few words."""
+    return [(name, min(1.0, max(0.0, share)), _MEANINGS[name]) for name, share in parts.by_name().items()]
 
 
 def marks_of(revisions: Sequence[FactRecord[Any]]) -> tuple[tuple[FactRecord[Any], float], ...]:
@@ -139,11 +111,11 @@ def graph_of(subject: str, records: Sequence[FactRecord[Any]]) -> Graph:
         towards = angle + turn * (len(labels) - 1) / 2
         concept = GraphNode(label=keyword, ring=1, x=0.48 * math.cos(towards), y=0.48 * math.sin(towards))
         nodes.append(concept)
-        edges.append(GraphEdge(start=middle, end=concept))
+        edges.append((middle, concept))
         for label, id in labels:
             leaf = GraphNode(label=label, ring=2, x=math.cos(angle), y=math.sin(angle), record_id=id)
             nodes.append(leaf)
-            edges.append(GraphEdge(start=concept, end=leaf))
+            edges.append((concept, leaf))
             angle += turn
     return Graph(nodes=tuple(nodes), edges=tuple(edges), left_out=len(by_concept) - len(drawn))
 

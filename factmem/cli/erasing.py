@@ -13,7 +13,7 @@ import typer
 from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids
 from factmem.cli.options import Selection, SomeIdsArgument, from_day, stdin_or_text
-from factmem.cli.output import console, print_block, record_block
+from factmem.cli.output import console, print_records
 from factmem.cli.session import FAILED, Session
 from factmem.errors import InvalidDataError, RecordNotFoundError, StateConflictError
 from factmem.json_form import attributes, record_json
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["forget"]
 
 _SHOWN_AT_MOST = 20
-_ANY = Selection()
 
 
 async def forget(
     session: Session,
     ids: SomeIdsArgument = None,
-    selection: Selection = _ANY,
+    selection: Selection = Selection(),
     before: Annotated[dt.datetime | None, typer.Option(parser=from_day, metavar="DATE")] = None,
     max_importance: Annotated[float | None, typer.Option(min=0, max=1, metavar="NUMBER")] = None,
     expired: bool = False,
@@ -161,8 +160,7 @@ def _answer(question: str) -> str:
 
 
 def _print_some(out: Console, doomed: Erasure) -> None:
-    for record in doomed.records[:_SHOWN_AT_MOST]:
-        print_block(out, " ×", record_block(record))
+    print_records(out, doomed.records[:_SHOWN_AT_MOST], lambda record: " ×")
     if len(doomed) > _SHOWN_AT_MOST:
         out.print(f"… and {len(doomed) - _SHOWN_AT_MOST} more")
 

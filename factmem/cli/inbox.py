@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from factmem.browse.texts import counted
 from factmem.cli.ids import full_ids, lengthened, short_id
 from factmem.cli.options import BudgetOption, IdsArgument, ReasonOption, Selection, SomeIdsArgument
-from factmem.cli.output import print_block, print_changes, record_block
+from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import FAILED, Session, in_words, report
 from factmem.errors import InvalidDataError, ModelError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from factmem.memory.background import Remembered
     from factmem.memory.review import DeadLetter, Quarantine
-    from factmem.records import FactRecord
 
 __all__ = ["accept", "dismiss", "list_letters", "list_quarantined", "reject", "resume", "retry"]
 
@@ -32,7 +31,6 @@ SomeLettersArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the dead letters (default: all).")
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="All quarantined records, or those that the filters leave.")]
-_ANY: Final = Selection()
 
 
 async def resume(session: Session, budget: BudgetOption = None) -> None:
@@ -121,25 +119,22 @@ async def dismiss(session: Session, ids: IdsArgument) -> None:
     session.show({"dismissed": count}, lambda out: out.print(f"{counted(count, 'dead letter')} dismissed"))
 
 
-async def list_quarantined(session: Session, selection: Selection = _ANY) -> None:
+async def list_quarantined(session: Session, selection: Selection = Selection()) -> None:
     """Show the quarantined records, which are neither loaded nor recalled, and why each waits."""
     async with session.memory(subject=selection.subject, scope=selection.scope) as memory:
         records = await memory.inbox.quarantine.list(**selection.filters())
-    session.show([record_json(record) for record in records], lambda out: _print_quarantined(out, records))
 
+    def render(out: Console) -> None:
+        print_records(out, records, lambda record: record.details.origin.value, empty="Nothing is quarantined.")
 
-def _print_quarantined(out: Console, records: Sequence[FactRecord[Any]]) -> None:
-    if not records:
-        out.print("Nothing is quarantined.")
-    for record in records:
-        print_block(out, record.details.origin.value, record_block(record))
+    session.show([record_json(record) for record in records], render)
 
 
 async def accept(
     session: Session,
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
-    selection: Selection = _ANY,
+    selection: Selection = Selection(),
     reason: ReasonOption = None,
 ) -> None:
     """Accept quarantined records as facts: those named, or with --all those that the filters leave."""
@@ -151,7 +146,7 @@ async def reject(
     session: Session,
     ids: SomeIdsArgument = None,
     everything: AllOption = False,
-    selection: Selection = _ANY,
+    selection: Selection = Selection(),
     reason: ReasonOption = None,
 ) -> None:
     """Reject quarantined records: those named, or with --all those that the filters leave. `forget` erases them."""

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
@@ -202,19 +202,28 @@ class _Outcome:
     quarantined: int = 0
 
 
-ReadFile = Callable[[Path], AsyncIterator[Conversation]]
-"""Reads the conversations of a file."""
+AboutIn = Callable[["Memory"], Awaitable[About]]
+"""Returns the properties of all conversations in a memory."""
 
 
 @attrs.define
-class _File:
-    """The submissions of one file."""
+class _Submitted:
+    """The submissions of one file.
+
+    Attributes:
+        submissions: One for each conversation.
+        again: Those of conversations that are read again.
+        known: Number of conversations that were submitted before.
+        redacted: Redacted secrets, by kind.
+    """
 
     submissions: list[Submission] = attrs.field(factory=list)
     again: list[Submission] = attrs.field(factory=list)
     known: int = 0
     redacted: Counter[str] = attrs.field(factory=Counter)
-    error: FactMemError | None = None
+
+    def __add__(self, other: _Submitted) -> _Submitted:
+        return _Submitted(*(getattr(self, name) + getattr(other, name) for name in attrs.asdict(self, recurse=False)))
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -233,148 +242,12 @@ class _File:
         return tallied([*self.again, *self.submissions])
 
 
-@attrs.frozen(kw_only=True)
-class Understanding:
-    """Submits conversations to the language model and waits until they are read.
-
-    Every conversation is in the store, in a transaction of its own, before the wait begins.
-
-    Attributes:
-        memory: The memory.
-        watch: Waits and collects errors.
-        about: Properties of all conversations.
-        looking_for: What to look for in them.
-        options: The options of reading.
-        costs: The costs of the run.
-    """
-
-    memory: Memory
-    watch: Watch
-    about: About
-    looking_for: DetectionRequest | None
-    options: ReadingOptions
-    costs: CostReport
-
-    async def take(self, files: Sequence[Path], read: ReadFile) -> _Outcome:
-        """Ingest files."""
-        taken = {file: _File() for file in files}
-        with self.watch.noting_interruption():
-            earlier = await self.memory.inbox.resume()
-            self.watch.expect(earlier)
-            for file, submitted in taken.items():
-                try:
-                    async for conversation in read(file):
-                        await self._submit(conversation, submitted)
-                except FactMemError as error:
-                    submitted.error = error
-            await self.watch.wait()
-        return self._outcome(taken, earlier)
-
-    async def _submit(self, conversation: Conversation, submitted: _File) -> None:
-        if self.options.again:
-            await self._read_again(conversation, submitted)
-        submission = await self.memory.remember_many(
-            [conversation], **self.about, looking_for=self.looking_for, consolidate=self.options.consolidate
-        )
-        self.watch.expect(submission)
-        submitted.submissions.append(submission)
-        # A conversation with words that has nothing pending was submitted before.
-        submitted.known += not submission.pending and await _stored_id(conversation) is not None
-        submitted.redacted += _secrets_in(conversation)
-
-    async def _read_again(self, conversation: Conversation, submitted: _File) -> None:
-        """Submit the stored words of a conversation again, if there are any at this place."""
-        from factmem.memory.remembering import StoredSession
-
-        if (id := await _stored_id(conversation)) is None:
-            return
-        # Without options, look for the same as `remember_many` does by default.
-        request = self.looking_for
-        if request is None and self.memory.inbox.reads_words:
-            request = DetectionRequest(subjects=(self.about["subject"],), open=True)
-        with contextlib.suppress(RecordNotFoundError):
-            submission = await self.memory.generate(
-                StoredSession(id=id),
-                subject=self.about["subject"],
-                scope=self.about["scope"],
-                looking_for=request,
-                consolidate=self.options.consolidate,
-                private=self.about["private"],
-            )
-            self.watch.expect(submission)
-            submitted.again.append(submission)
-
-    def _outcome(self, taken: dict[Path, _File], earlier: Submission) -> _Outcome:
-        session, all_of = self.watch.session, _File()
-        for submitted in taken.values():
-            all_of.submissions += submitted.submissions
-            all_of.again += submitted.again
-            all_of.known += submitted.known
-            all_of.redacted += submitted.redacted
-        data: dict[str, Json] = {
-            "store": session.shown_address,
-            "model": session.model,
-            **all_of.to_json(),
-            "resumed": len(earlier.ids),
-            "unread": self.watch.pending,
-            "cost": {
-                **self.costs.total.to_json(),
-                "by_operation": {name.value: cost.to_json() for name, cost in self.costs.by_operation.items()},
-            },
-            "files": [
-                {"file": str(file), **submitted.to_json(), "failed": submitted.error is not None}
-                for file, submitted in taken.items()
-            ],
-        }
-        errors: list[tuple[FactMemError, Path | None]] = [
-            (submitted.error, file) for file, submitted in taken.items() if submitted.error
-        ]
-        tally = tallied([earlier, *all_of.again, *all_of.submissions])
-        if (unread := self.watch.failure(tally, "conversation")) is not None:
-            errors.append((unread, None))
-        return _Outcome(
-            data=data,
-            render=lambda out: self._print(out, taken, all_of, earlier),
-            errors=errors,
-            quarantined=tally.quarantined,
-        )
-
-    def _print(self, out: Console, taken: dict[Path, _File], all_of: _File, earlier: Submission) -> None:
-        if len(taken) > 1:
-            for file, submitted in taken.items():
-                out.print(f"{file}: {submitted}")
-        out.print(str(all_of))
-        for line in all_of.tally.lines:
-            out.print(line)
-        if all_of.again:
-            out.print(f"{counted(len(all_of.again), 'conversation')} known already, and read again")
-        elif all_of.known:
-            out.print(
-                f"{counted(all_of.known, 'conversation')} known already, and not shown to the model again; "
-                "to read it again, give the same command with --again"
-            )
-        if earlier.ids:
-            out.print(f"an earlier run had left {counted(len(earlier.ids), 'submission')} unread: {tallied([earlier])}")
-        for operation, cost in self.costs.by_operation.items():
-            out.print(f"{operation.value}: {cost}", style="dim")
-        if self.watch.pending:
-            out.print(
-                f"the budget is spent: {counted(self.watch.pending, 'conversation')} not read yet, but kept; "
-                f"continue with  {self.watch.session.command_line('resume')}"
-            )
-        if all_of.submissions:
-            out.print(f"kept in {self.watch.session.shown_address}", style="dim")
-
-
 async def _stored_id(conversation: Conversation) -> str | None:
     """Return the id of a conversation in the store; None if it holds nothing to keep."""
     from factmem.detection import utterances
 
     said = await to_thread.run_sync(utterances, conversation, dt.datetime.now(dt.UTC))
     return said[0].conversation_id if said else None
-
-
-_READING: Final = ReadingOptions()
 
 
 async def ingest(
@@ -384,7 +257,7 @@ async def ingest(
     subject: SubjectOption = None,
     source: OriginNameOption = None,
     private: PrivateOption = False,
-    reading: ReadingOptions = _READING,
+    reading: ReadingOptions = ReadingOptions(),
     trust: bool = False,
 ) -> None:
     """Ingest conversations or documents, with secrets redacted; ingesting a file again changes nothing.
@@ -402,9 +275,14 @@ async def ingest(
     from factmem.importers.documents import is_document
     from factmem.providers.registry import open_provider
 
-    if reading != _READING:
+    if reading != ReadingOptions():
         session.check_model("detecting facts")
-    given = _Given(subject=subject, scope=scope, source=source, private=session.private(private))
+    owned = session.private(private)
+
+    async def about(memory: Memory) -> About:
+        place = scope or MemoryScope.CROSS_PRODUCT
+        return About(subject=await session.subject_in(memory, subject), scope=place, source=source, private=owned)
+
     found = await to_thread.run_sync(_files_in, files)
     documents = [file for file in found if is_document(file)]
     conversations = [file for file in found if not is_document(file)]
@@ -414,11 +292,11 @@ async def ingest(
     if conversations:
         async with open_provider(session.address) as provider:
             if session.model is None:
-                outcomes.append(await _keep(session, provider, conversations, given))
+                outcomes.append(await _keep(session, provider, conversations, about))
             else:
-                outcomes.append(await _understand(session, provider, conversations, given, reading))
+                outcomes.append(await _understand(session, provider, conversations, about, reading))
     if documents:
-        outcomes.append(await _keep_documents(session, documents, given, trust=trust))
+        outcomes.append(await _keep_documents(session, documents, about, trust=trust))
     _show(session, outcomes)
 
 
@@ -478,26 +356,7 @@ def _show(session: Session, outcomes: Sequence[_Outcome]) -> None:
         raise typer.Exit(FAILED)
 
 
-@attrs.frozen(kw_only=True)
-class _Given:
-    """Properties of all conversations."""
-
-    subject: MemorySubject | None
-    scope: str | None
-    source: str | None
-    private: bool | None
-
-    async def about(self, session: Session, memory: Memory) -> About:
-        """Return the properties as arguments of `Memory.remember`."""
-        return About(
-            subject=await session.subject_in(memory, self.subject),
-            scope=self.scope or MemoryScope.CROSS_PRODUCT,
-            source=self.source,
-            private=self.private,
-        )
-
-
-async def _keep_documents(session: Session, files: Sequence[Path], given: _Given, *, trust: bool) -> _Outcome:
+async def _keep_documents(session: Session, files: Sequence[Path], about: AboutIn, *, trust: bool) -> _Outcome:
     """Keep the passages of documents."""
     from factmem.importers.contract import ImportOptions
     from factmem.importers.documents import ingest_document
@@ -505,11 +364,12 @@ async def _keep_documents(session: Session, files: Sequence[Path], given: _Given
     reports: list[DocumentReport] = []
     errors: list[tuple[FactMemError, Path | None]] = []
     async with session.memory(read_only=False) as memory:
+        given = await about(memory)
         options = ImportOptions(
-            subject=await session.subject_in(memory, given.subject),
-            scope=MemoryScope.CROSS_PRODUCT if given.scope is None else MemoryScope.parse(given.scope),
-            source=given.source,
-            private=given.private or session.user is not None,
+            subject=given["subject"],
+            scope=MemoryScope.parse(str(given["scope"])),
+            source=given["source"],
+            private=given["private"] or session.user is not None,
             owner=session.reader,
         )
         for file in files:
@@ -522,10 +382,12 @@ async def _keep_documents(session: Session, files: Sequence[Path], given: _Given
         "documents": [attributes(report) for report in reports],
         "failed": [str(file) for _, file in errors],
     }
-    return _Outcome(data=data, render=lambda out: _print_documents(out, session, reports, given.source), errors=errors)
+    return _Outcome(
+        data=data, render=lambda out: _print_documents(out, session, reports, source=given["source"]), errors=errors
+    )
 
 
-def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport], source: str | None) -> None:
+def _print_documents(out: Console, session: Session, reports: Sequence[DocumentReport], *, source: str | None) -> None:
     for read in reports:
         more = [
             f"{count} {what}"
@@ -546,29 +408,23 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         out.print(f"ask it with  {question}", style="dim")
 
 
-async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence[Path], given: _Given) -> _Outcome:
+async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn) -> _Outcome:
     """Keep conversations word for word."""
-    results: dict[Path, Ingestion] = {}
-    errors: list[tuple[FactMemError, Path | None]] = []
+    results = {file: Ingestion() for file in files}
     async with session.memory(provider=provider, read_only=False) as memory:
-        about = await given.about(session, memory)
-        for file in files:
-            results[file] = Ingestion()
-            try:
-                async for conversation in _conversations(session, file):
-                    results[file] += await kept(session, memory, provider, conversation, about)
-            except FactMemError as error:
-                errors.append((error, file))
+        given = await about(memory)
+
+        async def keep(file: Path, conversation: Conversation) -> None:
+            results[file] += await kept(session, memory, provider, conversation, given)
+
+        errors = await _taken(session, files, keep)
     total, failed = sum(results.values(), Ingestion()), {file for _, file in errors}
     listed: list[Json] = [
         {"file": str(file), **attributes(result), "failed": file in failed} for file, result in results.items()
     ]
 
     def render(out: Console) -> None:
-        if len(results) > 1:
-            for file, result in results.items():
-                out.print(f"{file}: {result}")
-        out.print(str(total))
+        _print_files(out, results, total)
         if total.conversations:
             out.print(f"kept in {session.shown_address}", style="dim")
 
@@ -576,17 +432,29 @@ async def _keep(session: Session, provider: AgentMemoryProvider, files: Sequence
     return _Outcome(data=data, render=render, errors=errors, quarantined=total.quarantined)
 
 
+def _print_files(out: Console, results: Mapping[Path, object], total: object) -> None:
+    """Print the numbers of each file, if there are several, and of all."""
+    if len(results) > 1:
+        for file, result in results.items():
+            out.print(f"{file}: {result}")
+    out.print(str(total))
+
+
 async def _understand(
     session: Session,
     provider: AgentMemoryProvider,
     files: Sequence[Path],
-    given: _Given,
+    about: AboutIn,
     reading: ReadingOptions,
 ) -> _Outcome:
-    """Detect facts in conversations with a language model."""
+    """Submit conversations to the language model, and wait until facts are detected in them.
+
+    Every conversation is in the store, in a transaction of its own, before the wait begins.
+    """
     from factmem.llm import CostReport
 
     watch, costs = Watch(session), CostReport()
+    results = {file: _Submitted() for file in files}
     async with session.memory(
         provider=provider,
         read_only=False,
@@ -596,16 +464,119 @@ async def _understand(
         observers=[costs],
         budget=reading.budget,
     ) as memory:
-        about = await given.about(session, memory)
-        understanding = Understanding(
-            memory=memory,
-            watch=watch,
-            about=about,
-            looking_for=reading.request(about["subject"]),
-            options=reading,
-            costs=costs,
+        given = await about(memory)
+        request = reading.request(given["subject"])
+
+        async def submit(file: Path, conversation: Conversation) -> None:
+            submitted = results[file]
+            if (
+                reading.again
+                and (again := await _read_again(memory, conversation, given, request, reading)) is not None
+            ):
+                watch.expect(again)
+                submitted.again.append(again)
+            submission = await memory.remember_many(
+                [conversation], **given, looking_for=request, consolidate=reading.consolidate
+            )
+            watch.expect(submission)
+            submitted.submissions.append(submission)
+            # A conversation with words that has nothing pending was submitted before.
+            submitted.known += not submission.pending and await _stored_id(conversation) is not None
+            submitted.redacted += _secrets_in(conversation)
+
+        with watch.noting_interruption():
+            earlier = await memory.inbox.resume()
+            watch.expect(earlier)
+            errors = await _taken(session, files, submit)
+            await watch.wait()
+    total, failed = sum(results.values(), _Submitted()), {file for _, file in errors}
+    data: dict[str, Json] = {
+        "store": session.shown_address,
+        "model": session.model,
+        **total.to_json(),
+        "resumed": len(earlier.ids),
+        "unread": watch.pending,
+        "cost": {
+            **costs.total.to_json(),
+            "by_operation": {name.value: cost.to_json() for name, cost in costs.by_operation.items()},
+        },
+        "files": [
+            {"file": str(file), **submitted.to_json(), "failed": file in failed} for file, submitted in results.items()
+        ],
+    }
+    tally = tallied([earlier, *total.again, *total.submissions])
+    if (unread := watch.failure(tally, "conversation")) is not None:
+        errors.append((unread, None))
+
+    def render(out: Console) -> None:
+        _print_files(out, results, total)
+        _print_understood(out, watch, total, earlier, costs)
+
+    return _Outcome(data=data, render=render, errors=errors, quarantined=tally.quarantined)
+
+
+def _print_understood(out: Console, watch: Watch, total: _Submitted, earlier: Submission, costs: CostReport) -> None:
+    for line in total.tally.lines:
+        out.print(line)
+    if total.again:
+        out.print(f"{counted(len(total.again), 'conversation')} known already, and read again")
+    elif total.known:
+        out.print(
+            f"{counted(total.known, 'conversation')} known already, and not shown to the model again; "
+            "to read it again, give the same command with --again"
         )
-        return await understanding.take(files, lambda file: _conversations(session, file))
+    if earlier.ids:
+        out.print(f"an earlier run had left {counted(len(earlier.ids), 'submission')} unread: {tallied([earlier])}")
+    for operation, cost in costs.by_operation.items():
+        out.print(f"{operation.value}: {cost}", style="dim")
+    if watch.pending:
+        out.print(
+            f"the budget is spent: {counted(watch.pending, 'conversation')} not read yet, but kept; "
+            f"continue with  {watch.session.command_line('resume')}"
+        )
+    if total.submissions:
+        out.print(f"kept in {watch.session.shown_address}", style="dim")
+
+
+async def _read_again(
+    memory: Memory,
+    conversation: Conversation,
+    about: About,
+    looking_for: DetectionRequest | None,
+    reading: ReadingOptions,
+) -> Submission | None:
+    """Submit the stored words of a conversation again, if there are any at this place."""
+    from factmem.memory.remembering import StoredSession
+
+    if (id := await _stored_id(conversation)) is None:
+        return None
+    # Without options, look for the same as `remember_many` does by default.
+    if looking_for is None and memory.inbox.reads_words:
+        looking_for = DetectionRequest(subjects=(about["subject"],), open=True)
+    with contextlib.suppress(RecordNotFoundError):
+        return await memory.generate(
+            StoredSession(id=id),
+            subject=about["subject"],
+            scope=about["scope"],
+            looking_for=looking_for,
+            consolidate=reading.consolidate,
+            private=about["private"],
+        )
+    return None
+
+
+async def _taken(
+    session: Session, files: Sequence[Path], take: Callable[[Path, Conversation], Awaitable[None]]
+) -> list[tuple[FactMemError, Path | None]]:
+    """Call a function with each conversation of some files, and return the errors, each with its file."""
+    errors: list[tuple[FactMemError, Path | None]] = []
+    for file in files:
+        try:
+            async for conversation in _conversations(session, file):
+                await take(file, conversation)
+        except FactMemError as error:
+            errors.append((error, file))
+    return errors
 
 
 async def _conversations(session: Session, file: Path) -> AsyncIterator[Conversation]:

@@ -32,7 +32,6 @@ __all__ = ["audit", "list_", "show"]
 
 _PAGE_SIZE: Final = 20
 _TRAIL_SIZE: Final = 50
-_ANY: Final = Selection()
 
 
 class _Action(enum.StrEnum):
@@ -53,7 +52,7 @@ class _Action(enum.StrEnum):
 
 async def list_(
     session: Session,
-    selection: Selection = _ANY,
+    selection: Selection = Selection(),
     order: Literal["said", "recorded", "importance"] = "said",
     reverse: Annotated[bool, typer.Option("--reverse", "-r")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1)] = _PAGE_SIZE,
@@ -146,7 +145,7 @@ def _happened(entry: AuditEntry) -> str:
 async def audit(
     session: Session,
     ids: SomeIdsArgument = None,
-    selection: Selection = _ANY,
+    selection: Selection = Selection(),
     origin: list[Origin] | None = None,
     action: list[_Action] | None = None,
     actor: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,

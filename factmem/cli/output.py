@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -57,13 +57,9 @@ def console(*, stderr: bool = False) -> Console:
 def value_shown(value: Json) -> str:
     """Return a value as one line, shortened on a terminal."""
     text = value_text(value)
-    if len(text) <= _LONGEST_ON_A_TERMINAL or not _on_a_terminal():
+    if len(text) <= _LONGEST_ON_A_TERMINAL or not sys.stdout.isatty():
         return shown(text)
     return f"{shown(text[:_LONGEST_ON_A_TERMINAL])} … ({len(text):,} characters; --json shows all)"
-
-
-def _on_a_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def deep_block(found: DeepRecall) -> list[Text]:
@@ -157,13 +153,18 @@ def _source(evidence: Evidence, *, value: Json) -> Text:
     return line if evidence.quote == value else Text.assemble((f"“{value_shown(evidence.quote)}” ", "italic"), line)
 
 
-def print_records(out: Console, records: Iterable[FactRecord[Any]], *, empty: str = "") -> None:
-    """Print records for people, or a text if there are none."""
-    listed = list(records)
-    if not listed and empty:
+def print_records(
+    out: Console,
+    records: Sequence[FactRecord[Any]],
+    label: Callable[[FactRecord[Any]], str] = lambda record: "•",
+    *,
+    empty: str = "",
+) -> None:
+    """Print records for people, each after a label, or a text if there are none."""
+    if not records and empty:
         out.print(empty)
-    for record in listed:
-        print_block(out, "•", record_block(record))
+    for record in records:
+        print_block(out, label(record), record_block(record))
 
 
 def print_changes(out: Console, changes: Iterable[Change], label: str | None = None) -> None:

@@ -39,10 +39,6 @@ __all__ = ["history", "load", "profile", "recall"]
 _PLACES: Final = 5
 
 
-_SCORING: Final = Scoring()
-_ANY: Final = Selection()
-
-
 AsOfOption = Annotated[
     dt.datetime | None,
     typer.Option(parser=through_day, metavar="DATE", help="Facts as of this time (a date: its end)."),
@@ -53,10 +49,10 @@ async def recall(
     session: Session,
     query: str,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1)] = 10,
-    selection: Selection = _ANY,
+    selection: Selection = Selection(),
     as_of: AsOfOption = None,
     depth: Literal["shallow", "deep"] = "shallow",
-    scoring: Scoring = _SCORING,
+    scoring: Scoring = Scoring(),
     earlier: bool = False,
     explain: bool = False,
 ) -> None:
@@ -225,16 +221,13 @@ async def history(
         if not records:
             await session.note_if_empty(memory, scope=scope)
             raise await _unknown(keyword, memory, session)
+    from factmem.cli.output import print_records
     from factmem.json_form import record_json
 
-    session.show([record_json(record) for record in records], lambda out: _print_history(out, records))
-
-
-def _print_history(out: Console, records: list[FactRecord[Any]]) -> None:
-    from factmem.cli.output import print_block, record_block
-
-    for record in records:
-        print_block(out, f"r{record.revision}", record_block(record))
+    session.show(
+        [record_json(record) for record in records],
+        lambda out: print_records(out, records, lambda record: f"r{record.revision}"),
+    )
 
 
 async def profile(

@@ -10,7 +10,7 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["browse", "mcp"]
 
-_WALLS: Final = Walls()
-
 
 async def browse(
     session: Session,
     web: bool = False,
-    walls: Walls = _WALLS,
+    walls: Walls = Walls(),
     port: Annotated[int | None, typer.Option(min=0, max=65535, metavar="NUMBER")] = None,
     open_page: Annotated[bool | None, typer.Option("--open/--no-open")] = None,
 ) -> None:
@@ -104,9 +102,6 @@ def _has_window() -> bool:
     return type(found) is not webbrowser.GenericBrowser
 
 
-_SCORING: Final = Scoring()
-
-
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdecimal() or int(port) > 65_535:
@@ -121,13 +116,13 @@ def _names(text: str) -> tuple[str, ...]:
 async def mcp(
     session: Session,
     http: Annotated[str | None, typer.Option(metavar="HOST:PORT")] = None,
-    walls: Walls = _WALLS,
+    walls: Walls = Walls(),
     tools: Annotated[str | None, typer.Option(metavar="A,B")] = None,
     trust: bool = False,
     allow_erase: bool = False,
     max_waiting: Annotated[int | None, typer.Option(metavar="N", min=1)] = None,
     max_waiting_per_client: Annotated[int | None, typer.Option(metavar="N", min=1)] = None,
-    scoring: Scoring = _SCORING,
+    scoring: Scoring = Scoring(),
     token: Annotated[str | None, typer.Option(envvar="FACTMEM_MCP_TOKEN", metavar="TEXT")] = None,
 ) -> None:
     """Serve the memory to MCP clients such as Claude Desktop, VS Code and Cursor; needs the extra `mcp`.

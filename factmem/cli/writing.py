@@ -31,13 +31,13 @@ from factmem.cli.options import (
     metadata,
     scalar,
 )
-from factmem.cli.output import print_block, print_changes, record_block
+from factmem.cli.output import print_block, print_changes, print_records, record_block
 from factmem.cli.progress import Tally, Watch
 from factmem.cli.session import FAILED, Session, report
 from factmem.facts import Concept, FactType
 from factmem.json_form import attributes, record_json
 from factmem.providers.memory import NoMemory
-from factmem.records import FactDetails, FactRecord
+from factmem.records import FactDetails
 from factmem.scalars import Scalar, scalar_named, typed_names
 from factmem.scopes import MemoryScope
 from factmem.values import Json
@@ -154,16 +154,6 @@ async def extract(session: Session, text: TextArgument = "-") -> None:
     session.show(list(statements), render)
 
 
-@attrs.frozen(kw_only=True)
-class _Described:
-    """The concept as the options describe it; the rest is as the store has it."""
-
-    keyword: str
-    type: Scalar | None
-    multiple: bool
-    description: str | None
-
-
 async def save(
     session: Session,
     keyword: str,
@@ -200,38 +190,28 @@ async def save(
     """
     owned = session.private(private)
     details = FactDetails(importance=importance, categories=tuple(category or ()), source=source)
-    described = _Described(keyword=keyword, type=type, multiple=multiple, description=description)
     async with session.memory(subject=subject, scope=scope, read_only=False) as memory:
-        concept, typed = await _concept(memory, described, value)
+        known = [record.concept for record in await memory.list_records(concepts=[keyword], limit=1)]
+        if known and type is None:
+            value_type = known[0].value_type
+            typed = typed_value(value, value_type)
+        else:
+            named = type or scalar_named("str")
+            value_type, typed = named.type, parsed_value(value, named)
+        several = multiple or any(concept.fact_type is FactType.MULTIPLE for concept in known)
+        make = Concept.multiple if several else Concept.single
+        about = description or next((concept.description for concept in known), "")
         records = await memory.save(
-            concept.fact([typed], timestamp=timestamp or dt.datetime.now(dt.UTC)),
+            make(keyword, about, value_type).fact([typed], timestamp=timestamp or dt.datetime.now(dt.UTC)),
             subject=await session.subject_in(memory, subject),
             scope=scope or MemoryScope.CROSS_PRODUCT,
             details=details,
             private=owned,
             ttl=ttl,
         )
-    session.show([record_json(record) for record in records], lambda out: _print_saved(out, records))
-
-
-async def _concept(memory: Memory, described: _Described, text: str) -> tuple[Concept[Any, Any], Any]:
-    """Return the concept to save, and the parsed value."""
-    known = [record.concept for record in await memory.list_records(concepts=[described.keyword], limit=1)]
-    description = described.description or next((concept.description for concept in known), "")
-    if known and described.type is None:
-        value_type = known[0].value_type
-        value = typed_value(text, value_type)
-    else:
-        named = described.type or scalar_named("str")
-        value_type, value = named.type, parsed_value(text, named)
-    several = described.multiple or any(concept.fact_type is FactType.MULTIPLE for concept in known)
-    make = Concept.multiple if several else Concept.single
-    return make(described.keyword, description, value_type), value
-
-
-def _print_saved(out: Console, records: tuple[FactRecord[Any], ...]) -> None:
-    for record in records:
-        print_block(out, "saved", record_block(record))
+    session.show(
+        [record_json(record) for record in records], lambda out: print_records(out, records, lambda record: "saved")
+    )
 
 
 async def update(

@@ -6,7 +6,7 @@ import datetime as dt
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from typing import Final, Self
+from typing import Final
 
 import attrs
 from anyio import to_thread
@@ -32,20 +32,12 @@ def _known(number: int, known: Known) -> str:
     return element("known", known.text, number=str(number), said=_time(known.said_at))
 
 
-@attrs.frozen
-class _Task:
-    """Question to a model: its tag, its instructions and its examples."""
-
-    tag: str
-    instructions: str
-    examples: tuple[WorkedExample, ...]
-
-    @classmethod
-    @functools.cache
-    def of(cls, name: str) -> Self:
-        """Return a task of ``questions.toml``."""
-        data = table("consolidation/questions")[name]
-        return cls(data["tag"], data["instructions"], tuple(_example(data["tag"], **item) for item in data["examples"]))
+@functools.cache
+def _task(name: str) -> tuple[str, Prompt]:
+    """Return the tag of what is new in a question of ``questions.toml``, and the question without content."""
+    data = table("consolidation/questions")[name]
+    examples = tuple(_example(data["tag"], **item) for item in data["examples"])
+    return data["tag"], Prompt(instructions=data["instructions"], content="", examples=examples)
 
 
 def _example(tag: str, new: str, known: Sequence[str], answer: str) -> WorkedExample:
@@ -86,11 +78,11 @@ class InstructorConsolidator:
 
     def _question(self, novelty: Novelty) -> tuple[list[int], Prompt]:
         """Return the prompt, and the index in the novelty of each number in it."""
-        task = _Task.of("forget" if novelty.removal else "compare")
-        new = element(task.tag, self.redact(novelty.text), said=_time(novelty.said_at))
+        tag, prompt = _task("forget" if novelty.removal else "compare")
+        new = element(tag, self.redact(novelty.text), said=_time(novelty.said_at))
         numbers = list(self._showable(novelty, self.model.max_chars - len(document(new))))
         lines = [_known(number, novelty.known[place]) for number, place in enumerate(numbers)]
-        return numbers, Prompt(instructions=task.instructions, content=document(*lines, new), examples=task.examples)
+        return numbers, attrs.evolve(prompt, content=document(*lines, new))
 
     def _showable(self, novelty: Novelty, room: int) -> Iterator[int]:
         """Yield the records that can be shown, the most similar first."""

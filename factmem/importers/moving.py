@@ -95,8 +95,8 @@ async def move_in(
     tally, newest = _Tally(), dict[str | None, int]()
     async for batch in _batches(found, progress):
         tally.note(batch)
-        await _keep_entries(memory, batch.entries, tally, trust=trust)
-        for dialogue in batch.dialogues:
+        await _keep_entries(memory, [item for item in batch if isinstance(item, Entry)], tally, trust=trust)
+        for dialogue in (item for item in batch if isinstance(item, Dialogue)):
             await _ingest(memory, dialogue, tally, newest)
     return tally.report()
 
@@ -114,11 +114,12 @@ async def preview(found: Iterable[Found], *, progress: Callable[[float], None] |
     tally = _Tally()
     async for batch in _batches(found, progress):
         tally.note(batch)
-        tally.counts.update(imported=len(batch.entries), conversations=len(batch.dialogues))
+        kinds = {Entry: "imported", Dialogue: "conversations"}
+        tally.counts.update(kinds[type(item)] for item in batch if type(item) in kinds)
     return tally.report()
 
 
-async def _batches(found: Iterable[Found], progress: Callable[[float], None] | None) -> AsyncIterator[_Batch]:
+async def _batches(found: Iterable[Found], progress: Callable[[float], None] | None) -> AsyncIterator[Sequence[Found]]:
     """Yield what is found, some at a time, as a worker thread reads it."""
     batches = _parted(iter(found))
     while (batch := await to_thread.run_sync(next, batches, None)) is not None:
@@ -127,47 +128,28 @@ async def _batches(found: Iterable[Found], progress: Callable[[float], None] | N
             progress(found.share)
 
 
-@attrs.define
-class _Batch:
-    """Some of what was found. A record and its revisions are never parted."""
+def _parted(found: Iterator[Found]) -> Iterator[Sequence[Found]]:
+    """Yield what is found, some at a time. A source that ends in damage gives what stands before it.
 
-    entries: list[Entry] = attrs.field(factory=list)
-    dialogues: list[Dialogue] = attrs.field(factory=list)
-    others: list[Skipped | Lost | Problem] = attrs.field(factory=list)
-
-    def add(self, item: Found) -> None:
-        match item:
-            case Entry():
-                self.entries.append(item)
-            case Dialogue():
-                self.dialogues.append(item)
-            case Skipped() | Lost() | Problem():
-                self.others.append(item)
-            case _:
-                assert_never(item)
-
-    def full_before(self, item: Found) -> bool:
-        if not isinstance(item, Entry) or item.recorded.assertion.revises is None:
-            return len(self.entries) >= _BATCH or len(self.dialogues) >= 1 or len(self.others) >= 10 * _BATCH
-        if len(self.entries) >= _LONGEST_HISTORY:
-            raise FileFormatError(f"a record has more than {_LONGEST_HISTORY - _BATCH:,} revisions", path=item.where)
-        return False
-
-
-def _parted(found: Iterator[Found]) -> Iterator[_Batch]:
-    """Yield what is found, some at a time. A source that ends in damage gives what stands before it."""
-    batch, empty = _Batch(), True
+    A record and its revisions are never parted, and a conversation is the last of its part.
+    """
+    batch: list[Found] = []
+    empty = True
     try:
         for item in found:
-            if batch.full_before(item):
+            if isinstance(item, Entry) and item.recorded.assertion.revises is not None:
+                if len(batch) >= _LONGEST_HISTORY:
+                    most = _LONGEST_HISTORY - _BATCH
+                    raise FileFormatError(f"a record has more than {most:,} revisions", path=item.where)
+            elif len(batch) >= _BATCH or (batch and isinstance(batch[-1], Dialogue)):
                 yield batch
-                batch = _Batch()
-            batch.add(item)
+                batch = []
+            batch.append(item)
             empty = False
     except FactMemError as error:
         if empty:
             raise
-        batch.add(Problem("the rest of it", error))
+        batch.append(Problem("the rest of it", error))
     yield batch
 
 
@@ -178,8 +160,8 @@ class _Tally:
         self.counts, self.skipped, self.lost = Counter[str](), Counter[str](), Counter[str]()
         self.problems: list[Problem] = []
 
-    def note(self, batch: _Batch) -> None:
-        for item in batch.others:
+    def note(self, batch: Iterable[Found]) -> None:
+        for item in batch:
             match item:
                 case Skipped(reason, count):
                     self.skipped[reason] += count
@@ -187,6 +169,8 @@ class _Tally:
                     self.lost[what] += count
                 case Problem():
                     self.fail(item)
+                case Entry() | Dialogue():
+                    pass
                 case _:
                     assert_never(item)
 

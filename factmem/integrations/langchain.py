@@ -233,8 +233,9 @@ def _tool(memory: AgentMemory, name: str) -> BaseTool:
 
     def call_blocking(**arguments: Any) -> str:
         run, policy = memory.for_run(identity_here()), memory.config.loading.on_failure
-        answer = run.use_blocking(lambda run: method(run.tools, **arguments), f"{name} failed", policy)
-        return "The memory cannot be used now." if answer is None else answer
+        return run.use_blocking(
+            lambda run: method(run.tools, **arguments), f"{name} failed", policy, "The memory cannot be used now."
+        )
 
     return StructuredTool(
         name=name, description=schema.__doc__ or name, args_schema=schema, func=call_blocking, coroutine=call

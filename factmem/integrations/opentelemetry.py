@@ -167,7 +167,8 @@ class OpenTelemetryObserver:
             case OperationCompleted(records_out=count, result=result):
                 known["gen_ai.memory.record.count" if event.operation in _OF_RECORDS else "factmem.count.out"] = count
                 if result is not None and event.operation in _OF_RECORDS and span.is_recording():
-                    known["gen_ai.memory.records"] = _as_json(result)
+                    records = [*_records(result)]
+                    known["gen_ai.memory.records"] = json.dumps(records, ensure_ascii=False, default=str)
             case OperationFailed(error=failure):
                 known["error.type"] = failure
                 span.set_status(trace.StatusCode.ERROR)
@@ -205,10 +206,6 @@ def _name(event: OperationEvent) -> str:
 def _query(arguments: Mapping[str, Any]) -> str | None:
     found = arguments.get("query", arguments.get("question"))
     return found if isinstance(found, str) else None
-
-
-def _as_json(result: object) -> str:
-    return json.dumps([*_records(result)], ensure_ascii=False, default=str)
 
 
 def _records(result: object) -> Iterator[dict[str, Any]]:

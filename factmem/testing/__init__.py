@@ -4,8 +4,8 @@
 - `capabilities_of`: the capabilities of a provider beyond the four verbs.
 - `FakeClock`, `HashEmbedder`, `ScriptedModel`: a clock that is set by hand, an embedder without a model, a language
   model whose answers are written by the test.
-- `factmem.testing.openai_server`, `.chat_answers` and `.streamed_answers`: an OpenAI-compatible server on a real
-  socket, and its answers, right or wrong, whole or streamed.
+- `factmem.testing.openai_server` and `.chat_answers`: an OpenAI-compatible server on a real socket, and its answers,
+  right or wrong, whole or streamed.
 - `factmem.testing.strategies`: Hypothesis strategies for everything in the vocabulary.
 
 This package imports pytest and Hypothesis only when the kit or the strategies are used;

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from factmem import ChangeKind, Memory, MemoryScope, MultipleFacts, SingleFact
 from factmem.agent.agents_md import AgentsMd, AgentsMdFacts
-from factmem.agent.agents_md.comments import visible
+from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.sources import AgentsMdText, Limits
 from factmem.errors import CodecError, InvalidDataError, MemoryFileError, OutOfViewError, StateConflictError
 from factmem.records import AssertionState, Origin
@@ -295,24 +295,24 @@ SHOWN = [
 
 @pytest.mark.parametrize(("text", "left"), HIDDEN)
 def test_a_comment_is_left_out(text: str, left: str) -> None:
-    assert visible(text).text == left
+    assert visible(text) == left
 
 
 @pytest.mark.parametrize("text", SHOWN)
 def test_what_only_looks_like_a_comment_stays(text: str) -> None:
-    assert visible(text).text == text
+    assert visible(text) == text
 
 
 def test_an_unclosed_comment_hides_the_rest_and_is_reported() -> None:
-    found = visible("a\n\n<!-- b\nc\n")
-    assert (found.text, found.unclosed_line) == ("a\n\n", 3)
+    text = "a\n\n<!-- b\nc\n"
+    assert (visible(text), scanned(text).unclosed_line) == ("a\n\n", 3)
 
 
 def test_many_openings_take_linear_time() -> None:
     """Each opening is scanned once: the time grows in proportion to their number, not with its square."""
-    assert visible("x <!-- " * 50_000).text == "x <!-- " * 50_000
-    assert visible("<!----> " * 50_000).text.strip() == ""
-    assert visible("` `` " * 20_000).text == "` `` " * 20_000
+    assert visible("x <!-- " * 50_000) == "x <!-- " * 50_000
+    assert visible("<!----> " * 50_000).strip() == ""
+    assert visible("` `` " * 20_000) == "` `` " * 20_000
 
 
 PIECES = ["<!--", "-->", "```", "~~~", "\n", "\r\n", "    ", "- ", "`", "x", " ", "\t", "# ", ">", "\\", "1. ", "\r"]
@@ -322,9 +322,9 @@ PIECES = ["<!--", "-->", "```", "~~~", "\n", "\r\n", "    ", "- ", "`", "x", " "
 def test_nothing_is_added_or_moved(text: str) -> None:
     """The remaining text is a subsequence of the input, and text without a comment is unchanged."""
     left = iter(text)
-    assert all(char in left for char in visible(text).text)
+    assert all(char in left for char in visible(text))
     if "<!--" not in text:
-        assert visible(text).text == text
+        assert visible(text) == text
 
 
 # Facts in a managed block of a file: failures and hostile edits.

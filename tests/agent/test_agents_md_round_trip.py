@@ -176,7 +176,7 @@ def test_an_unedited_page_changes_nothing(values: list[str], subject: str, scope
     ]
     page = page_of(records, [Place(USER, MemoryScope.CROSS_PRODUCT)])
     assert not read_again(page, written_into("", None, page), records)
-    assert visible(page.text).text == page.text, "a written page has no hidden text"
+    assert visible(page.text) == page.text, "a written page has no hidden text"
 
 
 @pytest.mark.parametrize("text", ["a\n```\ncode", "a\n<!-- never closed", "write <!-- so", "- ~~~\n  x"])

@@ -82,8 +82,8 @@ async def test_a_search_shows_scores_parts_and_reasons(memory: Memory) -> None:
     best, bars = found[0], bars_of(found[0].parts)
     assert best.record.value == 120
     assert 0 < best.score <= 1
-    assert {bar.name for bar in bars} >= {"similarity", "lexical", "semantic", "recency", "importance"}
-    assert all(0 <= bar.share <= 1 and bar.meaning for bar in bars)
+    assert {name for name, _, _ in bars} >= {"similarity", "lexical", "semantic", "recency", "importance"}
+    assert all(0 <= share <= 1 and meaning for _, share, meaning in bars)
     assert "lexical" in best.reasons
     assert [record.value for record in best.earlier] == [80]
 

@@ -38,6 +38,7 @@ async def talked(make: Callable[[NotingModel, BaseTool], Any], turns: Sequence[T
         if turn.tool_result is not None:
             answered = turn.tool_result
             answers.append(calling("look_up"))
+        answers += [calling(name, str(number), **given) for number, (name, given) in enumerate(turn.calls, start=2)]
         answers.append(ANSWER)
         await _asked(graph, turn, manner)
         shown.append(json.dumps([message.text for message in model.asked[-1]], ensure_ascii=False))

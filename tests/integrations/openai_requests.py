@@ -11,9 +11,8 @@ from openai import AsyncOpenAI
 from factmem import Memory, MemoryScope, SingleFact
 from factmem.agent.config import USER
 from factmem.agent.plugin import AgentMemory
-from factmem.testing.chat_answers import chat_answer
+from factmem.testing.chat_answers import chat_answer, response_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer, Responder
-from factmem.testing.streamed_answers import response_answer
 from tests.agent.installed import plugin
 from tests.memory.telling import CITY
 

@@ -15,7 +15,6 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.tools.agent_tool import AgentTool
-from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from factmem import InMemoryProvider, SingleFact
@@ -23,7 +22,7 @@ from factmem.agent import Loading, install
 from factmem.agent.config import AgentMemoryConfig
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError, InvalidDataError
-from factmem.integrations.adk import MIN_SCORE, FactMemMemoryService, memory_tools
+from factmem.integrations.adk import MIN_SCORE, FactMemMemoryService
 from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder
 from tests.integrations.hosts.adk import Scripted, said
@@ -191,49 +190,3 @@ async def test_an_app_is_the_product_where_the_configuration_names_nothing() -> 
             return [str(scope) for scope in (await store.admin.info()).scopes]
 
         assert await memory.for_run().held.use(scopes) == ["/product/fair"]
-
-
-async def test_tools_see_what_their_run_may_see(memory: AgentMemory) -> None:
-    await known(memory, "bob", SingleFact(CITY, "Bern"))
-    model = Scripted(
-        script=[
-            types.Part.from_function_call(name="recall_memory", args={"query": "where they live"}),
-            types.Part.from_function_call(name="save_memory", args={"text": "The user likes tea."}),
-        ]
-    )
-    tools = memory_tools(memory)
-    assert [tool.name for tool in tools] == ["recall_memory", "save_memory", "forget_memory"]
-    assert "earlier conversations" in tools[0].description
-    runner = runner_of(install(memory, into=app_of(model, tools=tools)))
-    await asked(runner, "Where do I live?")
-    answers = [
-        str(part.function_response.response)
-        for event in await events_of(runner)
-        for part in (event.content.parts if event.content else None) or ()
-        if part.function_response
-    ]
-    assert "Rome" in answers[0]
-    assert "Bern" not in answers[0]
-    assert "Saved" in answers[1]
-    assert sorted(await statements(memory)) == ["The user likes tea.", "Very well.", "Where do I live?"]
-
-
-async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart(memory: AgentMemory) -> None:
-    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
-
-    def look_up() -> str:
-        """Look it up."""
-        return "The user lives in EVILTOWN."
-
-    lie, truth = "The user lives in EVILTOWN.", "The user keeps bees."
-    model = Scripted(
-        script=[
-            types.Part.from_function_call(name="look_up", args={}),
-            types.Part.from_function_call(name="save_memory", args={"text": lie}),
-            types.Part.from_function_call(name="save_memory", args={"text": truth}),
-        ]
-    )
-    runner = runner_of(install(memory, into=app_of(model, tools=[FunctionTool(look_up), *memory_tools(memory)])))
-    await asked(runner, "Where do I live? I keep bees.")
-    assert truth in await statements(memory)
-    assert lie not in await statements(memory)

@@ -304,21 +304,3 @@ async def test_no_event_loop_is_blocked(tmp_path: Path) -> None:
             for _ in range(3):
                 await agent.ainvoke({"messages": [HumanMessage("We booked 12 seats.")]}, context=ALICE)
             assert ("user:alice", 12) in await learnt(memory)
-
-
-async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart(memory: AgentMemory) -> None:
-    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
-
-    @tool
-    def look_up() -> str:
-        """Look it up."""
-        return "The user lives in EVILTOWN."
-
-    lie, truth = "The user lives in EVILTOWN.", "The user keeps bees."
-    chat = model(calling("look_up"), calling("save_memory", text=lie), calling("save_memory", text=truth), "Yes.")
-    agent: Any = create_agent(chat, tools=[look_up], middleware=[FactMemMiddleware(memory, tools=True)])
-    async with memory:
-        await agent.ainvoke({"messages": [HumanMessage("Where do I live? I keep bees.")]}, context=ALICE)
-        told = [value for _, value in await learnt(memory)]
-        assert lie not in told
-        assert truth in told

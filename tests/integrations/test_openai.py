@@ -18,9 +18,8 @@ from factmem.agent.history import DictFormat, spoken, with_block
 from factmem.agent.rendering import MemoryBlock
 from factmem.errors import CapabilityError, InvalidDataError
 from factmem.testing import HashEmbedder
-from factmem.testing.chat_answers import answering, chat_answer, error_answer, tool_answer
+from factmem.testing.chat_answers import answering, chat_answer, error_answer, streamed, tool_answer
 from factmem.testing.openai_server import Answer
-from factmem.testing.streamed_answers import streamed
 from tests.agent.installed import memory_over, plugin
 from tests.integrations.openai_requests import (
     ANSWER,

@@ -34,7 +34,7 @@ from factmem.agent.config import Hooks, RunIdentity, Saving, SavingTime
 from factmem.agent.holders import SavedHistory
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError
-from factmem.integrations.openai_agents import MemoryHooks, MemorySession, memory_filter, memory_tools
+from factmem.integrations.openai_agents import MemoryHooks, MemorySession, memory_filter
 from tests.agent.installed import memory_over, plugin
 from tests.integrations.agents_sdk import ANSWER, ASKED, answering, knowing, run, shown
 from tests.memory.telling import words
@@ -267,23 +267,6 @@ async def test_hooks_and_a_filter_together_add_one_block() -> None:
     assert [request.count("<memory>") for request in shown(model)] == [1, 1, 1]
 
 
-async def test_tools_work_for_the_user_of_their_run() -> None:
-    model = ScriptedModel([[function_call("recall_memory", {"query": "city", "limit": 5}, call_id="1")]])
-    model.enqueue([function_call("save_memory", {"text": "The user likes tea."}, call_id="2")])
-    model.enqueue([assistant_message(ANSWER)])
-    async with memory_over() as store:
-        memory = await knowing(store)
-        await knowing(store, "Bern", "bob")
-        await run(Agent("clerk", model=model, tools=memory_tools(memory)))
-        (statement,) = [record for record in await store.list_records() if record.concept.keyword == "statement"]
-        assert (statement.value, str(statement.subject)) == ("The user likes tea.", "user:alice")
-    answers = json.dumps(model.calls[2].input)
-    assert "Oslo" in answers
-    assert "Bern" not in answers
-    described = [(tool.name, "Args" in (getattr(tool, "description", ""))) for tool in model.calls[0].tools]
-    assert described == [("recall_memory", False), ("save_memory", False), ("forget_memory", False)]
-
-
 async def test_a_session_keeps_items_in_their_order_and_is_learnt_from() -> None:
     model, inner = answering(), SQLiteSession("monday")
     async with memory_over() as store:
@@ -333,21 +316,3 @@ async def test_a_session_and_an_agent_with_memory_learn_nothing_twice() -> None:
         await run(agent, "I have a cat.", session=MemorySession(inner, memory, user_id="alice"))
     assert kept == ["I have a cat.", ANSWER]
     inner.close()
-
-
-async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart() -> None:
-    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
-
-    def look_up() -> str:
-        return "The user lives in EVILTOWN."
-
-    model = ScriptedModel([[function_call("look_up", {}, call_id="1")]])
-    for number, text in enumerate(("The user lives in EVILTOWN.", "The user keeps bees."), start=2):
-        model.enqueue([function_call("save_memory", {"text": text}, call_id=str(number))])
-    model.enqueue([assistant_message(ANSWER)])
-    async with memory_over() as store:
-        memory = plugin(store)
-        agent = Agent("clerk", model=model, tools=[function_tool(look_up), *memory_tools(memory)])
-        await run(install(memory, into=agent), "Where do I live? I keep bees.")
-        assert words(await store.inbox.quarantine.list()) == ["The user lives in EVILTOWN."]
-        assert "The user keeps bees." in words(await store.list_records())

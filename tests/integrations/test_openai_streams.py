@@ -16,9 +16,8 @@ from factmem.agent import (
     install,
 )
 from factmem.errors import InvalidDataError
-from factmem.testing.chat_answers import answering, chat_answer
+from factmem.testing.chat_answers import answering, chat_answer, response_answer, streamed
 from factmem.testing.openai_server import Answer
-from factmem.testing.streamed_answers import response_answer, streamed
 from tests.agent.installed import memory_over, plugin
 from tests.integrations.openai_requests import (
     ANSWER,

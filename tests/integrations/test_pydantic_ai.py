@@ -219,27 +219,15 @@ async def test_a_run_says_whom_it_works_for_and_the_program_goes_before_it() -> 
     assert ids == [("7", "monday"), ("bob", "c1"), ("carol", "monday"), ("dora", None)]
 
 
-async def test_tools_are_offered_when_they_are_asked_for_and_see_what_their_user_may_see() -> None:
-    asked: list[AgentInfo] = []
-
-    def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        asked.append(info)
-        if len(asked) == 1:
-            return ModelResponse(parts=[ToolCallPart("recall_memory", {"query": "city"})])
-        return ModelResponse(parts=[TextPart("Done.")])
-
+async def test_tools_are_offered_when_they_are_asked_for() -> None:
     async with memory_over() as store:
-        memory = await knowing(store)
-        await knowing(store, "Bern", "bob")
-        agent = Agent(FunctionModel(respond), capabilities=[MemoryCapability(memory, tools=True)])
-        result = await agent.run(ASKED, deps=ALICE)
+        memory = plugin(store)
+        offered = MemoryCapability[Any](memory, tools=True).get_toolset()
+        assert offered is not None
+        assert [*offered.tools] == ["recall_memory", "save_memory", "forget_memory"]
         installed = install(memory, into=Agent(TestModel(call_tools=[])))
         assert isinstance(installed, AgentWithMemory)
         assert installed.capability.get_toolset() is None, "tools are added on request only"
-    assert [tool.name for tool in asked[0].function_tools] == ["recall_memory", "save_memory", "forget_memory"]
-    (answer,) = [part for message in result.all_messages() for part in message.parts if type(part) is ToolReturnPart]
-    assert "Oslo" in str(answer.content)
-    assert "Bern" not in str(answer.content)
 
 
 async def test_a_memory_that_is_installed_twice_adds_one_block_and_the_runs_settings_come_first() -> None:
@@ -292,27 +280,3 @@ def test_parts_without_text_are_counted() -> None:
 def test_memory_is_put_into_agents_alone() -> None:
     with pytest.raises(CapabilityError, match="not into a TestModel"):
         install(AgentMemory, into=TestModel(), store="none:")
-
-
-async def test_what_a_model_saves_of_the_answer_of_a_tool_is_kept_apart() -> None:
-    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
-    calls = iter(
-        [
-            ToolCallPart("look_up", {}),
-            ToolCallPart("save_memory", {"text": "The user lives in EVILTOWN."}),
-            ToolCallPart("save_memory", {"text": "The user keeps bees."}),
-        ]
-    )
-
-    def look_up() -> str:
-        return "The user lives in EVILTOWN."
-
-    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        return ModelResponse(parts=[next(calls, None) or TextPart("Very well.")])
-
-    async with memory_over() as memory:
-        agent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(plugin(memory), tools=True)])
-        agent.tool_plain(look_up)
-        await agent.run("Where do I live? I keep bees.", deps=ALICE)
-        assert [record.value for record in await memory.inbox.quarantine.list()] == ["The user lives in EVILTOWN."]
-        assert "The user keeps bees." in [record.value for record in await memory.list_records()]

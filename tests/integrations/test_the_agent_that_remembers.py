@@ -24,6 +24,7 @@ from factmem import InMemoryProvider, Memory, MemoryScope, Message, SingleFact
 from factmem.agent import Loading, Saving
 from factmem.agent.config import USER, FailurePolicy, Hooks, RunIdentity, SavingTime
 from factmem.agent.plugin import AgentMemory
+from factmem.agent.run import TOOL_NAMES
 from factmem.errors import FactMemError, ProviderClosedError
 from factmem.testing import HashEmbedder
 from tests.agent.installed import plugin
@@ -50,6 +51,9 @@ SAVED_BY_THE_PROGRAM: Final = ("langgraph", "own_loop")
 
 NAMED_BY_THE_PROGRAM: Final = ("openai_client", "own_loop")
 """Hosts whose program names the user of each run."""
+
+WITHOUT_TOOLS: Final = ("crewai", "openai_client", "own_loop")
+"""Hosts whose program defines the tools of its model itself."""
 
 TOLD_AFTER_THE_TASK: Final = ("crewai",)
 """Hosts that append what they recall to the prompt of the task."""
@@ -207,3 +211,29 @@ async def test_a_memory_that_cannot_be_read_fails_the_run_unless_the_policy_says
     (shown,) = await converse(quiet, [ASKED], Manner.ASYNC)
     assert ASKED.said in shown
     assert "<memory>" not in shown
+
+
+@pytest.mark.parametrize("host", [host for host in HOSTS if host not in WITHOUT_TOOLS])
+async def test_tools_act_for_the_user_of_their_run_and_keep_apart_what_another_tool_said(
+    converse: Converse, store: InMemoryProvider
+) -> None:
+    """The memory is loaded before the tool answers, and the tool is heard nevertheless."""
+    await know(store, "Oslo")
+    await know(store, "Bern", "bob")
+    lie, truth = "The user lives in EVILTOWN.", "The user keeps bees."
+    calls = (("recall_memory", {"query": "city"}), ("save_memory", {"text": lie}), ("save_memory", {"text": truth}))
+    memory = over(store)
+    (shown,) = await converse(memory, [Turn("alice", "monday", "I keep bees.", lie, calls)], Manner.ASYNC)
+    assert (shown.count("Oslo"), "Bern" in shown) == (2, False), "the city is in the block and in the answer"
+    assert [text in shown for text in ("Saved.", "Saved, and kept apart")] == [True, True]
+    records = {record.value: str(record.subject) for record in await kept(memory)}
+    assert records.get(truth) == "user:alice"
+    assert lie not in records
+
+
+@pytest.mark.parametrize("module", ["adk", "langchain", "openai_agents"])
+def test_tools_are_described_to_the_model_as_memory_describes_them(module: str, store: InMemoryProvider) -> None:
+    need_packages_of(FOLDER / f"{module}.py")
+    tools = importlib.import_module(f"factmem.integrations.{module}").memory_tools(over(store))
+    assert [tool.name for tool in tools] == list(TOOL_NAMES)
+    assert "earlier conversations" in tools[0].description

@@ -28,9 +28,15 @@ from factmem.llm.asking import metered
 from factmem.llm.costs import Cost
 from factmem.llm.host_models import HostModel, as_language_model
 from factmem.testing import HashEmbedder
-from factmem.testing.chat_answers import Said, answering, chat_answer, error_answer, unreachable_base_url
+from factmem.testing.chat_answers import (
+    Said,
+    answering,
+    chat_answer,
+    error_answer,
+    response_answer,
+    unreachable_base_url,
+)
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from factmem.testing.streamed_answers import response_answer
 from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, shown_by
 
 pytestmark = pytest.mark.slow

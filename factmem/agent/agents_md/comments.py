@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import re
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-__all__ = ["ScannedText", "Span", "Visible", "scanned", "visible"]
+__all__ = ["ScannedText", "Span", "scanned", "visible"]
 
 Span = tuple[int, int]
 """Start and end of a part of a text, in characters."""
@@ -29,41 +30,31 @@ class ScannedText:
     Attributes:
         comments: Closed comments, in order.
         unclosed: Offset of an unclosed comment that hides the rest of the text; None if there is none.
+        unclosed_line: Its line number, from 1.
         open_fence: Offset of the line of a code fence that is open at the end of the text; None if there is none.
     """
 
     comments: tuple[Span, ...] = ()
     unclosed: int | None = None
+    unclosed_line: int | None = None
     open_fence: int | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Visible:
-    """A text without its comments.
-
-    Attributes:
-        text: The remaining text.
-        unclosed_line: Line number, from 1, of an unclosed comment that hides the rest; None if there is none.
-    """
-
-    text: str
-    unclosed_line: int | None = None
-
-
-def visible(text: str) -> Visible:
+def visible(text: str, scan: ScannedText | None = None) -> str:
     """Return a text without its HTML comments, except those in code (fenced, indented, inline).
 
     A line that holds only comments is removed whole. As in CommonMark, an unclosed comment at the start of a line
     hides the rest of the text; within a line it is plain text.
+
+    Args:
+        text: The text.
+        scan: Its comments, where they are known.
     """
-    scan = scanned(text)
     kept, at = [], 0
-    for start, end in _cuts(text, scan):
+    for start, end in _cuts(text, scan or scanned(text)):
         kept.append(text[at:start])
         at = end
-    kept.append(text[at:])
-    unclosed = None if scan.unclosed is None else len(_LINE_END.findall(text, 0, scan.unclosed)) + 1
-    return Visible(text="".join(kept), unclosed_line=unclosed)
+    return "".join((*kept, text[at:]))
 
 
 def _cuts(text: str, scan: ScannedText) -> list[Span]:
@@ -95,7 +86,10 @@ def scanned(text: str) -> ScannedText:
     fences = [token for token in tokens if token.type == "fence"]
     open_fences = (lines[token.map[0]] for token in fences if token.map and _is_open(token, text, lines))
     comments, unclosed = _comments(text, [span for at, span in enumerate(itertools.pairwise(lines)) if at not in code])
-    return ScannedText(comments=tuple(comments), unclosed=unclosed, open_fence=next(open_fences, None))
+    line = None if unclosed is None else bisect.bisect_right(lines, unclosed)
+    return ScannedText(
+        comments=tuple(comments), unclosed=unclosed, unclosed_line=line, open_fence=next(open_fences, None)
+    )
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from factmem.facts import STATEMENT, Concept, FactType
 from factmem.memory.facade import Memory
 from factmem.records import FactDetails, FactRecord, Origin, Place
 
-__all__ = ["Addition", "Editor", "Edits", "Revision", "applied", "reconciled"]
+__all__ = ["Edits", "applied", "reconciled"]
 
 _MOST_COMPARED: Final = 2_500
 """Maximum number of pairs of bullets compared by their words; beyond it, values are paired in order."""
@@ -30,34 +30,18 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
 @attrs.frozen(kw_only=True)
-class Revision:
-    """A new value for a record."""
-
-    record: FactRecord[Any]
-    value: Any = attrs.field(repr=False)
-
-
-@attrs.frozen(kw_only=True)
-class Addition:
-    """A new value at a place."""
-
-    place: Place
-    said: Said
-
-
-@attrs.frozen(kw_only=True)
 class Edits:
     """The requested changes.
 
     Attributes:
-        revised: Records with new values.
+        revised: Records with their new values.
         retracted: Records to retract.
-        added: New values.
+        added: New values, each with its place.
     """
 
-    revised: tuple[Revision, ...] = ()
+    revised: tuple[tuple[FactRecord[Any], Any], ...] = attrs.field(default=(), repr=False)
     retracted: tuple[FactRecord[Any], ...] = ()
-    added: tuple[Addition, ...] = ()
+    added: tuple[tuple[Place, Said], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.revised or self.retracted or self.added)
@@ -112,27 +96,27 @@ class _Reconciliation:
         for bullet in fresh:
             said = said_in(bullet, self.concepts)
             groups[bullet.heading, said.concept.keyword][1].append((bullet, said))
-        revised, gone, new = list[Revision](), list[str](), list[tuple[Bullet, Said]]()
+        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[str](), list[tuple[Bullet, Said]]()
         for olds, news in groups.values():
             pairs = self._paired(olds, news)
-            revised += [item for old, (_, said) in pairs if (item := self._revision(old, said)) is not None]
+            revised += [self._revision(old, said) for old, (_, said) in pairs if not self._is_same(old, said)]
             gone += [self._unchanged(old) for old in olds if old not in [pair[0] for pair in pairs]]
             new += [item for item in news if item not in [pair[1] for pair in pairs]]
-        added = list[Addition]()
+        added = list[tuple[Place, Said]]()
         for bullet, said in new:
             if not self._is_known(bullet, said, gone, added):
-                added.append(Addition(place=self.page.places[bullet.heading], said=said))
+                added.append((self.page.places[bullet.heading], said))
         return Edits(revised=tuple(revised), retracted=tuple(self.records[id] for id in gone), added=tuple(added))
 
     def _heading(self, record: FactRecord[Any]) -> str:
         return self.headings[Place(record.subject, record.scope).key]
 
-    def _revision(self, old: tuple[str, str], said: Said) -> Revision | None:
+    def _is_same(self, old: tuple[str, str], said: Said) -> bool:
         record = self.records[old[0]]
-        if same_value(record.concept, record.value, said.value):
-            return None
-        self._unchanged(old)
-        return Revision(record=record, value=said.value)
+        return same_value(record.concept, record.value, said.value)
+
+    def _revision(self, old: tuple[str, str], said: Said) -> tuple[FactRecord[Any], Any]:
+        return self.records[self._unchanged(old)], said.value
 
     def _unchanged(self, old: tuple[str, str]) -> str:
         """Return the id of a record, after checking that it is unchanged since it was rendered."""
@@ -169,7 +153,7 @@ class _Reconciliation:
         one, other = (_WORD.findall(str(value)) for value in (self.records[old[0]].value, new[1].value))
         return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
-    def _is_known(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[Addition]) -> bool:
+    def _is_known(self, bullet: Bullet, said: Said, gone: Sequence[str], added: Sequence[tuple[Place, Said]]) -> bool:
         """Return whether a value is at its place already, or is about to be added."""
         place, concept = self.page.places[bullet.heading], said.concept
         values = [
@@ -180,9 +164,7 @@ class _Reconciliation:
             and Place(record.subject, record.scope).key == place.key
         ]
         values += [
-            item.said.value
-            for item in added
-            if item.place.key == place.key and item.said.concept.keyword == concept.keyword
+            other.value for there, other in added if there.key == place.key and other.concept.keyword == concept.keyword
         ]
         if any(same_value(concept, value, said.value) for value in values):
             return True
@@ -209,31 +191,25 @@ def _unmatched(
     return [(id, digest) for digest, ids in waiting.items() for id in ids], fresh
 
 
-@attrs.frozen(kw_only=True)
-class Editor:
-    """The editor of a page.
-
-    Attributes:
-        origin: Origin of the edits; those of an untrusted origin are quarantined, and no record of a higher one is
-            changed.
-        source: Source of the edits.
-        private: Whether added facts are private to the memory's viewer.
-        clock: Clock for the timestamps of added facts.
-    """
-
-    origin: Origin = Origin.UNKNOWN
-    source: str | None = None
-    private: bool = False
-    clock: Clock = system_clock
-
-
-async def applied(memory: Memory, edits: Edits, editor: Editor) -> tuple[Change, ...]:
+async def applied(
+    memory: Memory,
+    edits: Edits,
+    *,
+    origin: Origin,
+    source: str,
+    private: bool,
+    clock: Clock = system_clock,
+) -> tuple[Change, ...]:
     """Apply edits to a memory.
 
     Args:
         memory: The memory, or the view of it that the page was rendered from.
         edits: The changes.
-        editor: The editor.
+        origin: Origin of the edits; those of an untrusted origin are quarantined, and no record of a higher one is
+            changed.
+        source: Source of the edits.
+        private: Whether added facts are private to the memory's viewer.
+        clock: Clock for the timestamps of added facts.
 
     Returns:
         The changes made. A record in the state QUARANTINED has no effect until it is released.
@@ -243,30 +219,25 @@ async def applied(memory: Memory, edits: Edits, editor: Editor) -> tuple[Change,
             higher origin. Nothing was changed.
         FactMemError: As in `Memory.update`, `Memory.retract` and `Memory.save`; earlier changes are kept.
     """
-    if edits.retracted and not editor.origin.trusted:
+    if edits.retracted and not origin.trusted:
         raise InvalidDataError(
             "known facts cannot be removed here: leave the bullet, and add what is right, or open a file that only "
             "the user edits with origin=Origin.USER"
         )
-    touched = (*(item.record for item in edits.revised), *edits.retracted)
-    if editor.origin.trusted and any(record.trust > editor.origin.rank for record in touched):
+    touched = (*(record for record, _ in edits.revised), *edits.retracted)
+    if origin.trusted and any(record.trust > origin.rank for record in touched):
         raise InvalidDataError(
             "this changes what the user said, and only the user's own words do that: leave the bullet as it is, and "
             "add what you found out as a sentence in a bullet of its own"
         )
     changes = [
-        await memory.update(item.record.id, value=item.value, source=editor.source, origin=editor.origin)
-        for item in edits.revised
+        await memory.update(record.id, value=value, source=source, origin=origin) for record, value in edits.revised
     ]
     if edits.retracted:
-        reason = "taken out" if editor.source is None else f"taken out of {editor.source}"
-        changes += await memory.retract(*(record.id for record in edits.retracted), reason=reason)
-    for addition in edits.added:
-        concept, value = addition.said.concept, addition.said.value
-        fact = concept.fact([value], timestamp=editor.clock())
-        details = FactDetails(origin=editor.origin, source=editor.source)
-        records = await memory.save(
-            fact, subject=addition.place.subject, scope=addition.place.scope, details=details, private=editor.private
-        )
+        changes += await memory.retract(*(record.id for record in edits.retracted), reason=f"taken out of {source}")
+    for place, said in edits.added:
+        fact = said.concept.fact([said.value], timestamp=clock())
+        details = FactDetails(origin=origin, source=source)
+        records = await memory.save(fact, subject=place.subject, scope=place.scope, details=details, private=private)
         changes += [Change(kind=ChangeKind.CREATED, record=record) for record in records]
     return tuple(changes)

@@ -15,7 +15,7 @@ from anyio import to_thread
 from factmem.abc import system_clock
 from factmem.abc.clock import Clock
 from factmem.agent.agents_md.comments import Span, scanned
-from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
+from factmem.agent.agents_md.edits import Edits, applied, reconciled
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file, replace_file
 from factmem.agent.agents_md.page import Page, bullets_in, page_of
 from factmem.changes import Change
@@ -223,9 +223,15 @@ class AgentsMdFacts:
         return {"records": {record.id: record for record in records}, "page": page}
 
     async def _applied(self, state: _State) -> tuple[Change, ...]:
-        editor = Editor(origin=self.origin, source=str(state.path), private=self.private, clock=self.clock)
         edits = await to_thread.run_sync(self._edits, state)
-        return await applied(self.memory, edits, editor)
+        return await applied(
+            self.memory,
+            edits,
+            origin=self.origin,
+            source=str(state.path),
+            private=self.private,
+            clock=self.clock,
+        )
 
     def _edits(self, state: _State) -> Edits:
         if state.block is None:

@@ -307,7 +307,7 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
     """
     heading, found = next(iter(places)), list[Bullet]()
     skipped = 0
-    for number, line in enumerate(re.split(r"\r\n?|\n", visible(text).text), start=first_line):
+    for number, line in enumerate(re.split(r"\r\n?|\n", visible(text)), start=first_line):
         if not line.strip():
             skipped += 1
             continue

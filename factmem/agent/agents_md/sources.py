@@ -13,7 +13,7 @@ import anyio
 import attrs
 from anyio import to_thread
 
-from factmem.agent.agents_md.comments import visible
+from factmem.agent.agents_md.comments import scanned, visible
 from factmem.agent.agents_md.files import Content, decoded, expanded, read_file
 from factmem.errors import CodecError, InvalidDataError
 from factmem.hidden import escaped
@@ -218,10 +218,11 @@ def read_as(files: Mapping[str, Content], limits: Limits) -> AgentsMdText:
 
 def _source(path: str, content: Content, most: int) -> Source:
     try:
-        seen = visible(decoded(content.data, path, cut=content.cut))
+        whole = decoded(content.data, path, cut=content.cut)
     except CodecError as error:  # one damaged file does not end the runs of an agent
         return Source(path=path, text="", notices=(f"nothing of this file is shown: {error}",))
-    text, notices = seen.text.strip("\r\n"), list[str]()
+    scan, notices = scanned(whole), list[str]()
+    text = visible(whole, scan).strip("\r\n")
     if not text.strip():
         text = ""
     data = text.encode()
@@ -229,8 +230,8 @@ def _source(path: str, content: Content, most: int) -> Source:
         text = _shortened(data, most)
         shown = f"only the first {len(text.encode()):,} bytes are shown" if text else "nothing of it is shown"
         notices.append(f"this file is too long ({content.size:,} bytes): {shown}. Shorten it, or raise its limit")
-    if seen.unclosed_line is not None and not content.cut:
-        notices.append(f"line {seen.unclosed_line} opens a comment that is never closed: what follows is not shown")
+    if scan.unclosed_line is not None and not content.cut:
+        notices.append(f"line {scan.unclosed_line} opens a comment that is never closed: what follows is not shown")
     return Source(path=path, text=text, notices=tuple(notices))
 
 

@@ -11,7 +11,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.agent.agents_md.comments import visible
-from factmem.agent.agents_md.edits import Editor, Edits, applied, reconciled
+from factmem.agent.agents_md.edits import Edits, applied, reconciled
 from factmem.agent.agents_md.page import LONGEST_BULLET, Page, bullets_in, one_line, page_of
 from factmem.agent.rendering import rendered
 from factmem.agent.run import MemoryRun
@@ -162,7 +162,7 @@ class MemoryFiles:
         return page
 
     def _edits(self, tree: MemoryTree, page: Page, text: str) -> Edits:
-        if visible(text).text != text:
+        if visible(text) != text:
             raise InvalidDataError("HTML comments are not kept here: leave them out, or write their words as a bullet")
         edits = reconciled(
             [(id, bullet.digest) for id, bullet in page.shown],
@@ -171,7 +171,7 @@ class MemoryFiles:
             records=tree.records,
             concepts={concept.keyword: concept for concept in self.run.config.concepts},
         )
-        values = [*(item.value for item in edits.revised), *(item.said.value for item in edits.added)]
+        values = [*(value for _, value in edits.revised), *(said.value for _, said in edits.added)]
         if any(isinstance(value, str) and len(one_line(value)) > _LONGEST_TEXT for value in values):
             raise InvalidDataError(
                 f"a bullet of more than {_LONGEST_TEXT:,} characters cannot be shown here: split it into several"
@@ -184,9 +184,8 @@ class MemoryFiles:
                 "this changes no fact: a fact is the text of a bullet ('- ...') without the note of when it was said"
             )
         saving = self.run.config.saving
-        editor = Editor(origin=saving.tool_origin, source=self.source, private=saving.private)
         view = self.run.written_by_model(memory).view(policies={"flagged": FlaggedPolicy.ANNOTATE})
-        changes = await applied(view, edits, editor)
+        changes = await applied(view, edits, origin=saving.tool_origin, source=self.source, private=saving.private)
         if any(change.record.state is AssertionState.QUARANTINED for change in changes):
             raise InvalidDataError(
                 "what you wrote was kept, but it waits until somebody confirms it, and is not shown until then: "

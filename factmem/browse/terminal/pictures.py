@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from factmem.browse.browser import Difference, Narrowing, Opened, Told
-from factmem.browse.charts import Bar, Graph, GraphNode, bars_of, marks_of
+from factmem.browse.charts import Graph, GraphNode, bars_of, marks_of
 from factmem.browse.past import Biography
 from factmem.browse.rows import (
     Quote,
@@ -86,19 +86,15 @@ def bar(share: float, width: int) -> str:
     return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-def bar_lines(bars: Sequence[Bar], width: int) -> Content:
+def bar_lines(bars: Sequence[tuple[str, float, str]], width: int) -> Content:
     """Return the parts of a score as bars: with their meaning if there is room, else in two columns."""
     meant = width >= 66
     lines: list[Content] = []
-    for item in bars:
-        cells = bar(item.share, 10)
-        parts = Content.assemble(
-            f"{item.name:<10} ",
-            (cells, "$primary on $boost"),
-            f" {item.share:4.2f}",
-            (f"  {item.meaning}" if meant else "", _MUTED),
+    for name, share, meaning in bars:
+        cells = (bar(share, 10), "$primary on $boost")
+        lines.append(
+            Content.assemble(f"{name:<10} ", cells, f" {share:4.2f}", (f"  {meaning}" if meant else "", _MUTED))
         )
-        lines.append(parts)
     if meant or width < 56:
         return _lines(lines)
     half = (len(lines) + 1) // 2

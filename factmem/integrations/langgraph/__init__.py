@@ -166,10 +166,9 @@ def with_facts_from_memory(
         return _named_as(node, awaited)
 
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
-        identity = who(given)
+        identity, said = who(given), [*state.messages(given)]
         run, policy = memory.for_run(identity), memory.config.loading.on_failure
-        shown = run.use_blocking(lambda _: loads(state.messages(given), identity), "nothing could be loaded", policy)
-        history = [*state.messages(given)] if shown is None else shown
+        history = run.use_blocking(lambda _: loads(said, identity), "nothing could be loaded", policy, said)
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
 

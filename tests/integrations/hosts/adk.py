@@ -19,6 +19,7 @@ from pydantic import Field
 
 from factmem.agent import install
 from factmem.agent.plugin import AgentMemory
+from factmem.integrations.adk import memory_tools
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 
@@ -61,15 +62,18 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -
         return answers[0]
 
     model = Scripted()
-    app = install(memory, into=App(name="fair", root_agent=LlmAgent(name="clerk", model=model, tools=[look_up])))
+    app = install(
+        memory,
+        into=App(name="fair", root_agent=LlmAgent(name="clerk", model=model, tools=[look_up, *memory_tools(memory)])),
+    )
     sessions = InMemorySessionService()
     shown = []
     async with Runner(app=app, session_service=sessions) as runner:
         for turn in turns:
             if await sessions.get_session(app_name="fair", user_id=turn.user_id, session_id=turn.session_id) is None:
                 await sessions.create_session(app_name="fair", user_id=turn.user_id, session_id=turn.session_id)
-            if turn.tool_result is not None:
-                model.script = [types.Part.from_function_call(name="look_up", args={})]
+            calls = [*([("look_up", {})] if turn.tool_result is not None else []), *turn.calls]
+            model.script = [types.Part.from_function_call(name=name, args=arguments) for name, arguments in calls]
             await _run(runner, turn, manner)
             shown.append(written(model.shown[-1]))
     return shown

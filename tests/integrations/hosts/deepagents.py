@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from factmem.agent import install
 from factmem.agent.plugin import AgentMemory
+from factmem.integrations.langchain import memory_tools
 from tests.integrations.chat_model import NotingModel
 from tests.integrations.langchain_talk import talked
 from tests.integrations.remembering import Manner, Turn
@@ -23,6 +24,8 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -
     make_agent = install(memory, into=create_deep_agent)
 
     def make(model: NotingModel, look_up: BaseTool) -> Any:
-        return make_agent(model, [look_up], checkpointer=InMemorySaver(), system_prompt="You are a clerk.")
+        return make_agent(
+            model, [look_up, *memory_tools(memory)], checkpointer=InMemorySaver(), system_prompt="You are a clerk."
+        )
 
     return await talked(make, turns, manner)

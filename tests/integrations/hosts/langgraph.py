@@ -12,6 +12,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 
 from factmem.agent import save_to_memory_auto_detect_facts
 from factmem.agent.plugin import AgentMemory
+from factmem.integrations.langchain import memory_tools
 from factmem.integrations.langgraph import ADDED_MESSAGES, runnable, with_facts_from_memory
 from tests.integrations.chat_model import NotingModel
 from tests.integrations.langchain_talk import talked
@@ -29,7 +30,7 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -
 
         builder = StateGraph(MessagesState)
         builder.add_node("ask", with_facts_from_memory(memory, ask))
-        builder.add_node("tools", ToolNode([look_up]))
+        builder.add_node("tools", ToolNode([look_up, *memory_tools(memory)]))
         builder.add_node("save", runnable(save_to_memory_auto_detect_facts(memory, state=ADDED_MESSAGES)))
         builder.add_edge(START, "ask")
         builder.add_conditional_edges("ask", tools_condition, {"tools": "tools", END: "save"})

@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from factmem.agent import install
 from factmem.agent.plugin import AgentMemory
+from factmem.integrations.openai_agents import memory_tools
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 _QUIET: Final = RunConfig(tracing_disabled=True)
@@ -29,12 +30,14 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -
         """Look at the page."""
         return next(answers)
 
-    agent = install(memory, into=Agent("clerk", model=model, tools=[look_up]))
+    agent = install(memory, into=Agent("clerk", model=model, tools=[look_up, *memory_tools(memory)]))
     session = SQLiteSession(turns[0].session_id)
     shown = []
     for turn in turns:
         if turn.tool_result is not None:
             model.enqueue([function_call("look_up", {}, call_id="1")])
+        for number, (name, arguments) in enumerate(turn.calls, start=2):
+            model.enqueue([function_call(name, arguments, call_id=str(number))])
         model.enqueue([assistant_message(ANSWER)])
         context = SimpleNamespace(user_id=turn.user_id, session_id=turn.session_id)
         options: dict[str, Any] = {"context": context, "session": session, "run_config": _QUIET}

@@ -12,9 +12,8 @@ from openai import AsyncOpenAI, OpenAI
 
 from factmem.agent import install
 from factmem.agent.plugin import AgentMemory
-from factmem.testing.chat_answers import chat_answer, tool_answer
+from factmem.testing.chat_answers import chat_answer, streamed, tool_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from factmem.testing.streamed_answers import streamed
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 MANNERS: Final = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)

@@ -15,13 +15,13 @@ from pydantic_ai.messages import (
     ModelResponse,
     TextPart,
     ToolCallPart,
-    ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 from pydantic_ai.toolsets import FunctionToolset
 
 from factmem.agent import install
 from factmem.agent.plugin import AgentMemory
+from factmem.integrations.pydantic_ai import MemoryCapability
 from tests.integrations.remembering import ANSWER, Manner, Turn
 
 MANNERS: Final = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)
@@ -30,25 +30,30 @@ MANNERS: Final = (Manner.ASYNC, Manner.STREAMING, Manner.SYNC)
 async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -> list[str]:
     """See `tests.integrations.remembering`."""
     asked: list[Sequence[ModelMessage]] = []
+    script: list[ToolCallPart] = []
 
     def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         asked.append(messages)
-        answered = any(isinstance(part, ToolReturnPart) for part in messages[-1].parts)
-        if info.function_tools and not answered:
-            return ModelResponse(parts=[ToolCallPart("look_up", {})])
-        return ModelResponse(parts=[TextPart(ANSWER)])
+        return ModelResponse(parts=[script.pop(0) if script else TextPart(ANSWER)])
 
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
         for part in respond(messages, info).parts:
-            yield ANSWER if isinstance(part, TextPart) else {0: DeltaToolCall("look_up", "{}")}
+            if isinstance(part, ToolCallPart):
+                yield {0: DeltaToolCall(part.tool_name, part.args_as_json_str())}
+            else:
+                yield ANSWER
 
     model = FunctionModel(respond, stream_function=stream)
-    agent = install(memory, into=Agent(model, deps_type=SimpleNamespace, instructions="Be brief."))
+    own: Any = Agent(model, deps_type=SimpleNamespace, instructions="Be brief.")
+    with_tools: Any = Agent(model, capabilities=[MemoryCapability[Any](memory, tools=True)])
     history: list[ModelMessage] = []
     shown = []
     for turn in turns:
         deps = SimpleNamespace(user_id=turn.user_id, session_id=turn.session_id)
+        agent = with_tools if turn.calls else install(memory, into=own)
         toolsets = [] if turn.tool_result is None else [_tool_that_says(turn.tool_result)]
+        script += [ToolCallPart("look_up", {}) for _ in toolsets]
+        script += [ToolCallPart(name, arguments) for name, arguments in turn.calls]
         options: dict[str, Any] = {"deps": deps, "message_history": history, "toolsets": toolsets}
         match manner:
             case Manner.ASYNC:
