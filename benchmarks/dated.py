@@ -1,18 +1,16 @@
 """Retrieval on dated conversations through the public API, with default settings and no model server.
 
-    python benchmarks/dated.py PATH ... [--shift DAYS ...] [--ablate] [--embedder minilm] [--lexical-weight 0.5]
+    python benchmarks/dated.py PATH ... [--shift DAYS ...] [--embedder minilm] [--lexical-weight 0.5]
         [--json FILE] [--markdown]
 
 Each store's conversations are remembered in a store of their own. Each question is asked at its own moment. BM25 over
 the messages (with factmem's analyser), their cosines (with the same embedder) and the reciprocal rank fusion of both
-are measured beside factmem in the same run. `--shift` moves the present by so many days, `--ablate` leaves out one
-piece of the similarity at a time.
+are measured beside factmem in the same run. `--shift` moves the present by so many days.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import datetime as dt
 import functools
 import json
@@ -23,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
-from unittest import mock
 
 import anyio
 import attrs
@@ -36,9 +33,7 @@ from rich.progress import track
 from rich.table import Table
 
 from factmem import Embedder, Memory, Message, RecallSettings
-from factmem.recall import scoring
 from factmem.recall.embedders import embedded, embedder_named
-from factmem.recall.index.corpus import Corpus
 from factmem.recall.text.analysis import analyse
 from factmem.testing import FakeClock
 
@@ -52,41 +47,11 @@ DEPTH: Final = 100
 """Results asked for where conversations count: enough for the first five of them."""
 
 SHALLOW: Final = 10
-"""Results asked for with the present moved, or with a piece left out."""
+"""Results asked for with the present moved."""
 
 DEFAULTS: Final = RecallSettings()
 
 FIGURES: Final = ("R@5", "R@10", "nDCG@10", "conversation R@5", "any@5", "all@5")
-
-ABLATIONS: Final[Mapping[str, Mapping[str, float]]] = {
-    "own text": {"own": 0},
-    "exchange": {"exchange": 0},
-    "conversation": {"conversation": 0},
-    "near cosines": {"near": 0},
-    "question before": {"answered": 0},
-    "any context": {"CONTEXT_WORDS": 1e-9},
-    "context by length": {"CONTEXT_WORDS": 1e9},
-    "context words 10": {"CONTEXT_WORDS": 10},
-    "context words 40": {"CONTEXT_WORDS": 40},
-    "k1 (presence only)": {"BM25_K1": 1e-9},
-    "k1 1.2": {"BM25_K1": 1.2},
-    "b (any length alike)": {"BM25_B": 0},
-    "b 1": {"BM25_B": 1},
-    "words by their levels": {"words": 1},
-    "speaker or subject named": {"lead": 0},
-    "time named": {"dated": 0},
-    "time as a term": {"TIMED": 0},
-    "days later": {"LAG": 1},
-    "kind of value asked for": {"kind": 0},
-    "all three signs": {"SIGN": 0},
-    "signs .25": {"SIGN": 0.25},
-    "role asked for": {"misfit": 0},
-    "says hardly anything": {"FEW_WORDS": 0},
-    "both misfits": {"MISFIT": 1},
-    "misfits .9": {"MISFIT": 0.9},
-    "asking words": {"ASKING": 1},
-}
-"""By title: a constant of `factmem.recall.scoring`, or a piece of evidence, and the value it gets."""
 
 
 @attrs.frozen
@@ -170,31 +135,12 @@ async def _search(memory: Memory, question: str, limit: int) -> Ranking:
     return Ranking(found, matches.confidence)
 
 
-@contextlib.contextmanager
-def _left_out(name: str) -> Iterator[None]:
-    """Have the engine score without something."""
-    changes = ABLATIONS[name]
-    constants = {key: value for key, value in changes.items() if key.isupper()}
-    evidence = {key: value for key, value in changes.items() if not key.isupper()}
-    whole = scoring.similarity
-
-    def similarity(given: scoring.Evidence[Any], lexical_weight: float) -> Any:
-        changed = {key: value for key, value in evidence.items() if getattr(given, key) is not None}
-        return whole(attrs.evolve(given, **changed), lexical_weight)
-
-    replaced: dict[str, Any] = {"similarity": similarity, **constants}
-    weights = property(lambda corpus: corpus.weights(slice(None)))  # a corpus keeps those it had
-    with mock.patch.multiple(scoring, **replaced), mock.patch.object(Corpus, "short_weights", weights):
-        yield
-
-
 async def measure(
     stores: Sequence[DatedStore],
     embedder: Embedder,
     *,
     settings: RecallSettings = DEFAULTS,
     shifts: Sequence[int] = (0,),
-    ablate: bool = False,
 ) -> dict[str, Any]:
     """Ask every question of every store, in every way.
 
@@ -203,7 +149,6 @@ async def measure(
         embedder: of factmem and of the baseline by cosines.
         settings: of factmem.
         shifts: by how many days to move the present; the first is that of all tables.
-        ablate: whether to leave out one piece of the similarity at a time.
     """
     ways: dict[str, Figures] = {}
     asked, seconds = 0, 0.0
@@ -228,12 +173,6 @@ async def measure(
                         asked, seconds = asked + 1, seconds + time.perf_counter() - before
                         name = FACTMEM if days == shifts[0] else f"{FACTMEM} {days:+} days"
                         ways.setdefault(name, Figures()).add(store, question, ranking)
-                    clock.set(question.asked_at + dt.timedelta(days=shifts[0]))
-                    for name in ABLATIONS if ablate else ():
-                        with _left_out(name):
-                            ways.setdefault(f"without {name}", Figures()).add(
-                                store, question, await _search(memory, question.text, SHALLOW)
-                            )
     return {
         "embedder": (await embedder.identity()).name,
         "stores": dict(Counter(store.set for store in stores)),
@@ -247,7 +186,7 @@ async def measure(
 def _tables(result: Mapping[str, Any]) -> Iterator[Table]:
     figures, counts = result["figures"], result["questions"]
     sets = list(result["stores"])
-    shown = [name for name in figures if not name.startswith(("without", f"{FACTMEM} "))]
+    shown = [name for name in figures if not name.startswith(f"{FACTMEM} ")]
     whole = Table("set", "questions", "figure", *shown, title="by set")
     for set_ in sets:
         for figure in FIGURES:
@@ -297,7 +236,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="files of dated stores")
     parser.add_argument("--shift", type=int, nargs="+", default=[0], metavar="DAYS", help="move the present")
-    parser.add_argument("--ablate", action="store_true", help="leave out one piece of the similarity at a time")
     parser.add_argument("--embedder", default="wordllama", help="name of an embedder, such as minilm")
     parser.add_argument("--lexical-weight", type=float, metavar="WEIGHT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
@@ -306,7 +244,7 @@ def main() -> None:
     stores = [store for path in options.paths for store in read_dated(path)]
     embedder = embedder_named(options.embedder)
     settings = RecallSettings(lexical_weight=options.lexical_weight)
-    measuring = functools.partial(measure, settings=settings, shifts=options.shift, ablate=options.ablate)
+    measuring = functools.partial(measure, settings=settings, shifts=options.shift)
     result = anyio.run(measuring, stores, embedder)
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -166,8 +166,8 @@ PROMISES = (
     Promise(
         "wrong keys",
         "1,000 of 1,000 refused as wrong keys, store unchanged",
-        [f"{ENCRYPTED}/test_encrypted_wrong_keys.py", f"{SEALED}/test_wrong_keys.py"],
-        figures=["wrong keys", "wrong keys, encrypted-sqlite"],
+        ["tests/providers/test_keys_of_stores.py"],
+        figures=each("wrong keys", DURABLE[2:]),
     ),
     Promise(
         "plaintext search over the files of encrypted stores",
@@ -176,18 +176,11 @@ PROMISES = (
         figures=["plaintext search", "plaintext search, encrypted-sqlite"],
     ),
     Promise(
-        "key rotation killed at 500 points over 10,000 facts",
-        "every fact readable, the old key alone opens 0",
-        [f"{ENCRYPTED}/test_encrypted_rotation.py", f"{SEALED}/test_rotation.py"],
-        figures=["key rotation", "key rotation, encrypted-sqlite"],
-    ),
-    Promise(
         "kill -9",
         "10,000 a store: 0 acknowledged lost, 0 unreadable",
-        [f"{RELIABILITY}/test_kills.py", f"{ENCRYPTED}/test_encrypted_processes.py"],
+        [f"{RELIABILITY}/test_kills.py"],
         figures=[
             *each("kill -9"),
-            "kill -9 over several places, encrypted",
             *each("kill -9 while erasing"),
             *each("kill -9 while the embedder changes"),
         ],
@@ -278,7 +271,7 @@ PROMISES = (
         "erase",
         "0 hits afterwards, every provider",
         ["tests/forgetting"],
-        figures=[*each("erase"), *each("erase, killed")],
+        figures=each("erase"),
     ),
     Promise(
         "stateful model checking against a plain dict",

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import attrs
 
@@ -19,7 +18,7 @@ from factmem.agent.config import AgentMemoryConfig, UserPolicy
 from factmem.agent.plugin import AgentMemory
 from factmem.agent.rendering import MemoryBlock
 from factmem.browse.charts import Graph, graph_of
-from factmem.browse.past import Biography, biography_of, undo_last
+from factmem.browse.past import Biography, biography_of
 from factmem.browse.rows import is_statement
 from factmem.browse.texts import shown, typed_value, value_text
 from factmem.changes import Change
@@ -192,7 +191,7 @@ class InboxPage:
 
     Attributes:
         waiting: Quarantined records, oldest first.
-        rejected: Rejected ones, newest first; `Browser.accept` takes them as well.
+        rejected: Rejected ones, newest first; they can still be accepted.
         letters: Dead letters, oldest first.
         left_out: Number of quarantined records that are not on the page.
     """
@@ -307,11 +306,15 @@ class Browser:
     Args:
         memory: An open memory, or a view of one. Its viewer and its walls are those of every page.
         opened: The opening of it.
+
+    Attributes:
+        memory: The memory, for changes that need no more than its own methods.
+        opened: The opening of it.
     """
 
     def __init__(self, memory: Memory, opened: Opened | None = None) -> None:
-        self._memory = memory
-        self.opened: Opened = opened or Opened()
+        self.memory: Final = memory
+        self.opened: Final = opened or Opened()
 
     # -- Looking --------------------------------------------------------------------------------------------------
 
@@ -320,24 +323,20 @@ class Browser:
 
         A browser compares it now and then, and reads its page again if it is another one.
         """
-        info = await self._memory.admin.info()
-        newest = await self._memory.list_records(limit=1, order_by=RecordOrder.RECORDED)
-        seen = [info, [record.revision for record in newest], await self._memory.inbox.quarantine.count()]
-        seen.append([letter.id for letter in await self._memory.inbox.dead_letters.list()])
+        info = await self.memory.admin.info()
+        newest = await self.memory.list_records(limit=1, order_by=RecordOrder.RECORDED)
+        seen = [info, [record.revision for record in newest], await self.memory.inbox.quarantine.count()]
+        seen.append([letter.id for letter in await self.memory.inbox.dead_letters.list()])
         return hashlib.blake2b(repr(seen).encode(), digest_size=12).hexdigest()
-
-    async def waiting(self) -> int:
-        """Return the number of statements in quarantine, quickly."""
-        return await self._memory.inbox.quarantine.count()
 
     async def overview(self) -> Overview:
         """Return the first page."""
         return Overview(
-            info=await self._memory.admin.info(),
-            tree=await self._memory.admin.tree(),
-            recent=await self._memory.list_records(limit=10, order_by=RecordOrder.RECORDED),
-            waiting=await self.waiting(),
-            unread=len(await self._memory.inbox.dead_letters.list()),
+            info=await self.memory.admin.info(),
+            tree=await self.memory.admin.tree(),
+            recent=await self.memory.list_records(limit=10, order_by=RecordOrder.RECORDED),
+            waiting=await self.memory.inbox.quarantine.count(),
+            unread=len(await self.memory.inbox.dead_letters.list()),
         )
 
     async def listing(self, narrowing: Narrowing, *, page: str | None = None, size: int = _PAGE_SIZE) -> RecordPage:
@@ -352,7 +351,7 @@ class Browser:
             InvalidDataError: A condition or the page is not legal.
             OutOfViewError: The scope or the subject lies outside of the memory's view.
         """
-        return await self._memory.list_records(limit=size, page=page, **narrowing.filters())
+        return await self.memory.list_records(limit=size, page=page, **narrowing.filters())
 
     async def search(self, query: str, narrowing: Narrowing | None = None, *, limit: int = 20) -> RecallMatches:
         """Return the best records for a query, each with the parts of its score.
@@ -366,7 +365,7 @@ class Browser:
             InvalidDataError: The query is blank, or a condition is not legal.
             OutOfViewError: The scope or the subject lies outside of the memory's view.
         """
-        return await self._memory.recall(query, limit=limit, history=True, **(narrowing or Narrowing()).filters())
+        return await self.memory.recall(query, limit=limit, history=True, **(narrowing or Narrowing()).filters())
 
     async def record(self, id: str) -> Biography:
         """Return all about one record, whatever its state.
@@ -377,7 +376,7 @@ class Browser:
         Raises:
             RecordNotFoundError: No visible record has this id.
         """
-        return await biography_of(self._memory, id)
+        return await biography_of(self.memory, id)
 
     async def subject(self, subject: str) -> SubjectPage:
         """Return the facts of one subject.
@@ -389,9 +388,9 @@ class Browser:
             InvalidNameError: The name is not legal.
             OutOfViewError: The subject lies outside of the memory's view.
         """
-        found = await self._memory.list_records(subject=subject, limit=_MOST_OF_A_SUBJECT)
+        found = await self.memory.list_records(subject=subject, limit=_MOST_OF_A_SUBJECT)
         facts = sorted(found, key=lambda record: (is_statement(record), record.concept.keyword))
-        info = await self._memory.admin.info(subjects=[subject])
+        info = await self.memory.admin.info(subjects=[subject])
         return SubjectPage(
             subject=subject,
             description=shown(found[0].subject.prompt_description) if found else "",
@@ -402,12 +401,12 @@ class Browser:
 
     async def inbox(self) -> InboxPage:
         """Return what waits for a decision: quarantined records and dead letters."""
-        waiting = await self._memory.inbox.quarantine.list()
-        rejected = await self._memory.inbox.quarantine.list(rejected=True)
+        waiting = await self.memory.inbox.quarantine.list()
+        rejected = await self.memory.inbox.quarantine.list(rejected=True)
         return InboxPage(
             waiting=waiting[:_MOST_WAITING],
             rejected=rejected[: -_MOST_WAITING - 1 : -1],
-            letters=await self._memory.inbox.dead_letters.list(),
+            letters=await self.memory.inbox.dead_letters.list(),
             left_out=max(0, len(waiting) - _MOST_WAITING),
         )
 
@@ -422,7 +421,7 @@ class Browser:
         if not (cross_product or asked.agent or asked.feature or asked.product):
             raise InvalidDataError("these pages are confined to some scopes: name an agent, feature or product of them")
         config = AgentMemoryConfig(
-            store=self._memory,
+            store=self.memory,
             agent_name=asked.agent or None,
             feature_name=asked.feature or None,
             product_name=asked.product or None,
@@ -444,14 +443,10 @@ class Browser:
     async def _reaches(self, *, scope: MemoryScope | None = None, subject: MemorySubject | None = None) -> bool:
         """Return whether a scope or a subject lies in the memory's view."""
         try:
-            await self._memory.list_records(limit=1, scope=scope, exact=scope is not None, subject=subject)
+            await self.memory.list_records(limit=1, scope=scope, exact=scope is not None, subject=subject)
         except OutOfViewError:
             return False
         return True
-
-    async def export(self, target: Path | IO[str]) -> int:
-        """Write everything visible as JSON Lines; return the number of lines. See `Admin.export`."""
-        return await self._memory.admin.export(target)
 
     # -- Changing -------------------------------------------------------------------------------------------------
 
@@ -473,7 +468,7 @@ class Browser:
                 another one of the concept. Nothing was changed.
             ReadOnlyError: The memory is read-only.
         """
-        present = await self._memory.get(id)
+        present = await self.memory.get(id)
         if present.revision != revision:
             raise StateConflictError(
                 "the record was changed since this form was opened: compare both, and save again what is to hold; "
@@ -482,7 +477,7 @@ class Browser:
         edits = draft.edits(draft_of(present))
         if not edits:
             raise InvalidDataError("nothing is changed: edit a field first")
-        return await self._memory.update(id, **_changes(present, edits))
+        return await self.memory.update(id, **_changes(present, edits))
 
     async def compared(self, id: str, draft: Draft, *, revision: int) -> Comparison:
         """Compare an edit with the present revision of its record; see `update`.
@@ -505,30 +500,6 @@ class Browser:
             ),
         )
 
-    async def retract(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
-        """Retract records; `restore` brings them back. See `Memory.retract`."""
-        return await self._memory.retract(*ids, reason=reason or None)
-
-    async def restore(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
-        """Bring retracted records back. See `Memory.restore`."""
-        return await self._memory.restore(*ids, reason=reason or None)
-
-    async def undo(self, id: str, *, reason: str = "") -> Sequence[Change]:
-        """Undo the last change of a record; undone twice, it is made again. See `factmem.browse.past.undo_last`."""
-        return await undo_last(self._memory, id, reason=reason or None)
-
-    async def rollback(self, revision: int, *, reason: str = "") -> Change:
-        """Return a record to a revision. See `Memory.rollback`."""
-        return await self._memory.rollback(revision, reason=reason or None)
-
-    async def accept(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
-        """Accept quarantined or rejected records. See `Quarantine.accept`."""
-        return await self._memory.inbox.quarantine.accept(*ids, reason=reason or None)
-
-    async def reject(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
-        """Reject quarantined records. See `Quarantine.reject`."""
-        return await self._memory.inbox.quarantine.reject(*ids, reason=reason or None)
-
     async def retry(self, ids: Sequence[str]) -> Sequence[Change]:
         """Read dead letters again; those that fail again stay. See `DeadLetters.retry`.
 
@@ -541,15 +512,11 @@ class Browser:
             raise CapabilityError(
                 "reading again needs a language model: start the browser with --model ADDRESS or FACTMEM_MODEL"
             )
-        results = await self._memory.inbox.dead_letters.retry(*ids)
+        results = await self.memory.inbox.dead_letters.retry(*ids)
         if failures := [result.failure for result in results if result.failure is not None]:
             names = ", ".join(dict.fromkeys(failures))
             raise ModelError(f"{len(failures)} of {len(results)} texts could not be read again ({names}): try later")
         return [change for result in results for change in result.changes]
-
-    async def dismiss(self, ids: Sequence[str]) -> None:
-        """Keep the words of dead letters as they were said. See `DeadLetters.dismiss`."""
-        await self._memory.inbox.dead_letters.dismiss(*ids)
 
     async def doomed(self, narrowing: Narrowing | None = None, ids: Sequence[str] = ()) -> Doomed:
         """Return what `forget` would erase.
@@ -562,11 +529,8 @@ class Browser:
             InvalidDataError: There is neither a condition nor an id.
             OutOfViewError: The scope or the subject lies outside of the memory's view.
         """
-        return Doomed(await self._dry_run(narrowing, ids))
-
-    async def _dry_run(self, narrowing: Narrowing | None, ids: Sequence[str]) -> Sequence[FactRecord[Any]]:
         filters = (narrowing or Narrowing()).filters()
-        return (await self._memory.forget(*ids, dry_run=True, **filters)).records
+        return Doomed((await self.memory.forget(*ids, dry_run=True, **filters)).records)
 
     async def forget(
         self, narrowing: Narrowing | None = None, ids: Sequence[str] = (), *, typed: str, seal: str
@@ -587,13 +551,13 @@ class Browser:
             StateConflictError: Other records or revisions than those seen would be erased; nothing was.
             ReadOnlyError: The memory is read-only.
         """
-        doomed = Doomed(await self._dry_run(narrowing, ids))
+        doomed = await self.doomed(narrowing, ids)
         if doomed.seal != seal:
             raise StateConflictError("something else would be erased by now: look again; nothing was erased")
         if " ".join(typed.split()).casefold() != doomed.phrase:
             raise InvalidDataError(f"to erase them for good, type: {doomed.phrase}; nothing was erased")
         if doomed.records:
-            await self._memory.forget(*[record.id for record in doomed.records])
+            await self.memory.forget(*[record.id for record in doomed.records])
         return doomed
 
 

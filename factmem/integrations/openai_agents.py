@@ -257,6 +257,8 @@ class MemorySession:
             FactMemError: The items are stored, but the submission failed, and the policy is `FailurePolicy.RAISE`.
         """
         await self.session.add_items(items)
+        if not self.memory.config.saving.after_run:
+            return
         identity = RunIdentity(user_id=self.user_id, session_id=self.session_id)
         history: list[Any] = [*await self.session.get_items()]
         await self.memory.for_run(identity).finish(spoken(_FORMAT, history))

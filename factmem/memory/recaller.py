@@ -30,12 +30,14 @@ from factmem.recall.events import TELLING, EventTime, events_in, sentence_of, ti
 from factmem.recall.hops import Asking, followed
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.mirror import Mirror
+from factmem.recall.index.outline_codec import term_numbers
 from factmem.recall.index.selection import selected
 from factmem.recall.overtaken import marked, rows_of_marks
 from factmem.recall.ranking import Query, less_named, ranked
 from factmem.recall.results import RecallMatch, RecallMatches
 from factmem.recall.scoring import Calibration, RecallSettings
-from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked, nameless
+from factmem.recall.text.analysis import analyse
+from factmem.recall.text.signs import Kind, asks_for_assistant, kinds_asked, nameless, people_asked
 from factmem.recall.text.times import times_and_rest
 from factmem.reranking.bounds import reordered, rerank_checked
 from factmem.scopes import MemoryScope
@@ -163,12 +165,12 @@ class Recaller(ReadingPart):
         top = 0 if self._backend.reranker is None else self._backend.reranking.top
         wide = attrs.evolve(search, limit=top) if top > search.limit else search
         whole_pool = attrs.evolve(wide, wanted=RecallFilter(), min_score=0.0, limit=top) if top else wide
-        asked = functools.cache(lambda text: search.query(text, vectors.get(text)))  # slow: in worker threads only
 
         def rank(corpus: Corpus) -> _Found:
+            asked = functools.cache(lambda text: search.query(corpus, text, vectors.get(text)))
             whole = timed(asked(query), happened, lambda phrase: self._dating(corpus, asked(phrase)), search.now)
             whole = less_named(corpus, whole, query, vectors.get(nameless(query)))
-            linked = followed(corpus, self._asking(search, query, embedded=vectors.get(query) is not None))
+            linked = followed(corpus, self._asking(corpus, search, query, embedded=vectors.get(query) is not None))
 
             def best(search: _Search) -> list[RecallMatch]:
                 beside = functools.partial(rows_of_marks, corpus, sight=search.sight, wanted=search.wanted)
@@ -209,13 +211,19 @@ class Recaller(ReadingPart):
             return found
         return await to_thread.run_sync(rank, await self._reader.corpus(embedded=embedded))
 
-    def _asking(self, search: _Search, query: str, *, embedded: bool) -> Asking:
+    def _asking(self, corpus: Corpus, search: _Search, query: str, *, embedded: bool) -> Asking:
         def embed(texts: Sequence[str]) -> Sequence[NDArray[np.float32] | None]:
             if not embedded:
                 return [None] * len(texts)
             return from_thread.run(functools.partial(embed_texts, self._backend.embedder, texts, query=True))
 
-        return Asking(text=query, sight=search.sight, query=search.query, embed=embed, concepts=self._context.concepts)
+        return Asking(
+            text=query,
+            sight=search.sight,
+            query=functools.partial(search.query, corpus),
+            embed=embed,
+            concepts=self._context.concepts,
+        )
 
     def _dating(self, corpus: Corpus, phrase: Query) -> list[RecallMatch]:
         """Return records that tell when something happened; a filter of the search changes no score."""
@@ -329,20 +337,24 @@ class _Search:
         _log.warning("%s", failure)
         return failure
 
-    def query(self, text: str, vector: NDArray[np.float32] | None) -> Query:
-        """Return the query of a text."""
+    def query(self, corpus: Corpus, text: str, vector: NDArray[np.float32] | None) -> Query:
+        """Return the query of a text. This is slow: for worker threads only."""
         query = Query(
             terms=self.mirror.terms(text) if self.lexical else (),
             vector=vector,
             asks_assistant=self.lexical and asks_for_assistant(text),
             kinds=kinds_asked(text) if self.lexical else Kind.NONE,
+            people=frozenset(term_numbers(analyse(" ".join(people_asked(text))))) if self.lexical else frozenset(),
             sight=self.sight,
             now=self.now.timestamp(),
             settings=self.weights,
             calibration=self.calibration,
         )
         times, rest = times_and_rest(text, self.now) if self.lexical else ((), text)
-        return query.at(times, rest) if times else query
+        dated = query.at(times, rest) if times else query
+        words = [term.number for term in query.terms if term not in dated.terms]
+        # April and June are no times where they are people.
+        return query if corpus.shown(self.sight).names_in(words, self.sight) else dated
 
 
 def _with_score(match: RecallMatch, score: float | None) -> RecallMatch:
@@ -440,9 +452,9 @@ class Searches:
         if wanted is None:
             return []
         query = timed(
-            self._query(look.text),
+            self._query(corpus, look.text),
             events_in(look.text, self.search.now),
-            lambda phrase: self._found_by(corpus, self._query(phrase), RecallFilter(), TELLING),
+            lambda phrase: self._found_by(corpus, self._query(corpus, phrase), RecallFilter(), TELLING),
             self.search.now,
         )
         query = less_named(corpus, query, look.text, self._vectors.get(nameless(look.text)))
@@ -453,8 +465,8 @@ class Searches:
             return matches
         return [match for match in matches if number_of_id(match.record.id) in self._allowed]
 
-    def _query(self, text: str) -> Query:
-        return self.search.query(text, self._vectors.get(text))
+    def _query(self, corpus: Corpus, text: str) -> Query:
+        return self.search.query(corpus, text, self._vectors.get(text))
 
     def _found_by(self, corpus: Corpus, query: Query, wanted: RecallFilter, limit: int) -> list[RecallMatch]:
         return ranked(corpus, query, wanted=wanted, limit=limit, concepts=self.concepts)

@@ -86,6 +86,7 @@ class Query:
         timed: The part of the evidence of words that is the closeness to a time.
         asks_assistant: Whether it asks for the assistant's own words.
         kinds: The kinds of values that would answer it.
+        people: The numbers of the terms that stand for somebody else than the speaker.
         sight: What the caller may see, on which all statistics depend.
         now: The moment that ages are counted from, in seconds since 1970.
         settings: The weights.
@@ -98,6 +99,7 @@ class Query:
     timed: float = 0.0
     asks_assistant: bool = False
     kinds: Kind = Kind.NONE
+    people: frozenset[int] = frozenset()
     sight: Sight
     now: float
     settings: RecallSettings
@@ -159,6 +161,33 @@ class QueryTerm:
 
 
 @attrs.frozen(kw_only=True, eq=False)
+class _About:
+    """The concepts and the people that a query asks about.
+
+    Attributes:
+        concepts: By head, how far the query asks for its concept.
+        named: By head, how far it names its concept.
+        others: By head, whether it is of facts about others than the query asks about.
+        strange: By row, whether it is a typed fact without a word of the people whom the query asks about and of whom
+            there are no facts; None if it asks about no such people.
+    """
+
+    concepts: NDArray[np.float64]
+    named: NDArray[np.float64]
+    others: NDArray[np.bool_]
+    strange: NDArray[np.bool_] | None
+
+    def at(self, corpus: Corpus, of: Rows | slice, dtype: Any) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Return how far the query asks for and names rows' concepts, and which rows are about others."""
+        heads = corpus.heads[of]
+        named, other = self.named[heads], self.others[heads]
+        if self.strange is not None:
+            strange = self.strange[of]
+            named, other = np.where(strange, 0, named), other | strange
+        return np.where(other, 0, self.concepts[heads]).astype(dtype), named.astype(dtype), other
+
+
+@attrs.frozen(kw_only=True, eq=False)
 class CorpusQuery:
     """A query, weighed against one corpus.
 
@@ -166,19 +195,15 @@ class CorpusQuery:
         query: The query.
         terms: The terms that visible documents hold.
         norms: BM25's norm of length at each level; see `scoring.length_norm`.
-        concepts: By head, how far the query asks for its concept; None if there are statements only.
-        named: By head, how far it names its concept; None as ``concepts``.
         dots: The inner products of all vectors with the query's, or None if they are not needed.
-        others: By head, whether it is of facts about others than the query asks about; None if none is.
+        about: What it asks for, and about whom; None if there are statements only.
     """
 
     query: Query
     terms: Sequence[QueryTerm]
     norms: Sequence[tuple[float, float]]
-    concepts: NDArray[np.float64] | None
-    named: NDArray[np.float64] | None
     dots: NDArray[np.float32] | None
-    others: NDArray[np.bool_] | None
+    about: _About | None
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, *, among: NDArray[np.bool_] | None) -> CorpusQuery:
@@ -191,15 +216,12 @@ class CorpusQuery:
         """
         seen = corpus.seen(query.sight)
         terms = _weighed(corpus, query, seen, among) if query.lexical_weight else []
-        concepts, named, others = _asked_about(corpus, query, seen) if terms else (None, None, None)
         return cls(
             query=query,
             terms=terms,
             norms=[scoring.length_norm(average) for average in seen.averages],
-            concepts=concepts,
-            named=named,
             dots=corpus.vectors.dots(query.vector) if among is None and query.vector is not None else None,
-            others=others,
+            about=_asked_about(corpus, query, seen, terms) if terms else None,
         )
 
 
@@ -224,28 +246,27 @@ def _asking_terms() -> frozenset[int]:
     return frozenset(term_numbers(asking_words()))
 
 
-def _asked_about(
-    corpus: Corpus, query: Query, seen: Seen
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]] | tuple[None, None, None]:
-    """Return how far a query asks for and names the concept of each head, and which heads are of facts about others.
+def _asked_about(corpus: Corpus, query: Query, seen: Seen, held: Iterable[QueryTerm]) -> _About | None:
+    """Return what a query asks for, and about whom; None if there are statements only.
 
-    If it names somebody, these are all facts about anybody else; if it names nobody, those about other individuals than
-    the viewer, or about any individual where there is no viewer and some fact is about none.
+    If it names subjects, facts about anybody else are about others; if it names none, those about other individuals
+    than the viewer, or about any individual where there is no viewer and some fact is about none.
     """
-    columns = corpus.columns
+    columns, viewer = corpus.columns, query.sight.viewer
     if not seen.concepts.any():
-        return None, None, None
+        return None
     heads = columns.all_of_heads()  # of one length, while others append
     numbers = [term.number for term in query.terms]
     subjects, names = columns.subject_index.named(columns.subjects.texts, numbers, seen.subjects)
-    names |= corpus.names_in(numbers, query.sight)
-    if names:
+    strangers = corpus.names_in(numbers, query.sight) | query.people.intersection(numbers)
+    strangers -= names | set(term_numbers(analyse(viewer or "")))
+    if subjects:
         about = np.zeros(len(columns.subjects), np.bool_)
         about[subjects] = True
-    elif query.sight.viewer is None and seen.individuals_only:
+    elif viewer is None and seen.individuals_only:
         about = np.ones(len(columns.subjects), np.bool_)
     else:
-        about = ~columns.other_individuals(query.sight.viewer)
+        about = ~columns.other_individuals(viewer)
     terms = [
         (term, scoring.ASKING if term.number in _asking_terms() else 1.0)
         for term in query.terms
@@ -253,8 +274,18 @@ def _asked_about(
     ]
     asked, named = columns.concept_index.asked(columns.concepts.texts, terms, seen.concepts)
     of, typed = heads["concept"], seen.concepts.take(heads["concept"], mode="clip")
-    others: NDArray[np.bool_] = ~about.take(heads["subject"], mode="clip") & typed
-    return np.where(others, 0, asked.take(of, mode="clip")), named.take(of, mode="clip"), others
+    strange: NDArray[np.bool_] | None = None
+    if strangers:
+        strange = typed[corpus.heads]
+        for weighed in held:
+            if weighed.term.number in strangers:
+                strange[weighed.levels[0].rows] = False
+    return _About(
+        concepts=asked.take(of, mode="clip"),
+        named=named.take(of, mode="clip"),
+        others=~about.take(heads["subject"], mode="clip") & typed,
+        strange=strange,
+    )
 
 
 # Evidence
@@ -273,13 +304,10 @@ def _evidence(corpus: Corpus, asked: CorpusQuery, rows: Rows | None, weights: Ro
     own, exchange, conversation = _shares(corpus, asked, rows)
     cosine, near = _cosines(corpus, asked, rows)
     lead = _lead(corpus, asked, of)
-    concept, named = (
-        None if share is None else share[corpus.heads[of]].astype(weights.context.dtype)
-        for share in (asked.concepts, asked.named)
-    )
-    other = None if asked.others is None else asked.others[corpus.heads[of]]
-    if lead is not None and other is not None:
-        lead = lead & ~other
+    concept = named = other = None
+    if asked.about is not None:
+        concept, named, other = asked.about.at(corpus, of, weights.context.dtype)
+        lead = None if lead is None else lead & ~other
     question, question_cosine = (
         (None, None) if weights.answered is None else _questions(corpus, asked, rows, own, cosine)
     )

@@ -33,7 +33,8 @@ of facts, a date for "When?" or a person for "Who?"; see `factmem.recall.text.si
 the assistant's and the query asks for the user's words, or the reverse. A bare question or "Awww!" says hardly
 anything (``little``). A fact is an ``other`` one's if the query names somebody else, or names nobody while the fact is
 of an individual other than the viewer; without a viewer, of any individual, unless all facts are. "Ann Berg" does not
-name Ann Dahl.
+name Ann Dahl. Nor does a fact of the viewer answer what is asked about somebody of whom there are no facts, such as
+"my mother" or "Nora": without their name it is an other one's, too, and gains nothing by its concept.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.
@@ -46,7 +47,7 @@ word counts as a part of an occurrence, a fact's topic that the word belongs to 
 `factmem.recall.text.related_words`. A word that belongs to the asking, such as "many" or "remind", counts half.
 
 Recency and importance then order records that answer about equally well, see `Boost`; `Additive` is the other way.
-`benchmarks/dated.py --ablate` measures each constant.
+`benchmarks/ablation.py` measures what each mechanism is worth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The benchmark on dated conversations: reading, the time of each question, and ablations."""
+"""The benchmarks on dated conversations: reading, the time of each question, and mechanisms turned off."""
 
 from __future__ import annotations
 
@@ -29,12 +29,8 @@ def test_every_kind_of_search_gets_its_figures(dated: Any, tmp_path: Path) -> No
     path.write_bytes(gzip.compress(json.dumps(STORE).encode()))
     (store,) = dated.read_dated(path)
     assert [question.answerable for question in store.questions] == [True, False]
-    similarity = scoring.similarity
-    result = anyio.run(lambda: dated.measure([store], HashEmbedder(), shifts=(0, 365), ablate=True))
-    assert scoring.similarity is similarity, "the ablation is undone"
-    assert result["figures"].keys() >= {"factmem", "factmem +365 days", "BM25", "dense", "RRF", *(
-        f"without {name}" for name in dated.ABLATIONS
-    )}  # fmt: skip
+    result = anyio.run(lambda: dated.measure([store], HashEmbedder(), shifts=(0, 365)))
+    assert result["figures"].keys() >= {"factmem", "factmem +365 days", "BM25", "dense", "RRF"}
     assert result["figures"]["factmem"]["locomo/R@10"] == 1.0
     assert result["figures"]["factmem"]["locomo/conversation R@5"] == 1.0
     assert result["questions"]["locomo/category 1"] == 1
@@ -43,9 +39,24 @@ def test_every_kind_of_search_gets_its_figures(dated: Any, tmp_path: Path) -> No
         assert table.row_count
 
 
-def test_each_ablation_names_a_constant_or_a_piece_of_evidence(dated: Any) -> None:
-    known = {name for name in vars(scoring) if name.isupper()} | set(scoring.Evidence.__annotations__)
-    assert {name for changes in dated.ABLATIONS.values() for name in changes} <= known
+def test_each_mechanism_is_turned_off_and_on_again(dated: Any, tmp_path: Path) -> None:
+    ablation = importlib.import_module("ablation")
+    path = tmp_path / "tiny.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(STORE).encode()))
+    (store,) = map(ablation.of_dated, dated.read_dated(path))
+    before, found = dict(vars(scoring)), dict[str, Any]()
+    anyio.run(ablation.measure, store, ablation.MECHANISMS, found)
+    assert dict(vars(scoring)) == before
+    assert found.keys() == {"", *ablation.MECHANISMS}
+    assert found[""]["R@10"] == [1.0, 1.0]
+    assert ablation.difference(found, "any context", "R@10") == (0, 0)
+
+
+def test_the_table_of_mechanisms_is_that_of_the_results_and_names_them_all(dated: Any) -> None:
+    ablation = importlib.import_module("ablation")
+    result = json.loads((ROOT / "benchmarks" / "results" / "ablation.json").read_text(encoding="utf-8"))
+    assert ablation.markdown(result) in (ROOT / "docs/pages/explanation/benchmarks.md").read_text(encoding="utf-8")
+    assert result["lines"].keys() == ablation.MECHANISMS.keys()
 
 
 def test_the_metrics_are_those_of_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:

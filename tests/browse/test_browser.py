@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import json
 from pathlib import Path
 
 import attrs
@@ -13,6 +11,7 @@ import pytest
 from factmem.abc.detector import Message
 from factmem.browse.browser import Asked, Browser, Difference, Narrowing, Opened, draft_of
 from factmem.browse.charts import bars_of, marks_of
+from factmem.browse.past import undo_last
 from factmem.browse.rows import is_current, largest, quotes_of, ranked, shape_of, value_of
 from factmem.changes import Change, ChangeKind
 from factmem.errors import (
@@ -136,10 +135,10 @@ async def test_quarantined_words_are_accepted_and_rejected(memory: Memory) -> No
     (waiting,) = (await browser.inbox()).waiting
     assert (waiting.value, waiting.state) == ("The palace has 900 seats.", AssertionState.QUARANTINED)
     assert (await browser.record(waiting.id)).apart
-    await browser.reject([waiting.id], reason="hearsay")
+    await memory.inbox.quarantine.reject(waiting.id, reason="hearsay")
     inbox = await browser.inbox()
     assert (inbox.waiting, [record.value for record in inbox.rejected]) == ((), ["The palace has 900 seats."])
-    (done,) = await browser.accept([waiting.id])
+    (done,) = await memory.inbox.quarantine.accept(waiting.id)
     assert (done.kind, done.record.state) == (ChangeKind.CREATED, AssertionState.ACTIVE)
     assert (await browser.inbox()).rejected == ()
 
@@ -160,7 +159,7 @@ async def test_an_update_changes_what_differs_and_undo_takes_it_back(memory: Mem
         await edited(browser, id, value="many")
     with pytest.raises(InvalidDataError, match="importance is not a number"):
         await edited(browser, id, importance="high")
-    await browser.undo(id)
+    await undo_last(memory, id)
     assert (await browser.record(id)).record.value == 120
     moved = await edited(browser, id, scope="/product/other")
     assert (str(moved.record.scope), moved.record.id != id) == ("/product/other", True)
@@ -199,12 +198,12 @@ async def test_an_edit_of_a_revision_that_is_gone_is_compared_with_the_present_o
 async def test_retracted_records_are_restored_and_rolled_back(memory: Memory) -> None:
     browser = Browser(memory)
     id = await id_of(browser, "seats")
-    await browser.retract([id], reason="sold out")
+    await memory.retract(id, reason="sold out")
     page = await browser.record(id)
     assert (is_current(page.record), page.trail[-1].reason) == (False, "sold out")
-    await browser.restore([id])
+    await memory.restore(id)
     first = (await browser.record(id)).revisions[0]
-    await browser.rollback(first.revision)
+    await memory.rollback(first.revision)
     assert (await browser.record(id)).record.value == 80
 
 
@@ -266,14 +265,6 @@ async def test_a_viewer_never_reads_as_another_user(memory: Memory) -> None:
         assert ("Secret Harbour" in told.block.text) is sees
 
 
-async def test_an_export_is_that_of_the_memory(memory: Memory) -> None:
-    target, own = io.StringIO(), io.StringIO()
-    assert await Browser(memory).export(target) == await memory.admin.export(own)
-    assert target.getvalue() == own.getvalue()
-    assert all(json.loads(line) for line in target.getvalue().splitlines())
-    assert "Secret Harbour" not in target.getvalue()
-
-
 async def test_no_page_leads_out_of_the_view(memory: Memory) -> None:
     everything, confined = Browser(memory), Browser(memory.scope("/product/fair/stage"))
     city = await id_of(everything, "city")
@@ -291,7 +282,7 @@ async def test_no_page_leads_out_of_the_view(memory: Memory) -> None:
     with pytest.raises(RecordNotFoundError):
         await confined.record(city)
     with pytest.raises(RecordNotFoundError):
-        await confined.retract([city])
+        await confined.memory.retract(city)
     assert (await confined.subject("user:maya")).facts == []
     about = Browser(memory.view(subjects=[MemorySubject("user").individual("leo")]))
     with pytest.raises(OutOfViewError):
@@ -309,7 +300,7 @@ async def test_a_read_only_memory_shows_everything_and_changes_nothing(memory: M
     browser = Browser(memory.view(scopes=["/product/fair"], read_only=True), Opened(read_only=True))
     id = await id_of(browser, "seats")
     with pytest.raises(ReadOnlyError):
-        await browser.retract([id])
+        await browser.memory.retract(id)
     doomed = await browser.doomed(ids=[id])
     with pytest.raises(ReadOnlyError):
         await browser.forget(ids=[id], typed=doomed.phrase, seal=doomed.seal)
@@ -322,9 +313,9 @@ async def test_the_mark_changes_with_every_change_and_only_then(memory: Memory) 
     id = await id_of(browser, "seats")
     for change in (
         edited(browser, id, importance="0.7"),
-        browser.retract([id]),
-        browser.restore([id]),
-        browser.reject([(await browser.inbox()).waiting[0].id]),
+        memory.retract(id),
+        memory.restore(id),
+        memory.inbox.quarantine.reject((await browser.inbox()).waiting[0].id),
     ):
         await change
         seen.append(await browser.mark())

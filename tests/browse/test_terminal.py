@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -272,19 +272,21 @@ async def test_keys_are_obeyed_in_their_order_however_fast_they_come(memory: Mem
     assert await values(memory) == [1325, "Dutch", "Norwegian", "Oslo"]
 
 
-async def test_a_dialog_that_is_confirmed_twice_is_answered_once_and_to_its_end(memory: Memory) -> None:
-    begun, ended, may_end = [], [], asyncio.Event()
+async def test_a_dialog_that_is_confirmed_twice_is_answered_once_and_to_its_end(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended, may_end, retract = [], [], asyncio.Event(), Memory.retract
 
-    class Slow(Browser):
-        async def retract(self, ids: Sequence[str], *, reason: str = "") -> Sequence[Change]:
-            begun.append(ids)
-            await may_end.wait()
-            done = await super().retract(ids, reason=reason)
-            ended.append(ids)
-            return done
+    async def slowly(self: Memory, *ids: str, reason: str | None = None) -> tuple[Change, ...]:
+        begun.append(ids)
+        await may_end.wait()
+        done = await retract(self, *ids, reason=reason)
+        ended.append(ids)
+        return done
 
+    monkeypatch.setattr(Memory, "retract", slowly)
     before = len(await memory.list_records())
-    async with browsing(Slow(memory, Opened(store="test"))) as pilot:
+    async with browsing(memory) as pilot:
         await press(pilot, "r")
         await until(pilot, "Retract 1 record?")
         await press(pilot, "ctrl+s", "ctrl+s")

@@ -12,7 +12,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 
 from factmem import Memory
 from factmem.records import FactRecord
-from tests.forgetting.erasing_processes import hold_a_reading_transaction
+from tests.forgetting.reading_process import hold_a_reading_transaction
 from tests.forgetting.stores import DenseEmbedder, hits, likes, word
 
 CONTEXT = multiprocessing.get_context("forkserver")

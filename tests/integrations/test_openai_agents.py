@@ -30,7 +30,7 @@ from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_messag
 
 from factmem import Message
 from factmem.agent import install
-from factmem.agent.config import Hooks, RunIdentity
+from factmem.agent.config import Hooks, RunIdentity, Saving, SavingTime
 from factmem.agent.holders import SavedHistory
 from factmem.agent.plugin import AgentMemory
 from factmem.errors import CapabilityError
@@ -303,6 +303,20 @@ async def test_a_session_keeps_items_in_their_order_and_is_learnt_from() -> None
         await session.clear_session()
         assert (await inner.get_items(), await session.pop_item()) == ([], None)
     assert session.db_path == inner.db_path, "attributes of the SDK's own session beyond the protocol are available"
+    inner.close()
+
+
+async def test_a_session_is_not_read_to_save_nothing() -> None:
+    class Unread(SQLiteSession):
+        async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
+            raise AssertionError("all items were read")
+
+    inner = Unread("monday")
+    async with memory_over() as store:
+        memory = plugin(store, saving=Saving(when=SavingTime.MANUALLY))
+        await MemorySession(inner, memory, user_id="alice").add_items([{"role": "user", "content": "I have a cat."}])
+        assert await store.list_records() == []
+    assert await inner.pop_item() == {"role": "user", "content": "I have a cat."}
     inner.close()
 
 

@@ -503,7 +503,7 @@ async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.M
     search = memory._recaller.search("x", 5, 0.0, True, False, False, RecallSettings(), {})
     query = type(search).query
 
-    def slow(self: Any, text: str, vector: Any) -> Any:
+    def slow(self: Any, *given: Any) -> Any:
         nonlocal under_way, most
         with lock:
             under_way += 1
@@ -511,7 +511,7 @@ async def test_only_so_many_searches_are_under_way_at_once(monkeypatch: pytest.M
         time.sleep(0.01)
         with lock:
             under_way -= 1
-        return query(self, text, vector)
+        return query(self, *given)
 
     monkeypatch.setattr(type(search), "query", slow)
     searches = Searches(search=search, corpus=memory._reader.corpus, embedder=None, concepts={}, concurrency=2)

@@ -1,73 +1,66 @@
-"""Processes that work on a store and can be killed; they fork from one that has imported everything."""
+"""Processes that save to an encrypted store; they fork from one that has imported everything."""
 
 from __future__ import annotations
 
 import multiprocessing
-import time
-from collections.abc import Callable
-from typing import Any, Final
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
 
-from factmem.crypto.keys import Keyring
+import anyio
 
-__all__ = ["Child"]
+from factmem.crypto.keys import Keyring, KeySource
+from tests.providers.sealed import append, opened_sealed
+
+__all__ = ["Saving"]
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.providers.encrypted.processes", "tests.providers.encrypted_sqlite.processes"])
+_FORKS.set_forkserver_preload(["tests.providers.children"])
 
 
-class Child:
-    """A process that does some work and reports its progress; it is killed at the end of the context.
+class Saving:
+    """A process that saves numbered facts one by one, and ends.
 
     Args:
-        work: a function of a module, which is not local.
-        arguments: its arguments after the connection for its reports; `Keys` for a keyring.
+        path: Path of the store.
+        keyring: Keyring that it opens the store with.
+        numbers: Numbers of the facts.
     """
 
-    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, path: Path, keyring: Keyring, numbers: range) -> None:
         self._reports, reports = _FORKS.Pipe(duplex=False)
-        given = [(dict(one.sources), one.current) if isinstance(one, Keyring) else one for one in arguments]
-        self._process = _FORKS.Process(target=work, args=(reports, *given), daemon=True)
+        given = (reports, path, dict(keyring.sources), keyring.current, numbers)
+        self._process = _FORKS.Process(target=_save, args=given, daemon=True)
         self._process.start()
         reports.close()
 
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
-    def report(self, timeout: float = 120) -> Any:
-        """Wait for the next report.
+    def saved(self) -> int:
+        """Wait for the next acknowledged save, and return its number.
 
         Raises:
-            EOFError: the process has ended.
+            EOFError: The process has ended.
         """
-        if not self._reports.poll(timeout):
-            raise TimeoutError("the process reports nothing")
-        return self._reports.recv()
+        assert self._reports.poll(120), "the process reports nothing"
+        number: int = self._reports.recv()
+        return number
 
-    def all_reports(self) -> list[Any]:
-        """Return everything the process reports until it ends."""
-        said = []
+    def rest(self) -> list[int]:
+        """Return the numbers of all further saves, once the process has ended without an error."""
+        found: list[int] = []
         try:
             while True:
-                said.append(self.report())
+                found.append(self.saved())
         except EOFError:
-            return said
+            self._process.join(60)
+            assert self._process.exitcode == 0
+            return found
 
-    def kill_after(self, seconds: float) -> None:
-        """Let the process work for a while after its first report, and kill it."""
-        self.report()
-        time.sleep(seconds)
-        self.kill()
 
-    def kill(self) -> None:
-        """Kill the process with SIGKILL."""
-        self._process.kill()
-        self._process.join()
+def _save(reports: Connection, path: Path, sources: dict[str, KeySource], current: str, numbers: range) -> None:
+    async def main() -> None:
+        async with opened_sealed(path, Keyring(sources, current), wait=60) as provider:
+            for number in numbers:
+                await append(provider, [number])
+                reports.send(number)
 
-    @property
-    def failed(self) -> bool:
-        """Whether the process ended by itself, with an error."""
-        self._process.join(60)
-        return self._process.exitcode not in (0, -9)
+    anyio.run(main)

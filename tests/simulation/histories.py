@@ -198,6 +198,7 @@ class _Player:
                 if chance.random() < 0.3:
                     await self._attempt("close", provider.aclose)
                 self._disk.kill()
+                self._search([])
                 await self._attempt("close", provider.aclose)  # a thread of the dead process, which changes nothing
         self._counts.update(deaths=1, faults=self._disk.faults, calls=len(self._disk.calls))
         if chance.random() < 0.3 or not self._store.lasts:
@@ -324,13 +325,13 @@ class _Player:
             self._search(words)
 
     def _search(self, words: Sequence[str]) -> None:
-        """Look for erased words in the files."""
+        """Look in the files for words that were erased; in those of an encrypted store, for any."""
         if not self._store.in_clear:
-            return
+            words = [said.word for said in self.history.said()]
         for path in sorted(self._disk.root.rglob("*")):
             content = path.read_bytes() if path.is_file() else b""
             for word in words:
-                assert word.encode() not in content, f"{word} was erased, and is in {path.name}"
+                assert word.encode() not in content, f"{word} was erased or is secret, and is in {path.name}"
 
     async def _bind(self, provider: Any) -> None:
         await self._attempt("use embedder", lambda: provider.use_embedder(_EMBEDDER))

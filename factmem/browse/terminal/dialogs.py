@@ -101,11 +101,11 @@ class ReasonDialog(Dialog[Sequence[Change]]):
     Args:
         title: The question.
         rows: The records.
-        change: Makes the change, given the reason.
+        change: Makes the change, given the reason; None for none.
     """
 
     def __init__(
-        self, title: str, rows: Sequence[FactRecord[Any]], change: Callable[[str], Awaitable[Sequence[Change]]]
+        self, title: str, rows: Sequence[FactRecord[Any]], change: Callable[[str | None], Awaitable[Sequence[Change]]]
     ) -> None:
         super().__init__(title, "enter: yes · esc: no")
         self._rows, self._change = rows, change
@@ -117,7 +117,7 @@ class ReasonDialog(Dialog[Sequence[Change]]):
 
     async def perform(self) -> Sequence[Change]:
         """Make the change."""
-        return await self._change(self.query_one("#reason", Field).value)
+        return await self._change(self.query_one("#reason", Field).value or None)
 
 
 class EditDialog(Dialog[Change]):
@@ -199,6 +199,8 @@ class ForgetDialog(Dialog[Doomed]):
         ids: The records.
     """
 
+    AUTO_FOCUS = "#phrase"
+
     def __init__(
         self, browser: Browser, doomed: Doomed, *, narrowing: Narrowing | None = None, ids: Sequence[str] = ()
     ) -> None:
@@ -215,10 +217,6 @@ class ForgetDialog(Dialog[Doomed]):
             yield Static(_listed(self._doomed.records), markup=False)
         yield Static(Content.assemble("To confirm it, type: ", (self._doomed.phrase, "bold")), classes="above")
         yield from _field("", "", id="phrase")
-
-    def on_mount(self) -> None:
-        """Await the phrase."""
-        self.query_one("#phrase").focus()
 
     async def perform(self) -> Doomed:
         """Erase exactly the records shown."""
@@ -246,7 +244,7 @@ class ExportDialog(Dialog[tuple[int, Path]]):
         path = checked_path(self.query_one("#file", Field).value.strip(), what="file")
         if await anyio.Path(path).exists():
             raise InvalidDataError("a file of this name exists already: choose another name")
-        return await self._browser.export(path), path
+        return await self._browser.memory.admin.export(path), path
 
 
 class HelpDialog(ModalScreen[None]):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import abc
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Label, OptionList, Static, TabbedContent, TabPane, Tree
 from textual.widgets.option_list import Option
+from textual.worker import Worker
 
 from factmem.browse.browser import (
     Asked,
@@ -27,7 +28,7 @@ from factmem.browse.browser import (
     Overview,
     Told,
 )
-from factmem.browse.past import Biography
+from factmem.browse.past import Biography, undo_last
 from factmem.browse.rows import is_current
 from factmem.browse.terminal.dialogs import EditDialog, ExportDialog, ForgetDialog, ReasonDialog
 from factmem.browse.terminal.pictures import (
@@ -100,6 +101,26 @@ _TO_RESULTS: Final = Binding("enter", "results", show=False, priority=True)
 
 class Changed(Message):
     """Posted after a change of the memory by a person, so that every page is read again."""
+
+
+PageT = TypeVar("PageT", bound="Page")
+P = ParamSpec("P")
+
+
+def _attempted(
+    task: Callable[Concatenate[PageT, P], Coroutine[Any, Any, None]],
+) -> Callable[Concatenate[PageT, P], Worker[None]]:
+    """Return a method that runs beside the event loop's other work; an error of it is shown as a sentence."""
+
+    @work
+    @functools.wraps(task)
+    async def attempted(page: PageT, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            await task(page, *args, **kwargs)
+        except Exception as error:  # every error becomes a sentence
+            page.notify(sentence_of(error), severity="error", markup=False, timeout=10)
+
+    return attempted
 
 
 class Page(Screen[None]):
@@ -177,21 +198,13 @@ class Page(Screen[None]):
         self.notify(text, markup=False)
         self.post_message(Changed())
 
-    @work
-    async def attempt(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Do something that may fail, beside the event loop's other work; an error is shown as a sentence."""
-        try:
-            await task()
-        except Exception as error:  # every error becomes a sentence
-            self.notify(sentence_of(error), severity="error", markup=False, timeout=10)
-
 
 class RecordsPage(Page):
     """A page of records that people can open and change."""
 
-    @abc.abstractmethod
     def chosen(self) -> Sequence[FactRecord[Any]]:
-        """Return the records that an action is for."""
+        """Return the records that an action is for: the marked rows; without any, the row under the cursor."""
+        return self.query_one(RecordTable).chosen
 
     def _first(self) -> FactRecord[Any] | None:
         return next(iter(self.chosen()), None)
@@ -206,22 +219,23 @@ class RecordsPage(Page):
         """Move from a field to the records."""
         self.set_focus(self.query_one(RecordTable))
 
-    def open_record(self, id: str) -> None:
-        """Show all about a record."""
-        self.app.push_screen(RecordScreen(self.browser, id))
+    @on(DataTable.RowSelected)
+    @on(OptionList.OptionSelected, "#graph")
+    def _selected(self) -> None:
+        if (row := self._first()) is not None:
+            self.app.push_screen(RecordScreen(self.browser, row.id))
 
     def action_subject(self) -> None:
         """Show the subject of the record."""
         if (row := self._first()) is not None:
             self.app.push_screen(SubjectScreen(self.browser, str(row.subject)))
 
-    def action_edit(self) -> None:
+    @_attempted
+    async def action_edit(self) -> None:
         """Edit the record."""
-        if (row := self._first()) is not None:
-            self.attempt(functools.partial(self._edit, row.id))
-
-    async def _edit(self, id: str) -> None:
-        page = await self.browser.record(id)
+        if (row := self._first()) is None:
+            return
+        page = await self.browser.record(row.id)
         if not is_current(page.record) or page.apart:
             self.notify("Only a current record can be edited: undo its retraction first.", severity="warning")
             return
@@ -238,16 +252,16 @@ class RecordsPage(Page):
         rows = self.chosen()
         ids = [row.id for row in rows]
         if rows and all(row.state is AssertionState.RETRACTED for row in rows):
-            self._change(rows, "Bring back", "Brought back", lambda why: self.browser.restore(ids, reason=why))
+            self._change(rows, "Bring back", "Brought back", lambda why: self.browser.memory.restore(*ids, reason=why))
         elif rows:
-            self._change(rows, "Retract", "Retracted", lambda why: self.browser.retract(ids, reason=why))
+            self._change(rows, "Retract", "Retracted", lambda why: self.browser.memory.retract(*ids, reason=why))
 
     def action_undo(self) -> None:
         """Undo the last change of the record; undone twice, it is made again."""
         if (row := self._first()) is not None:
             self._change(
                 [row], "Undo the last change of", "Undid the last change of",
-                lambda why: self.browser.undo(row.id, reason=why),
+                lambda why: undo_last(self.browser.memory, row.id, reason=why),
             )  # fmt: skip
 
     def _change(
@@ -255,7 +269,7 @@ class RecordsPage(Page):
         rows: Sequence[FactRecord[Any]],
         verb: str,
         past: str,
-        change: Callable[[str], Awaitable[Sequence[Change]]],
+        change: Callable[[str | None], Awaitable[Sequence[Change]]],
     ) -> None:
         """Ask for a reason, make a change, and say so."""
 
@@ -268,8 +282,9 @@ class RecordsPage(Page):
     def action_forget(self) -> None:
         """Erase the records, after a dry run and a typed confirmation."""
         if ids := [row.id for row in self.chosen()]:
-            self.attempt(functools.partial(self.forget, None, ids))
+            self.forget(None, ids)
 
+    @_attempted
     async def forget(self, narrowing: Narrowing | None, ids: Sequence[str]) -> None:
         """Erase records, after a dry run and a typed confirmation.
 
@@ -297,6 +312,7 @@ class MemoryScreen(RecordsPage):
         browser: The browser.
     """
 
+    AUTO_FOCUS = "#rows"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Find", key_display="/", priority=True),
         _TO_RESULTS,
@@ -327,10 +343,6 @@ class MemoryScreen(RecordsPage):
             with VerticalScroll(id="beside", can_focus=False):
                 yield Preview(id="preview")
 
-    def on_mount(self) -> None:
-        """Read the page with the cursor in the table."""
-        self.set_focus(self.table)
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave "/" to the search, where it is a character."""
         if action == "search" and isinstance(self.focused, Field):
@@ -345,10 +357,6 @@ class MemoryScreen(RecordsPage):
     @property
     def _query(self) -> str:
         return self.query_one("#query", Field).value.strip()
-
-    def chosen(self) -> Sequence[FactRecord[Any]]:
-        """Return the marked rows; without any, the row under the cursor."""
-        return self.table.chosen
 
     async def load(self) -> None:
         """Read the tree, and the results of the search or the newest records."""
@@ -383,8 +391,9 @@ class MemoryScreen(RecordsPage):
     @on(RecordTable.Ended)
     def _ended(self) -> None:
         if self._next_page is not None and len(self._listed) < _MOST_LISTED:
-            self.attempt(functools.partial(self._read_on, self._next_page))
+            self._read_on(self._next_page)
 
+    @_attempted
     async def _read_on(self, token: str) -> None:
         page = await self.browser.listing(self._narrowing, page=token, size=_PAGE)
         if token == self._next_page:  # no other listing has begun meanwhile
@@ -393,11 +402,6 @@ class MemoryScreen(RecordsPage):
     @on(DataTable.RowHighlighted, "#rows")
     def _highlighted(self) -> None:
         self.query_one(Preview).present(self.table.current)
-
-    @on(DataTable.RowSelected, "#rows")
-    def _selected(self) -> None:
-        if (row := self._first()) is not None:
-            self.open_record(row.id)
 
     @on(Tree.NodeSelected)
     def _place_selected(self, event: Tree.NodeSelected[Place]) -> None:
@@ -447,7 +451,7 @@ class MemoryScreen(RecordsPage):
             text = "Choose a scope, subject, concept or category in the tree first, and clear the search."
             self.notify(text, severity="warning")
         else:
-            self.attempt(functools.partial(self.forget, self._narrowing, []))
+            self.forget(self._narrowing, [])
 
     def action_export(self) -> None:
         """Write everything visible to a file."""
@@ -467,6 +471,7 @@ class RecordScreen(RecordsPage):
         id: Id of the record.
     """
 
+    AUTO_FOCUS = "#revisions"
     BINDINGS: ClassVar[list[BindingType]] = [*_ON_RECORDS, Binding("b", "return_to", "Roll back")]
 
     def __init__(self, browser: Browser, id: str) -> None:
@@ -485,10 +490,6 @@ class RecordScreen(RecordsPage):
                 yield OptionList(id="revisions", markup=False, compact=True)
                 yield Label("Done to it", classes="section")
                 yield Static("", id="trail", markup=False)
-
-    def on_mount(self) -> None:
-        """Read the page with the cursor at the revisions."""
-        self.set_focus(self.query_one("#revisions"))
 
     def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the record."""
@@ -528,8 +529,8 @@ class RecordScreen(RecordsPage):
             self.notify("This is the present revision: choose another one to return to.", severity="warning")
             return
 
-        async def change(why: str) -> Sequence[Change]:
-            return [await self.browser.rollback(row.revision, reason=why)]
+        async def change(why: str | None) -> Sequence[Change]:
+            return [await self.browser.memory.rollback(row.revision, reason=why)]
 
         self._change([row], f"Return to revision {row.revision} of", "Rolled back", change)
 
@@ -542,6 +543,7 @@ class SubjectScreen(RecordsPage):
         subject: The subject, with the individual after a colon.
     """
 
+    AUTO_FOCUS = "#rows"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("g", "turn", "Table/graph"), *_ON_RECORDS]
 
     def __init__(self, browser: Browser, subject: str) -> None:
@@ -558,10 +560,6 @@ class SubjectScreen(RecordsPage):
                 yield RecordTable(id="rows")
             with TabPane("Graph", id="as-graph"):
                 yield OptionList(id="graph", markup=False, compact=True)
-
-    def on_mount(self) -> None:
-        """Read the page with the cursor in the table."""
-        self.set_focus(self.query_one("#rows"))
 
     def chosen(self) -> Sequence[FactRecord[Any]]:
         """Return the marked rows of the table or the one under the cursor, or the value under it in the graph."""
@@ -590,12 +588,6 @@ class SubjectScreen(RecordsPage):
         views.active = "as-graph" if views.active == "as-table" else "as-table"
         self.set_focus(self.query_one("#graph" if views.active == "as-graph" else "#rows"))
 
-    @on(DataTable.RowSelected, "#rows")
-    @on(OptionList.OptionSelected, "#graph")
-    def _selected(self) -> None:
-        if (row := self._first()) is not None:
-            self.open_record(row.id)
-
 
 class InboxScreen(RecordsPage):
     """Statements in quarantine, rejected ones, and texts that a language model could not read.
@@ -604,6 +596,7 @@ class InboxScreen(RecordsPage):
         browser: The browser.
     """
 
+    AUTO_FOCUS = "#waiting-rows"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "accept", "Accept"),
         Binding("r", "reject", "Reject"),
@@ -629,10 +622,6 @@ class InboxScreen(RecordsPage):
                 yield OptionList(id="letter-lines", markup=False)
         with VerticalScroll(id="beside", can_focus=False):
             yield Preview(id="preview")
-
-    def on_mount(self) -> None:
-        """Read the page with the cursor in the first list."""
-        self.set_focus(self.query_one("#waiting-rows"))
 
     @property
     def _tab(self) -> str:
@@ -688,45 +677,32 @@ class InboxScreen(RecordsPage):
         tabs.active = order[(order.index(self._tab) + 1) % len(order)]
         self.set_focus(self.query_one("#letter-lines" if self._tab == "letters" else f"#{self._tab}-rows"))
 
-    @on(DataTable.RowSelected)
-    def _selected(self, event: DataTable.RowSelected) -> None:
-        if (row := self._first()) is not None:
-            self.open_record(row.id)
-
     def action_accept(self) -> None:
         """Accept the records: they count from now on."""
-        self._decide("Accepted", self.browser.accept, [row.id for row in self.chosen()])
+        self._decide("Accepted", self.browser.memory.inbox.quarantine.accept, [row.id for row in self.chosen()])
 
     def action_reject(self) -> None:
         """Reject the records: they stay apart."""
-        self._decide("Rejected", self.browser.reject, [row.id for row in self.chosen()])
+        self._decide("Rejected", self.browser.memory.inbox.quarantine.reject, [row.id for row in self.chosen()])
 
-    def _decide(
-        self, past: str, decide: Callable[[Sequence[str]], Awaitable[Sequence[Change]]], ids: Sequence[str]
-    ) -> None:
-        async def task() -> None:
-            self.say(outcome_of(past, await decide(ids)))
-
+    @_attempted
+    async def _decide(self, past: str, decide: Callable[..., Awaitable[Sequence[Change]]], ids: Sequence[str]) -> None:
         if ids:
-            self.attempt(task)
+            self.say(outcome_of(past, await decide(*ids)))
 
-    def action_retry(self) -> None:
+    @_attempted
+    async def action_retry(self) -> None:
         """Have the language model read the words again."""
         if (letter := self._letter()) is not None:
             self.notify("The language model reads the words again.")
-            self.attempt(functools.partial(self._retry, letter.id))
+            self.say(outcome_of("Read the words again, and changed", await self.browser.retry([letter.id])))
 
-    async def _retry(self, id: str) -> None:
-        self.say(outcome_of("Read the words again, and changed", await self.browser.retry([id])))
-
-    def action_keep_words(self) -> None:
+    @_attempted
+    async def action_keep_words(self) -> None:
         """Keep the words as they were said, and try no more."""
         if (letter := self._letter()) is not None:
-            self.attempt(functools.partial(self._keep_words, letter.id))
-
-    async def _keep_words(self, id: str) -> None:
-        await self.browser.dismiss([id])
-        self.say("The words are kept as they were said.")
+            await self.browser.memory.inbox.dead_letters.dismiss(letter.id)
+            self.say("The words are kept as they were said.")
 
 
 class ToldScreen(RecordsPage):
@@ -737,6 +713,7 @@ class ToldScreen(RecordsPage):
         question: The question to begin with.
     """
 
+    AUTO_FOCUS = "#question"
     BINDINGS: ClassVar[list[BindingType]] = [_TO_RESULTS, *FIELD_TO_FIELD, *_ON_RECORDS]
     _FIELDS: ClassVar = (("user", "User"), ("agent", "Agent"), ("feature", "Feature"), ("product", "Product"))
 
@@ -760,14 +737,6 @@ class ToldScreen(RecordsPage):
                 yield Static("", id="block", markup=False)
             yield RecordTable(id="rows")
 
-    def on_mount(self) -> None:
-        """Read the page with the cursor at the question."""
-        self.set_focus(self.query_one("#question"))
-
-    def chosen(self) -> Sequence[FactRecord[Any]]:
-        """Return the marked records or the one under the cursor."""
-        return self.query_one(RecordTable).chosen
-
     async def load(self) -> None:
         """Read the block."""
         told = self._told = await self.browser.told(self._asked_now())
@@ -787,11 +756,6 @@ class ToldScreen(RecordsPage):
     @on(Field.Changed)
     def _typed(self) -> None:
         self.reload(after=_PAUSE)
-
-    @on(DataTable.RowSelected, "#rows")
-    def _selected(self) -> None:
-        if (row := self._first()) is not None:
-            self.open_record(row.id)
 
 
 def _refill(options: OptionList, lines: Sequence[Content], cursor: int = 0) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -19,10 +20,11 @@ from typing_extensions import Buffer
 
 from factmem.browse.browser import Asked, Browser, Comparison, Draft, Narrowing, draft_of
 from factmem.browse.charts import marks_of
-from factmem.browse.past import Biography
+from factmem.browse.past import Biography, undo_last
 from factmem.browse.texts import counted
 from factmem.browse.web.guard import Guard, visit_of, was_let_in
 from factmem.browse.web.templating import address, render
+from factmem.changes import Change
 from factmem.errors import (
     CapabilityError,
     FactMemError,
@@ -37,6 +39,35 @@ __all__ = ["make_app"]
 
 _Page: TypeAlias = Callable[[Request], Awaitable[Response]]
 _Action: TypeAlias = Callable[[Request, FormData], Awaitable[Response]]
+
+_Change: TypeAlias = Callable[[Browser, Sequence[str], str | None], Awaitable[Sequence[Change] | None]]
+"""A change of some records or dead letters, by their ids and for a reason."""
+
+_CHANGES: Final[Mapping[str, tuple[_Change, str]]] = {
+    "/record/{id}/retract": (
+        lambda browser, ids, why: browser.memory.retract(*ids, reason=why),
+        "Retracted: no longer loaded or recalled. Undo brings it back.",
+    ),
+    "/record/{id}/restore": (lambda browser, ids, why: browser.memory.restore(*ids, reason=why), "Restored."),
+    "/record/{id}/undo": (
+        lambda browser, ids, why: undo_last(browser.memory, *ids, reason=why),
+        "The last change is undone. Undo again to repeat it.",
+    ),
+    "/inbox/accept": (
+        lambda browser, ids, why: browser.memory.inbox.quarantine.accept(*ids, reason=why),
+        "{} accepted: they count as facts from now on.",
+    ),
+    "/inbox/reject": (
+        lambda browser, ids, why: browser.memory.inbox.quarantine.reject(*ids, reason=why),
+        "{} rejected; they can still be accepted.",
+    ),
+    "/inbox/retry": (lambda browser, ids, why: browser.retry(ids), "Read again, with {} changed."),
+    "/inbox/dismiss": (
+        lambda browser, ids, why: browser.memory.inbox.dead_letters.dismiss(*ids),
+        "Dismissed: the words stay as they were said.",
+    ),
+}
+"""Changes that the forms of the pages ask for, by path, and the sentence that says so."""
 
 _STATUS: Final[Sequence[tuple[type[FactMemError], int]]] = (
     (RecordNotFoundError, 404),
@@ -76,14 +107,8 @@ def make_app(browser: Browser, *, token: str, hosts: Iterable[str]) -> ASGIApp:
     }
     acts: dict[str, _Action] = {
         "/record/{id}/update": site.update,
-        "/record/{id}/retract": site.retract,
-        "/record/{id}/restore": site.restore,
-        "/record/{id}/undo": site.undo,
         "/record/{id}/rollback": site.rollback,
-        "/inbox/accept": site.accept,
-        "/inbox/reject": site.reject,
-        "/inbox/retry": site.retry,
-        "/inbox/dismiss": site.dismiss,
+        **{path: partial(site.change, change, notice) for path, (change, notice) in _CHANGES.items()},
         "/forget": site.erase,
     }
     app = Starlette(
@@ -235,43 +260,17 @@ class _Site:
             return await self._record(request, page, draft=draft, problem=str(error), status=400)
         return self._went(request, f"/record/{done.record.id}", "Changed. The revision before is in its history.")
 
-    async def retract(self, request: Request, form: FormData) -> Response:
-        id = request.path_params["id"]
-        await self.browser.retract([id], reason=_text(form, "reason"))
-        return self._went(request, f"/record/{id}", "Retracted: no longer loaded or recalled. Undo brings it back.")
-
-    async def restore(self, request: Request, form: FormData) -> Response:
-        id = request.path_params["id"]
-        await self.browser.restore([id], reason=_text(form, "reason"))
-        return self._went(request, f"/record/{id}", "Restored.")
-
-    async def undo(self, request: Request, form: FormData) -> Response:
-        id = request.path_params["id"]
-        await self.browser.undo(id, reason=_text(form, "reason"))
-        return self._went(request, f"/record/{id}", "The last change is undone. Undo again to repeat it.")
+    async def change(self, change: _Change, notice: str, request: Request, form: FormData) -> Response:
+        """Make a change of the record in the path, or of what is ticked, and show its page again."""
+        id = request.path_params.get("id")
+        done = await change(self.browser, _chosen(form) if id is None else [id], _text(form, "reason") or None)
+        path = "/inbox" if id is None else f"/record/{id}"
+        return self._went(request, path, notice.format(counted(len(done or ()), "record")))
 
     async def rollback(self, request: Request, form: FormData) -> Response:
         revision = _revision(form)
-        done = await self.browser.rollback(revision, reason=_text(form, "reason"))
+        done = await self.browser.memory.rollback(revision, reason=_text(form, "reason") or None)
         return self._went(request, f"/record/{done.record.id}", f"Rolled back to revision {revision}.")
-
-    async def accept(self, request: Request, form: FormData) -> Response:
-        done = await self.browser.accept(_chosen(form), reason=_text(form, "reason"))
-        return self._went(
-            request, "/inbox", f"{counted(len(done), 'record')} accepted: they count as facts from now on."
-        )
-
-    async def reject(self, request: Request, form: FormData) -> Response:
-        done = await self.browser.reject(_chosen(form), reason=_text(form, "reason"))
-        return self._went(request, "/inbox", f"{counted(len(done), 'record')} rejected; they can still be accepted.")
-
-    async def retry(self, request: Request, form: FormData) -> Response:
-        done = await self.browser.retry(_chosen(form))
-        return self._went(request, "/inbox", f"Read again, with {counted(len(done), 'record')} changed.")
-
-    async def dismiss(self, request: Request, form: FormData) -> Response:
-        await self.browser.dismiss(_chosen(form))
-        return self._went(request, "/inbox", "Dismissed: the words stay as they were said.")
 
     async def erase(self, request: Request, form: FormData) -> Response:
         narrowing, ids = _narrowing(form), [str(id) for id in form.getlist("id")]
@@ -324,7 +323,7 @@ class _Site:
                 "opened": self.browser.opened,
                 "form_token": visit.form_token,
                 "notice": visit.take_notice(),
-                "waiting": 0 if plain else await self.browser.waiting(),
+                "waiting": 0 if plain else await self.browser.memory.inbox.quarantine.count(),
                 "mark": getattr(request.state, "mark", "") if follows else "",
                 "here": address(request.url.path, **dict(request.query_params)) if request.method == "GET" else "",
                 **data,
@@ -354,7 +353,7 @@ class _Export(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
         file = io.TextIOWrapper(io.BufferedWriter(_Sending(send), buffer_size=65_536), encoding="utf-8")
-        await self._browser.export(file)
+        await self._browser.memory.admin.export(file)
         await to_thread.run_sync(file.flush)
         await send({"type": "http.response.body", "body": b""})
 

@@ -18,7 +18,7 @@ from factmem.recall.text.analysis import analyse, plain, spaced
 from factmem.records import Assertion
 from factmem.scalars import ScalarKind, scalar_of_shape
 from factmem.tables import table
-from factmem.wording import QUESTION_MARKS
+from factmem.wording import QUESTION_MARKS, folded, language_of
 
 __all__ = [
     "Kind",
@@ -30,6 +30,7 @@ __all__ = [
     "kinds_held",
     "kinds_of_concept",
     "nameless",
+    "people_asked",
 ]
 
 _LONGEST_LOOK: Final = 4096
@@ -38,7 +39,10 @@ _LONGEST_LOOK: Final = 4096
 _TABLE: Final = table("recall/text/questions")
 """Words by which a question shows what it asks for."""
 
-_YOU, _I, _NO_SUBJECT = (frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject"))
+_YOU, _I, _NO_SUBJECT, _MINE, _PEOPLE = (
+    frozenset(_TABLE[name].split()) for name in ("you", "first_person", "no_subject", "mine", "people")
+)
+_FIRST_PERSON: Final = _I | _MINE
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _WORD: Final = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER_IN_ASCII: Final = LinearPattern(_TABLE["number"])
@@ -83,6 +87,19 @@ def nameless(query: str) -> str:
     left_out = set(capitalized(query))
     first, *rest = query.split(" ")
     return " ".join([first, *[word for word in rest if word not in left_out]]) if left_out else query
+
+
+def people_asked(query: str) -> list[str]:
+    """Return the words of a query that stand for somebody else than its speaker: kinship and the like, and names.
+
+    A capitalized word is a name unless the speaker asks in the first person, or the language writes nouns so.
+    """
+    look = query[:_LONGEST_LOOK]
+    words = [found[0].lower() for found in _WORD.finditer(look)]
+    people = [word for word in words if word in _PEOPLE or word.rstrip("s").rstrip("'’") in _PEOPLE]
+    if _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals:
+        people += capitalized(look)
+    return people
 
 
 def kinds_asked(query: str) -> Kind:

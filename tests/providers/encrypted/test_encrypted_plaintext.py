@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import random
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -16,11 +15,8 @@ import anyio
 import pytest
 
 from factmem.crypto import SecretKey
-from factmem.crypto.keys import Keyring
 from tests.conftest import Promise
-from tests.providers.children import Child
-from tests.providers.encrypted.processes import erase_and_save
-from tests.providers.encrypted.worlds import KEY, PLACES, Files, opened, remembering, save, save_fact
+from tests.providers.encrypted.worlds import KEY, PLACES, Files, opened, remembering, save_fact
 
 pytestmark = pytest.mark.timeout(3_600)
 
@@ -149,20 +145,6 @@ def test_nothing_is_found_in_a_store(
         "plaintext search",
         f"{len(wanted)} forms of values, names and vectors in {len(Files.of(root).content)} files: 0 hits",
     )
-
-
-def test_nothing_is_found_after_kills(tmp_path: Path, big: bool, promise: Promise) -> None:
-    root, chance = tmp_path / "facts", random.Random(9)
-    anyio.run(save, root, "tisane")
-    count = 100 if big else 4
-    files = 0
-    for _ in range(count):
-        with Child(erase_and_save, root, Keyring.of(KEY), ["absinthe", "poison", "Zoë's ❤ 茶"]) as child:
-            child.kill_after(chance.random() * 0.3)
-        wanted = needles(PRIVATE, anyio.run(vectors_of, root))
-        assert not hits(root, wanted)
-        files += len(Files.of(root).content)
-    promise("plaintext search", f"after {count} kills in the middle of saves and erasures, {files} files: 0 hits")
 
 
 def test_no_key_is_found(sound_root: Path) -> None:

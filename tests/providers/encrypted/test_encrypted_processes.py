@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
-import anyio
 import pytest
 from blockbuster import blockbuster_ctx
 from factmem_file.log_storage import LocalLogStorage
@@ -16,9 +14,6 @@ from factmem.crypto import Passphrase, SecretKey
 from factmem.crypto.keys import Argon2id, Keyring
 from factmem.errors import FactMemError, StoreUnavailableError
 from factmem.testing import HashEmbedder
-from tests.conftest import Promise
-from tests.providers.children import Child
-from tests.providers.encrypted.processes import save_everywhere, save_values
 from tests.providers.encrypted.worlds import (
     DIMENSION,
     KEY,
@@ -44,53 +39,6 @@ async def values_at(root: Path, number: int) -> list[str]:
     async with opened(root) as provider:
         fact = await provider.load(LIKES, place.subject, place.scope)
         return list(fact.values) if fact else []
-
-
-async def bound(root: Path) -> None:
-    async with opened(root) as provider:
-        await provider.use_embedder(await HashEmbedder(DIMENSION).identity())
-
-
-def test_processes_that_save_at_once_lose_nothing(tmp_path: Path, big: bool, promise: Promise) -> None:
-    root, count, each = tmp_path / "facts", 8 if big else 3, 1000 if big else 15
-    anyio.run(bound, root)
-    children = [Child(save_values, root, RING, f"child{number}", each) for number in range(count)]
-    said = {value for child in children for value in child.all_reports()}
-    assert not any(child.failed for child in children)
-    found = {value for number in range(len(PLACES)) for value in anyio.run(values_at, root, number)}
-    assert found == said
-    assert len(said) == count * each
-    promise("processes at once, encrypted", f"{count} processes × {each} saves: {len(found)} facts")
-
-
-def test_a_transaction_over_several_places_counts_whole_or_not_at_all(
-    tmp_path: Path, big: bool, promise: Promise
-) -> None:
-    """The kill comes at any moment; acknowledged saves are kept, and leftovers of killed processes are removed."""
-    root, chance = tmp_path / "facts", random.Random(31)
-    kills, acknowledged = 200 if big else 6, 0
-    for _ in range(kills):
-        with Child(save_everywhere, root, RING, 10_000) as child:
-            child.kill_after(chance.random() * 0.25)
-        before = acknowledged
-        counts = {len(anyio.run(values_at, root, number)) for number in range(len(PLACES))}
-        assert len(counts) == 1
-        acknowledged = counts.pop()
-        assert acknowledged >= before
-    anyio.run(save, root, "one more")
-    listing = anyio.run(listing_of, root)
-    assert {path.stem for path in Files.of(root).content if path.suffix == ".sealed"} == set(listing.files)
-    assert not [path for path in Files.of(root).content if path.suffix == ".tmp"]
-    promise("kill -9 over several places, encrypted", f"transactions over {len(PLACES)} places: {kills} kills: 0 torn")
-
-
-def test_what_was_acknowledged_before_a_kill_is_there(tmp_path: Path) -> None:
-    root, said = tmp_path / "facts", list[str]()
-    for number in range(3):
-        with Child(save_values, root, RING, f"run{number}", 10_000) as child:
-            said += [child.report() for _ in range(7)]
-    found = {value for number in range(len(PLACES)) for value in anyio.run(values_at, root, number)}
-    assert found >= set(said)
 
 
 async def test_a_failure_at_one_of_several_places_writes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

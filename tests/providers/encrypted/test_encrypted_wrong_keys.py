@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from factmem.crypto import Passphrase, SecretKey
-from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring, KeySource
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Argon2id, Keyring, KeySource
 from factmem.errors import (
     CorruptStoreError,
     DowngradedStoreError,
     FactMemError,
-    InvalidDataError,
-    KeyUnavailableError,
     NewerVersionError,
     StoreUnavailableError,
-    WrongKeyError,
 )
 from factmem.providers.registry import open_provider
 from factmem.testing import HashEmbedder
-from tests.conftest import Promise
 from tests.providers.encrypted.answers import LOOKS
-from tests.providers.encrypted.worlds import DIMENSION, KEY, PLACES, Files, framed, frames_of, opened, save, statements
+from tests.providers.encrypted.worlds import DIMENSION, KEY, PLACES, Files, framed, frames_of, opened, statements
 
 pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(3_600)]
 
@@ -58,62 +52,6 @@ async def refused(root: Path, key: Keyring | KeySource, error: type[FactMemError
             with pytest.raises(error):
                 await write()
     assert Files.of(root).content == before
-
-
-def test_a_thousand_wrong_keys(root: Path, big: bool, promise: Promise) -> None:
-    """Keys are random, or differ from the right one in one bit."""
-    count, chance = (1000 if big else 60), random.Random(1)
-    keys = [SecretKey.generate() for _ in range(count - 20)]
-    for _ in range(20):
-        at, bit = chance.randrange(32), chance.randrange(8)
-        keys.append(SecretKey(KEY.secret[:at] + bytes([KEY.secret[at] ^ 1 << bit]) + KEY.secret[at + 1 :]))
-
-    async def main() -> None:
-        for key in keys:
-            await refused(root, key, WrongKeyError, chance.sample(list(LOOKS), 1))
-
-    anyio.run(main)
-    promise("wrong keys", f"{len(keys)} of {len(keys)} refused, each for reading, saving, erasing, rotating")
-
-
-async def test_a_wrong_key_is_an_error_on_every_path(root: Path) -> None:
-    await refused(root, SecretKey.generate(), WrongKeyError, list(LOOKS))
-    await refused(root, Keyring.of(KEY, "another id"), WrongKeyError, ["version"])
-    await refused(root, Passphrase("not a key", cost=CHEAP), WrongKeyError, ["version"])
-
-
-async def test_a_wrong_passphrase_is_an_error(tmp_path: Path) -> None:
-    root = tmp_path / "facts"
-    right = Passphrase("plum lantern orbit velvet", cost=CHEAP)
-    await save(root, "one", key=right)
-    await refused(root, Passphrase("plum lantern orbit velvet!", cost=CHEAP), WrongKeyError, ["entries 0"])
-    await refused(root, KEY, WrongKeyError, ["entries 0"])
-    async with opened(root, right) as provider:
-        assert len(await provider.entries(PLACES[0])) == 1
-
-
-async def test_a_missing_key_is_an_error_before_anything_is_made(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("FACTMEM_TEST_KEY", raising=False)
-    await refused(root, EnvironmentKey("FACTMEM_TEST_KEY"), KeyUnavailableError, ["version", "load 0"])
-    async with opened(tmp_path / "new", EnvironmentKey("FACTMEM_TEST_KEY")) as provider:
-        with pytest.raises(KeyUnavailableError):
-            await provider.append(statements(PLACES[0], ["one"]))
-    assert not (tmp_path / "new").exists()
-
-
-async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(root: Path) -> None:
-    """Neither the disk nor the provider changes, which continues with its key."""
-    before = Files.of(root).content
-    async with opened(root) as provider:
-        sound = await provider.entries(PLACES[0])
-        with pytest.raises(KeyUnavailableError):
-            await provider.rotate(EnvironmentKey("FACTMEM_NO_SUCH_KEY"))
-        assert Files.of(root).content == before
-        await save(root, "meanwhile")
-        await provider.append(statements(PLACES[1], ["more"]))
-        assert len(await provider.entries(PLACES[0])) == len(sound) + 1
 
 
 def put(name: str, value: object) -> Callable[[dict[str, Any]], None]:
@@ -192,19 +130,3 @@ async def test_a_plain_store_is_never_taken_for_an_encrypted_one_nor_the_other_w
 def at(address: str) -> Any:
     """Return the provider at an address, with all its capabilities."""
     return open_provider(address)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "encrypted:facts",
-        f"encrypted:facts?key={TEXT}",
-        "encrypted:facts?key_env=A&passphrase_env=B",
-        "encrypted:facts?key_env=",
-        "encrypted:facts?key_env=A&key_per=fact",
-    ],
-)
-def test_an_address_without_one_key_is_refused_and_shows_none(address: str) -> None:
-    with pytest.raises(InvalidDataError) as caught:
-        open_provider(address)
-    assert TEXT not in str(caught.value)

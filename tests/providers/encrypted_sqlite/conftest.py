@@ -9,7 +9,7 @@ import anyio
 import apsw
 import pytest
 
-from tests.providers.encrypted_sqlite.worlds import Answers, answers_of, fill
+from tests.providers.sealed import Answers, answers_of, fill
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -17,7 +17,7 @@ from factmem.errors import (
     WrongKeyError,
 )
 from tests.conftest import Promise
-from tests.providers.encrypted_sqlite.worlds import Answers, answers_of, append, files_of, fill, opened
+from tests.providers.sealed import Answers, answers_of, append, files_of, fill, opened
 
 PAGE = 4096
 

@@ -20,8 +20,8 @@ from factmem_encrypted_sqlite import codec
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring
 from factmem.errors import TamperedStoreError
-from tests.providers.encrypted_sqlite.processes import STAGES
-from tests.providers.encrypted_sqlite.worlds import KEY, append, numbers_in, opened
+from tests.providers.encrypted_sqlite.test_rotation import STAGES
+from tests.providers.sealed import KEY, append, numbers_in, opened
 
 CHANGES = 6
 SHORT = 2.0

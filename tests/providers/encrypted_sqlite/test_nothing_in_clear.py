@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import anyio
@@ -12,9 +11,7 @@ from factmem_sqlite_vec import SqliteVecMemoryProvider
 from factmem.crypto import SecretKey
 from factmem.records import Recorded
 from tests.conftest import Promise
-from tests.providers.children import Child
-from tests.providers.encrypted_sqlite.processes import rotate, save
-from tests.providers.encrypted_sqlite.worlds import KEY, append, files_of, fill, numbers_in, opened, secrets
+from tests.providers.sealed import append, files_of, opened, secrets
 
 COUNT = 40
 
@@ -56,23 +53,6 @@ async def test_every_file_of_the_store_is_named_and_no_other(tmp_path: Path) -> 
         assert {file.name for file in await provider.files()} - {"facts.db.keys.lock"} == there
 
 
-@pytest.mark.parametrize("work", ["saving", "rotating"])
-def test_nothing_is_in_clear_after_a_kill(tmp_path: Path, work: str) -> None:
-    path = tmp_path / "facts.db"
-    anyio.run(fill, path, COUNT // 2)
-    if work == "saving":
-        child = Child(save, path, {"default": KEY.secret}, "default", COUNT // 2, 1000)
-    else:
-        child = Child(rotate, path, KEY.secret, os.urandom(32), "the pages are sealed anew")
-    with child:
-        for _ in range(10 if work == "saving" else 1):
-            child.report()
-        if work == "rotating":
-            assert child.all_reports() == []
-    assert (path.parent / "facts.db-wal").stat().st_size
-    assert hits(path) == []
-
-
 def test_the_search_finds_what_a_plain_store_holds(tmp_path: Path) -> None:
     """Each kind of secret is found there, so that the search is known to work."""
 
@@ -84,8 +64,3 @@ def test_the_search_finds_what_a_plain_store_holds(tmp_path: Path) -> None:
     found = {secret for _, secret in hits(tmp_path / "facts.db")}
     assert {b"absinthium", b"acmetenant", b"SQLite format"} <= found
     assert set(secrets(COUNT)[-4:]) <= found
-
-
-def test_all_of_it_can_be_read_with_the_key(tmp_path: Path) -> None:
-    anyio.run(fill, tmp_path / "facts.db", COUNT)
-    assert anyio.run(numbers_in, tmp_path / "facts.db") == set(range(COUNT))

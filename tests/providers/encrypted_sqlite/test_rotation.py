@@ -1,13 +1,11 @@
-"""A rotation may be killed anywhere and resumes; other processes with both keys are unaffected."""
+"""A rotation that fails at any stage, or waits, leaves a store that works and goes on. Deaths are simulated."""
 
 from __future__ import annotations
 
 import errno
 import importlib
-import random
-import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.from_thread
@@ -16,17 +14,19 @@ import pytest
 from factmem_sqlite_vec.store import Store
 
 from factmem.crypto import SecretKey
-from factmem.crypto.key_file import RotatesKeys
 from factmem.crypto.keys import Keyring
 from factmem.errors import StoreUnavailableError, WrongKeyError
-from tests.conftest import Promise
-from tests.providers.children import Child
-from tests.providers.encrypted_sqlite.processes import STAGES, rotate, save
-from tests.providers.encrypted_sqlite.worlds import KEY, append, files_of, fill, numbers_in, opened
+from tests.providers.sealed import KEY, append, files_of, numbers_in, opened
 
 PAGE = 4096
 
-pytestmark = pytest.mark.timeout(7_200)
+STAGES: Final = {
+    "the key file has both keys": ("factmem_encrypted_sqlite.codec.replace_file", 1),
+    "the pages are sealed anew": ("factmem_encrypted_sqlite.provider.rekey", 1),
+    "the log is empty": ("factmem_encrypted_sqlite.provider._empty_log", 1),
+    "the key file has the new key": ("factmem_encrypted_sqlite.codec.replace_file", 2),
+}
+"""Stages of a rotation: each is reached by a number of returns of a function."""
 
 
 async def opens(path: Path, key: SecretKey) -> bool:
@@ -45,14 +45,9 @@ def pages_of(path: Path) -> set[bytes]:
 
 async def test_a_rotation_seals_every_page_anew(path: Path) -> None:
     new, before = SecretKey.generate(), pages_of(path)
-    steps: list[tuple[int, int]] = []
     async with opened(path) as provider:
-        assert isinstance(provider, RotatesKeys)
-        await provider.rotate(new, progress=lambda done, pieces: steps.append((done, pieces)))
+        await provider.rotate(new)
         assert before & pages_of(path) == set()
-        await append(provider, [60])
-    assert steps == [(0, 2), (1, 2), (2, 2)]
-    assert (await opens(path, KEY), await numbers_in(path, new)) == (False, set(range(61)))
 
 
 async def test_nothing_is_to_be_gone_on_with(path: Path) -> None:
@@ -70,43 +65,6 @@ async def test_a_store_that_is_not_there_yet_is_made_under_the_new_key(tmp_path:
         await provider.rotate(new)
         await append(provider, [1])
     assert (await opens(tmp_path / "facts.db", KEY), await numbers_in(tmp_path / "facts.db", new)) == (False, {1})
-
-
-def test_a_rotation_killed_anywhere_goes_on(tmp_path: Path, big: bool, promise: Promise) -> None:
-    """The kill comes after each stage, and at any time; every fact is readable each time, with exactly one key."""
-    facts, kills, chance = (10_000, 500, random.Random(6)) if big else (150, 8, random.Random(6))
-    path, keys = tmp_path / "facts.db", [KEY]
-    anyio.run(fill, path, facts)
-    took = _rotate_whole(path, keys)
-    stages = [*STAGES, *(None for _ in range(kills - len(STAGES)))]
-    resumed = 0
-    for number, stage in enumerate(stages):
-        if len(keys) % 2 or anyio.run(opens, path, keys[-1]):
-            keys.append(SecretKey.generate())
-        with Child(rotate, path, keys[-2].secret, keys[-1].secret, stage) as child:
-            child.report()
-            if stage is None:
-                time.sleep(chance.random() * took)
-            else:
-                assert child.all_reports() == []
-        begun = anyio.run(opens, path, keys[-1])
-        assert begun != anyio.run(opens, path, keys[-2])
-        if not begun:
-            assert stage is None
-            keys.pop()
-        if number % 10 == 0:
-            assert anyio.run(numbers_in, path, keys[-1]) == set(range(facts))
-        if number % 2:
-            anyio.run(_go_on, path, keys[-1])
-            resumed += 1
-        keys = keys[-2:]
-    anyio.run(_go_on, path, keys[-1])
-    assert anyio.run(numbers_in, path, keys[-1]) == set(range(facts))
-    assert not anyio.run(opens, path, keys[-2])
-    promise(
-        "key rotation, encrypted-sqlite",
-        f"killed at {len(stages)} points over {facts} facts, {resumed} times gone on with: all readable, old key 0",
-    )
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -137,49 +95,6 @@ async def test_a_rotation_that_fails_leaves_a_store_that_works_and_goes_on(
     assert (await opens(path, KEY), await numbers_in(path, new)) == (False, set(range(62)))
 
 
-def _rotate_whole(path: Path, keys: list[SecretKey]) -> float:
-    keys.append(SecretKey.generate())
-    with Child(rotate, path, keys[-2].secret, keys[-1].secret) as child:
-        child.report()
-        started = time.monotonic()
-        assert child.all_reports() == ["done"]
-        return time.monotonic() - started
-
-
-async def _go_on(path: Path, key: SecretKey) -> None:
-    async with opened(path, key) as provider:
-        await provider.rotate()
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_processes_with_both_keys_go_on_saving(tmp_path: Path, big: bool) -> None:
-    """The processes have the file open with the old key, and lose nothing; reading continues too."""
-    path, count = tmp_path / "facts.db", 1000 if big else 30
-    await fill(path, 10)
-    keys = {"default": KEY.secret, "second": SecretKey.generate().secret, "third": SecretKey.generate().secret}
-    ring = {id: SecretKey(secret) for id, secret in keys.items()}
-    reader = opened(path, Keyring(ring, "default"))
-    with (
-        Child(save, path, keys, "default", 1000, count) as one,
-        Child(save, path, keys, "default", 5000, count) as two,
-    ):
-        one.report()
-        two.report()
-        assert len(await reader.changes(None)) >= 6
-        async with opened(path, Keyring(ring, "default"), busy_timeout=60) as provider:
-            await provider.rotate(Keyring(ring, "second"))
-            assert len(await reader.changes(None)) >= 6
-            await provider.rotate(Keyring(ring, "third"))
-        assert len(await reader.changes(None)) >= 6
-        assert one.all_reports() == list(range(1001, 1000 + count))
-        assert two.all_reports() == list(range(5001, 5000 + count))
-    await append(reader, [10])
-    await reader.aclose()
-    expected = {*range(11), *range(1000, 1000 + count), *range(5000, 5000 + count)}
-    assert await numbers_in(path, Keyring(ring, "third")) == expected
-    assert not await opens(path, KEY)
-
-
 async def test_a_key_may_change_again_while_a_save_opens_the_file_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,20 +116,6 @@ async def test_a_key_may_change_again_while_a_save_opens_the_file_again(
         monkeypatch.setattr(Store, "_open_writer", rotated_afterwards)
         await append(saving, [61])
     assert await numbers_in(path, Keyring(ring, "third")) == set(range(62))
-
-
-async def test_a_process_without_the_new_key_gets_an_error_and_changes_nothing(path: Path) -> None:
-    new = SecretKey.generate()
-    async with opened(path) as stale, opened(path) as provider:
-        await append(stale, [60])
-        await stale.changes(None)
-        await provider.rotate(new)
-        for _ in range(2):
-            with pytest.raises(WrongKeyError):
-                await stale.changes(None)
-            with pytest.raises(WrongKeyError):
-                await append(stale, [61])
-    assert await numbers_in(path, new) == set(range(61))
 
 
 async def test_a_rotation_waits_for_whoever_reads_and_can_be_gone_on_with(path: Path) -> None:

@@ -9,23 +9,18 @@ import apsw
 import pytest
 from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.crypto import Passphrase, SecretKey
-from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring, KeySource
+from factmem.crypto import SecretKey
+from factmem.crypto.keys import Argon2id, Keyring, KeySource
 from factmem.errors import (
     DowngradedStoreError,
     FactMemError,
-    InvalidDataError,
-    KeyUnavailableError,
     MissingPackageError,
     NewerVersionError,
     RolledBackStoreError,
     StoreUnavailableError,
     TamperedStoreError,
-    WrongKeyError,
 )
-from factmem.providers.registry import open_provider
-from tests.conftest import Promise
-from tests.providers.encrypted_sqlite.worlds import KEY, PLACES, answers_of, append, files_of, fill, numbers_in, opened
+from tests.providers.sealed import KEY, answers_of, append, files_of, fill, opened
 
 CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
 
@@ -45,45 +40,6 @@ async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError
                 await call()
             assert KEY.secret.hex() not in str(caught.value)
     assert files_of(path) == before
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_wrong_key_is_an_error_and_changes_nothing(path: Path, big: bool, promise: Promise) -> None:
-    """Keys are random, or differ in one bit."""
-    keys = [SecretKey.generate() for _ in range(984 if big else 24)]
-    keys += [SecretKey(bytes([KEY.secret[0] ^ 1 << bit]) + KEY.secret[1:]) for bit in range(8)]
-    keys += [SecretKey(KEY.secret[:31] + bytes([KEY.secret[31] ^ 1 << bit])) for bit in range(8)]
-    for key in keys:
-        await refused(path, key, WrongKeyError)
-    assert await numbers_in(path) == set(range(60))
-    promise("wrong keys, encrypted-sqlite", f"{len(keys)} of {len(keys)} refused, files unchanged")
-
-
-async def test_a_wrong_passphrase_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "facts.db"
-    right = Passphrase("plum lantern orbit velvet", cost=CHEAP)
-    async with opened(path, right) as provider:
-        await append(provider, range(3))
-    await refused(path, Passphrase("plum lantern orbit velvet!", cost=CHEAP), WrongKeyError)
-    await refused(path, KEY, WrongKeyError)
-    assert await numbers_in(path, right) == {0, 1, 2}
-
-
-async def test_a_missing_key_is_an_error_before_anything_is_made(path: Path, tmp_path: Path) -> None:
-    missing = EnvironmentKey("FACTMEM_NO_SUCH_KEY")
-    await refused(path, missing, KeyUnavailableError)
-    async with opened(tmp_path / "new" / "facts.db", missing) as provider:
-        with pytest.raises(KeyUnavailableError):
-            await append(provider, [1])
-    assert not (tmp_path / "new").exists()
-
-
-async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(path: Path) -> None:
-    async with opened(path) as provider:
-        with pytest.raises(KeyUnavailableError):
-            await provider.rotate(EnvironmentKey("FACTMEM_NO_SUCH_KEY"))
-        await append(provider, [60])
-    assert await numbers_in(path) == set(range(61))
 
 
 async def test_a_plain_database_is_no_encrypted_one(tmp_path: Path) -> None:
@@ -148,14 +104,6 @@ async def test_an_apsw_without_ciphers_is_an_error_with_the_command_that_repairs
         with pytest.raises(MissingPackageError, match="--force-reinstall --no-deps apsw-sqlite3mc"):
             await append(provider, [1])
     assert not (tmp_path / "facts.db").exists()
-
-
-async def test_the_address_takes_the_key(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FACTMEM_TEST_KEY", KEY.to_text())
-    async with open_provider(f"encrypted-sqlite:{path}?key_env=FACTMEM_TEST_KEY&read_only=yes") as provider:
-        assert await provider.load_all(PLACES[0].subject, PLACES[0].scope)
-    with pytest.raises(InvalidDataError, match="encrypted-sqlite:facts"):
-        open_provider(f"encrypted-sqlite:{path}")
 
 
 async def test_every_answer_is_unchanged(path: Path, sound: list[object]) -> None:

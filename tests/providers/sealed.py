@@ -1,4 +1,4 @@
-"""A small store with unmistakable words, its answers, and its files."""
+"""A small encrypted store with unmistakable words, its answers, and its files: a database if it ends in ``.db``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+from factmem_encrypted import EncryptedMemoryProvider
 from factmem_encrypted_sqlite import EncryptedSqliteMemoryProvider
-from factmem_sqlite_vec import SqliteVecMemoryProvider
 
-from factmem.abc.capabilities import Append, EmbedderIdentity
+from factmem.abc.capabilities import Append, EmbedderIdentity, KeepsLog
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring, KeySource
 from factmem.details import FactDetails
@@ -21,7 +21,19 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.vectors import unit_vector
 
-__all__ = ["KEY", "PLACES", "Answers", "answers_of", "append", "files_of", "fill", "numbers_in", "opened", "secrets"]
+__all__ = [
+    "KEY",
+    "PLACES",
+    "Answers",
+    "answers_of",
+    "append",
+    "files_of",
+    "fill",
+    "numbers_in",
+    "opened",
+    "opened_sealed",
+    "secrets",
+]
 
 KEY: Final = SecretKey(bytes(range(32)))
 LIKES: Final = Concept.multiple("xylobeverages", "What somebody quaffsalot")
@@ -38,8 +50,23 @@ Answers: TypeAlias = Sequence[Any]
 
 
 def opened(path: Path, key: Keyring | KeySource = KEY, **options: Any) -> EncryptedSqliteMemoryProvider:
-    """A provider of a store."""
+    """Return a provider of a database."""
     return EncryptedSqliteMemoryProvider(path, key, **options)
+
+
+def opened_sealed(
+    path: Path, key: Keyring | KeySource = KEY, *, wait: float = 30
+) -> EncryptedMemoryProvider | EncryptedSqliteMemoryProvider:
+    """Return a provider of a database or of a folder.
+
+    Args:
+        path: Path of the store.
+        key: Its key.
+        wait: Longest wait for other processes, in seconds.
+    """
+    if path.suffix == ".db":
+        return EncryptedSqliteMemoryProvider(path, key, busy_timeout=wait)
+    return EncryptedMemoryProvider(path, key, lock_timeout=wait)
 
 
 def _vector(number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -61,7 +88,7 @@ def statement(number: int) -> Append:
     return Append(assertion=assertion, vector=_vector(number))
 
 
-async def append(provider: SqliteVecMemoryProvider, numbers: Iterable[int]) -> None:
+async def append(provider: KeepsLog, numbers: Iterable[int]) -> None:
     """Append numbered facts, in one transaction."""
     await provider.use_embedder(EMBEDDER)
     await provider.append([statement(number) for number in numbers])
@@ -69,13 +96,13 @@ async def append(provider: SqliteVecMemoryProvider, numbers: Iterable[int]) -> N
 
 async def fill(path: Path, count: int = 60) -> None:
     """Make a store of numbered facts, and close it."""
-    async with opened(path) as provider:
+    async with opened_sealed(path) as provider:
         await append(provider, range(count))
 
 
 async def numbers_in(path: Path, key: Keyring | KeySource = KEY) -> set[int]:
     """Return the numbers of the facts in a store, after checking that each is stored once, with its vector."""
-    async with opened(path, key) as provider:
+    async with opened_sealed(path, key) as provider:
         entries = [entry for tenant in (None, "acmetenant") for entry in await provider.changes(tenant)]
         seqs = [seq for tenant in (None, "acmetenant") for seq in (await provider.vectors(tenant))[0]]
         await provider.verify()
@@ -100,7 +127,8 @@ async def answers_of(path: Path, key: Keyring | KeySource = KEY) -> Answers:
 
 def files_of(path: Path) -> dict[str, bytes]:
     """Return the files of a store, to compare."""
-    return {file.name: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".lock"}
+    files = [file for file in path.parent.rglob("*") if file.is_file() and not file.name.endswith(".lock")]
+    return {file.relative_to(path.parent).as_posix(): file.read_bytes() for file in files}
 
 
 def secrets(count: int) -> list[bytes]:

@@ -1,0 +1,181 @@
+"""Keys of the encrypted stores: a wrong or missing one changes nothing, and a new one takes the place of another."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import shutil
+from pathlib import Path
+
+import anyio
+import apsw
+import pytest
+
+from factmem.crypto import Passphrase, SecretKey
+from factmem.crypto.key_file import RotatesKeys
+from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring, KeySource
+from factmem.errors import FactMemError, InvalidDataError, KeyUnavailableError, WrongKeyError
+from factmem.providers.registry import open_provider
+from tests.conftest import Promise
+from tests.providers.children import Saving
+from tests.providers.sealed import KEY, PLACES, append, files_of, fill, numbers_in, opened_sealed
+
+pytestmark = [pytest.mark.timeout(3_600), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+CHEAP = Argon2id(memory_kib=19 * 1024, passes=2, lanes=1)
+COUNT = 20
+KINDS = {"encrypted": "facts", "encrypted-sqlite": "facts.db"}
+"""Names of stores, by the name of their provider."""
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Name of an encrypted provider."""
+    if request.param == "encrypted-sqlite" and not hasattr(apsw, "mc_version"):
+        pytest.skip("apsw here cannot encrypt: apsw-sqlite3mc is not installed, or apsw lies over it")
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def sound(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of some facts, to be copied."""
+    path = tmp_path_factory.mktemp("sound") / KINDS[kind]
+    anyio.run(fill, path, COUNT)
+    return path
+
+
+@pytest.fixture
+def path(sound: Path, tmp_path: Path) -> Path:
+    """A store of some facts."""
+    return Path(shutil.copytree(sound.parent, tmp_path / "store"), sound.name)
+
+
+async def refused(path: Path, key: Keyring | KeySource, error: type[FactMemError]) -> None:
+    """Check that every call is refused, the same way twice, with the files unchanged and no key in the message."""
+    before = files_of(path)
+    async with opened_sealed(path, key, wait=0.2) as provider:
+        for call in (
+            lambda: provider.changes(None),
+            lambda: provider.load_all(PLACES[0].subject, PLACES[0].scope),
+            lambda: provider.vectors(None),
+            lambda: provider.verify(),
+            lambda: append(provider, [999]),
+            lambda: provider.erase([], tenant=None),
+            lambda: provider.rotate(SecretKey.generate()),
+            lambda: append(provider, [998]),
+        ):
+            with pytest.raises(error) as caught:
+                await call()
+            assert KEY.secret.hex() not in str(caught.value)
+            assert KEY.to_text() not in str(caught.value)
+    assert files_of(path) == before
+
+
+async def opens(path: Path, key: Keyring | KeySource) -> bool:
+    """Return whether a key opens a store."""
+    async with opened_sealed(path, key) as provider:
+        with contextlib.suppress(WrongKeyError):
+            await provider.version(None)
+            return True
+    return False
+
+
+async def test_a_wrong_key_is_an_error_and_changes_nothing(path: Path, kind: str, big: bool, promise: Promise) -> None:
+    """Keys are random, or differ from the right one in one bit."""
+    chance = random.Random(1)
+    keys = [SecretKey.generate() for _ in range(980 if big else 10)]
+    for _ in range(20 if big else 6):
+        at, bit = chance.randrange(32), chance.randrange(8)
+        keys.append(SecretKey(KEY.secret[:at] + bytes([KEY.secret[at] ^ 1 << bit]) + KEY.secret[at + 1 :]))
+    for key in keys:
+        await refused(path, key, WrongKeyError)
+    await refused(path, Keyring.of(KEY, "another id"), WrongKeyError)
+    await refused(path, Passphrase("not a key", cost=CHEAP), WrongKeyError)
+    assert await numbers_in(path) == set(range(COUNT))
+    promise(f"wrong keys, {kind}", f"{len(keys)} of {len(keys)} refused on every path, files unchanged")
+
+
+async def test_a_wrong_passphrase_is_an_error(kind: str, tmp_path: Path) -> None:
+    path, right = tmp_path / KINDS[kind], Passphrase("plum lantern orbit velvet", cost=CHEAP)
+    async with opened_sealed(path, right) as provider:
+        await append(provider, range(3))
+    await refused(path, Passphrase("plum lantern orbit velvet!", cost=CHEAP), WrongKeyError)
+    await refused(path, KEY, WrongKeyError)
+    assert await numbers_in(path, right) == {0, 1, 2}
+
+
+async def test_a_missing_key_is_an_error_before_anything_is_made(path: Path, tmp_path: Path) -> None:
+    missing = EnvironmentKey("FACTMEM_NO_SUCH_KEY")
+    await refused(path, missing, KeyUnavailableError)
+    async with opened_sealed(tmp_path / "new" / path.name, missing) as provider:
+        with pytest.raises(KeyUnavailableError):
+            await append(provider, [1])
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_rotation_to_a_key_that_cannot_be_had_changes_nothing(path: Path) -> None:
+    """Neither the disk nor the provider changes, which continues with its key."""
+    async with opened_sealed(path) as provider:
+        before = await provider.changes(None)
+        with pytest.raises(KeyUnavailableError):
+            await provider.rotate(EnvironmentKey("FACTMEM_NO_SUCH_KEY"))
+        assert await provider.changes(None) == before
+        await append(provider, [COUNT])
+    assert await numbers_in(path) == set(range(COUNT + 1))
+
+
+async def test_a_rotation_replaces_the_key_and_shows_its_progress(path: Path) -> None:
+    new, steps = SecretKey.generate(), list[tuple[int, int]]()
+    async with opened_sealed(path) as provider:
+        assert isinstance(provider, RotatesKeys)
+        await provider.rotate(new, progress=lambda done, pieces: steps.append((done, pieces)))
+        await append(provider, [COUNT])
+    assert steps == [(number, len(steps) - 1) for number in range(len(steps))]
+    assert (await opens(path, KEY), await numbers_in(path, new)) == (False, set(range(COUNT + 1)))
+
+
+async def test_a_process_without_the_new_key_gets_an_error_and_changes_nothing(path: Path) -> None:
+    new = SecretKey.generate()
+    async with opened_sealed(path) as stale, opened_sealed(path) as provider:
+        await append(stale, [COUNT])
+        await stale.changes(None)
+        await provider.rotate(new)
+        for _ in range(2):
+            with pytest.raises(WrongKeyError):
+                await stale.changes(None)
+            with pytest.raises(WrongKeyError):
+                await append(stale, [COUNT + 1])
+    assert await numbers_in(path, new) == set(range(COUNT + 1))
+
+
+async def test_processes_with_all_keys_go_on_while_it_is_changed_twice(path: Path, big: bool) -> None:
+    """They have the store open with the first key, and lose nothing; so does a reader of this process."""
+    keys = {"default": KEY, "second": SecretKey.generate(), "third": SecretKey.generate()}
+    ring, count = Keyring(keys, "default"), 1000 if big else 25
+    numbers = [range(first, first + count) for first in (1000, 5000)]
+    processes = [Saving(path, ring, each) for each in numbers]
+    saved = {process.saved() for process in processes}
+    async with opened_sealed(path, ring) as reader:
+        assert await reader.changes(None)
+        async with opened_sealed(path, ring, wait=60) as provider:
+            for name in ("second", "third"):
+                await provider.rotate(Keyring(keys, name))
+                assert await reader.changes(None)
+        saved |= {number for process in processes for number in process.rest()}
+        await append(reader, [COUNT])
+    assert saved == {number for each in numbers for number in each}
+    assert await numbers_in(path, Keyring(keys, "third")) == {*range(COUNT + 1), *saved}
+    assert not await opens(path, KEY)
+
+
+async def test_the_address_takes_the_key(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACTMEM_TEST_KEY", KEY.to_text())
+    async with open_provider(f"{kind}:{path}?key_env=FACTMEM_TEST_KEY") as provider:
+        assert await provider.load_all(PLACES[0].subject, PLACES[0].scope)
+
+
+@pytest.mark.parametrize("options", ["", f"?key={KEY.to_text()}", "?key_env=A&passphrase_env=B", "?key_env="])
+async def test_an_address_without_one_key_is_refused_and_shows_none(kind: str, options: str) -> None:
+    with pytest.raises(InvalidDataError, match=None if "?key=" in options else kind) as caught:
+        open_provider(f"{kind}:facts{options}")
+    assert KEY.to_text() not in str(caught.value)
